@@ -1,0 +1,146 @@
+"""Closed intervals over the extended reals, rounded outward, that hold floating-point results as well as real ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _down(x: float) -> float:
+    return math.nextafter(x, -math.inf)
+
+
+def _up(x: float) -> float:
+    return math.nextafter(x, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All x with lo ≤ x ≤ hi. `nan` says whether a NaN may be among the values too."""
+
+    lo: float
+    hi: float
+    nan: bool = False
+
+    @staticmethod
+    def point(value: float) -> Interval:
+        if math.isnan(value):
+            return ANYTHING
+        return Interval(value, value)
+
+    def __contains__(self, value: float) -> bool:
+        return self.nan if math.isnan(value) else self.lo <= value <= self.hi
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.lo) and math.isfinite(self.hi) and not self.nan
+
+    @property
+    def magnitude(self) -> float:
+        """The largest |x|."""
+        return max(abs(self.lo), abs(self.hi))
+
+    def hull(self, other: Interval) -> Interval:
+        return Interval(min(self.lo, other.lo), max(self.hi, other.hi), self.nan or other.nan)
+
+    def meet(self, lo: float, hi: float) -> Interval:
+        """What is left within [lo, hi]; the caller knows that the values lie there."""
+        return Interval(max(self.lo, lo), min(self.hi, hi), self.nan)
+
+    def widened(self, unit_roundoff: float, tiny: float, largest: float) -> Interval:
+        """Every value after one rounding to a format: relative error u, underflow up to `tiny`, overflow past `largest`."""
+        lo = _down(self.lo - abs(self.lo) * unit_roundoff - tiny) if self.lo != 0 else 0.0
+        hi = _up(self.hi + abs(self.hi) * unit_roundoff + tiny) if self.hi != 0 else 0.0
+        if self.lo >= 0:
+            lo = max(lo, 0.0)
+        if self.hi <= 0:
+            hi = min(hi, 0.0)
+        return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan)
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.hi, -self.lo, self.nan)
+
+    def __add__(self, other: Interval) -> Interval:
+        clash = (self.lo == -math.inf and other.hi == math.inf) or (self.hi == math.inf and other.lo == -math.inf)
+        lo = -math.inf if math.isnan(self.lo + other.lo) else _outward(self.lo + other.lo, _down)
+        hi = math.inf if math.isnan(self.hi + other.hi) else _outward(self.hi + other.hi, _up)
+        return Interval(lo, hi, self.nan or other.nan or clash)
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + (-other)
+
+    def __mul__(self, other: Interval) -> Interval:
+        products = [_product(a, b) for a in (self.lo, self.hi) for b in (other.lo, other.hi)]
+        clash = (0.0 in self and math.isinf(other.magnitude)) or (0.0 in other and math.isinf(self.magnitude))
+        return Interval(_outward(min(products), _down), _outward(max(products), _up), self.nan or other.nan or clash)
+
+    def reciprocal(self) -> Interval:
+        if self.lo > 0 or self.hi < 0:
+            return Interval(_outward(1 / self.hi, _down), _outward(1 / self.lo, _up), self.nan)
+        if self.lo == 0 and self.hi > 0:
+            return Interval(_outward(1 / self.hi, _down), math.inf, self.nan)
+        return Interval(-math.inf, math.inf, self.nan)
+
+    def __truediv__(self, other: Interval) -> Interval:
+        if 0.0 in other:
+            nan = self.nan or other.nan or 0.0 in self or math.isinf(self.magnitude)
+            if self.lo >= 0 and other.lo >= 0:
+                return Interval(0.0, math.inf, nan)
+            return Interval(-math.inf, math.inf, nan)
+        both_infinite = math.isinf(self.magnitude) and math.isinf(other.magnitude)
+        result = self * other.reciprocal()
+        return Interval(result.lo, result.hi, self.nan or other.nan or both_infinite)
+
+
+def _outward(x: float, step: Callable[[float], float]) -> float:
+    return x if x == 0 or math.isinf(x) else step(x)
+
+
+def _product(a: float, b: float) -> float:
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+ANYTHING = Interval(-math.inf, math.inf, True)
+NUMBERS = Interval(-math.inf, math.inf, False)
+UNIT = Interval(0.0, 1.0)
+
+
+def increasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
+    """The transfer of a non-decreasing function on its domain [lo, hi]; outside the domain the result is NaN."""
+
+    def transfer(x: Interval, **_: object) -> Interval:
+        nan = x.nan or x.lo < lo or x.hi > hi
+        return Interval(_loose(function, max(min(x.lo, hi), lo), _down), _loose(function, min(max(x.hi, lo), hi), _up), nan)
+
+    return transfer
+
+
+def decreasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
+    return lambda x, **_: (lambda r: Interval(-r.hi, -r.lo, r.nan))(increasing(lambda t: -function(t), lo, hi)(x))
+
+
+def within(lo: float, hi: float, *, nan_at_infinity: bool = False) -> Callable[..., Interval]:
+    """The transfer that knows only where all results lie."""
+
+    def transfer(*xs: Interval, **_: object) -> Interval:
+        return Interval(lo, hi, any(x.nan or (nan_at_infinity and math.isinf(x.magnitude)) for x in xs))
+
+    return transfer
+
+
+def _loose(function: Callable[[float], float], x: float, step: Callable[[float], float]) -> float:
+    """function(x) moved four float64 steps outward: libm's functions are off by at most one or two."""
+    try:
+        y = float(function(x))
+    except OverflowError:
+        return math.inf if step is _up else math.nextafter(math.inf, 0)
+    except (ValueError, ZeroDivisionError):
+        return math.inf if step is _up else -math.inf
+    if math.isnan(y):
+        return math.inf if step is _up else -math.inf
+    if y == 0 or math.isinf(y):
+        return y
+    for _ in range(4):
+        y = step(y)
+    return y

@@ -1,0 +1,1 @@
+"""The `num` dialect: pure tensor mathematics, one class an operation."""

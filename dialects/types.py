@@ -1,0 +1,97 @@
+"""Tensor types: builtin `tensor<…>` of every torch element type, broadcasting, and the attribute that holds axes and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    ComplexType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+DYNAMIC = DYNAMIC_INDEX
+
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "f64": Float64Type(),
+    "f32": Float32Type(),
+    "f16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "f8E4M3FN": Float8E4M3FNType(),
+    "f8E5M2": Float8E5M2Type(),
+    "f8E4M3FNUZ": Float8E4M3FNUZType(),
+    "f8E5M2FNUZ": Float8E5M2FNUZType(),
+    "i1": IntegerType(1),
+    "si8": IntegerType(8, Signedness.SIGNED),
+    "ui8": IntegerType(8, Signedness.UNSIGNED),
+    "si16": IntegerType(16, Signedness.SIGNED),
+    "si32": IntegerType(32, Signedness.SIGNED),
+    "si64": IntegerType(64, Signedness.SIGNED),
+    "complex<f32>": ComplexType(Float32Type()),
+    "complex<f64>": ComplexType(Float64Type()),
+}
+"""The names that the torch dialect and the rule language use, and the builtin types behind them."""
+
+ELEMENT_NAMES: dict[Attribute, str] = {element: name for name, element in ELEMENT_TYPES.items()}
+BOOL = ELEMENT_TYPES["i1"]
+
+
+class TypeMismatch(VerifyException):
+    """Operand types that an operation cannot take; the message says what was expected and what was found."""
+
+
+@irdl_attr_definition
+class IntsAttr(Data[tuple[int, ...]]):
+    """A list of integers: axes, a permutation, sizes. Printed `[0, -1]`."""
+
+    name = "num.ints"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("[" + ", ".join(map(str, self.data)) + "]")
+
+
+def tensor(element: str | Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
+    return TensorType(ELEMENT_TYPES[element] if isinstance(element, str) else element, list(shape))
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that NumPy's rules give; a dynamic size beside a static one other than 1 is taken to be that size.
+
+    Raises TypeMismatch where two sizes differ and neither is 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for axis in range(-rank, 0):
+        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
+        static = sizes - {DYNAMIC}
+        if len(static) > 1:
+            raise TypeMismatch(f"expected shapes that broadcast, but got {' and '.join(str(list(s)) for s in shapes)}")
+        result.append(static.pop() if static else (sizes.pop() if sizes else 1))
+    return tuple(result)
+
+
+def reduced_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """The shape with every axis of `axes` (counted from the left) kept with size 1."""
+    for axis in axes:
+        if not 0 <= axis < len(shape):
+            raise TypeMismatch(f"expected axes below rank {len(shape)}, but got {axis}")
+    return tuple(1 if i in axes else size for i, size in enumerate(shape))

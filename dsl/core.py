@@ -1,0 +1,204 @@
+"""A rule after elaboration: names resolved, definitions inlined, every function an operation of the `num` dialect.
+
+This is the one form that the matcher compiles and the prover denotes. Nodes compare by identity where `let` shares
+them and by value otherwise; they hold no source text beyond a span for messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from hnfc.dialects.num.base import NumOp
+from hnfc.dsl.diagnostics import Span
+
+Axis: TypeAlias = str | int
+"""An axis variable of the rule (`k`, which stands for a set of axes), or an axis counted from the right (-1 is the last)."""
+
+Axes: TypeAlias = tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A name that stands for any tensor (`const`: for a compile-time constant), the same one wherever it occurs."""
+
+    name: str
+    dtypes: tuple[str, ...] = ()
+    const: bool = False
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A real number; `value` is exact, or a float for ±inf and nan. It fits a constant of any element type and any shape."""
+
+    value: Fraction | float
+
+
+@dataclass(frozen=True)
+class Size:
+    """The number of elements of `operand` along `axes`, as a real number."""
+
+    operand: Expr
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operation of the dialect on expressions.
+
+    `attributes` holds its properties as plain Python values, except that `axes` is an `Axes` (and the `perm` of a
+    transpose is "last_two" where the rule swaps the last two axes), and an element type is a name from ELEMENT_TYPES
+    or DTypeOf(capture).
+    """
+
+    operation: type[NumOp]
+    operands: tuple[Expr, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.operation.name.removeprefix("num.")
+
+    def attribute(self, key: str) -> Any:
+        return dict(self.attributes)[key]
+
+
+@dataclass(frozen=True)
+class DTypeOf:
+    """The element type of a captured tensor."""
+
+    capture: str
+
+
+Expr: TypeAlias = Capture | Literal | Size | Apply
+
+
+# Conditions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """x predicate y for every element (predicate: eq ne lt le gt ge)."""
+
+    predicate: str
+    x: Expr
+    y: Expr
+
+
+@dataclass(frozen=True)
+class Free:
+    """`operand` has size 1 along `axes`, or does not have those axes: it does not vary there."""
+
+    operand: Expr
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class SameSize:
+    """`x` and `y` have the same size along `axes` (neither is broadcast along them)."""
+
+    x: Expr
+    y: Expr
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property of a captured tensor that has a name: rank, dtype, finite, overflows, underflows, cancels …"""
+
+    name: str
+    operands: tuple[Expr, ...]
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class AllOf:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    part: Condition
+
+
+Condition: TypeAlias = Comparison | Free | SameSize | Property | AllOf | AnyOf | Not
+
+TRUE = AllOf(())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """pattern => replacement where condition.
+
+    where: a precondition; the prover may use it and the rule fires only where it is known to hold.
+    when: advice about benefit; proves nothing.
+    both_ways: written `<=>`: the rule may be read from right to left as well.
+    within: for `~>`: the stated bound on |pattern - replacement|; None for an identity.
+    structural: match the pattern's tree as written instead of modulo associativity and commutativity.
+    """
+
+    name: str
+    group: str
+    reason: str
+    source: str
+    pattern: Expr
+    replacement: Expr
+    where: Condition = TRUE
+    when: Condition = TRUE
+    both_ways: bool = False
+    within: Fraction | None = None
+    structural: bool = False
+    file: str = ""
+    span: Span | None = field(default=None, compare=False)
+    tests: tuple[Any, ...] = field(default=(), compare=False)
+
+
+def walk(expression: Expr) -> Iterator[Expr]:
+    """Every node below and including `expression`, operands first; shared nodes come once."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(expression, False)]
+    while stack:
+        node, done = stack.pop()
+        if id(node) in seen:
+            continue
+        if done or isinstance(node, Capture | Literal):
+            seen.add(id(node))
+            yield node
+            continue
+        stack.append((node, True))
+        operands = node.operands if isinstance(node, Apply) else (node.operand,)
+        stack.extend((operand, False) for operand in reversed(operands))
+
+
+def captures(expression: Expr) -> dict[str, Capture]:
+    return {node.name: node for node in walk(expression) if isinstance(node, Capture)}
+
+
+def condition_parts(condition: Condition) -> Iterator[Condition]:
+    """Every condition below and including this one."""
+    yield condition
+    match condition:
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from condition_parts(part)
+        case Not(part):
+            yield from condition_parts(part)
+
+
+def condition_expressions(condition: Condition) -> Iterator[Expr]:
+    for part in condition_parts(condition):
+        match part:
+            case Comparison(_, x, y) | SameSize(x, y, _):
+                yield from (x, y)
+            case Free(operand, _):
+                yield operand
+            case Property(_, operands, _):
+                yield from operands

@@ -1,0 +1,1 @@
+"""hnfc: a compiler for numerics."""
