@@ -1,0 +1,315 @@
+"""Text → syntax tree. Raises HnfError with one diagnostic where the text does not follow the grammar."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
+from lark.tree import Meta
+
+from hnfc.dsl import syntax
+from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
+
+MAX_SOURCE = 1_000_000
+MAX_DEPTH = 200
+
+
+def parse(source: str, path: str = "<text>") -> syntax.File:
+    """The syntax tree of one rule file."""
+    if len(source) > MAX_SOURCE:
+        raise HnfError([Diagnostic("HNF0101", f"the file has {len(source)} characters, more than the limit of {MAX_SOURCE}", path)])
+    _check_depth(source, path)
+    comments: list[syntax.Comment] = []
+    lark = _lark()
+    try:
+        for token in lark.lex(source, dont_ignore=True):
+            if token.type == "COMMENT":
+                comments.append(syntax.Comment(str(token).rstrip(), token.line or 0, token.column or 0))
+        tree = lark.parse(source)
+        declarations = _Build().transform(tree)
+    except UnexpectedEOF as error:
+        raise HnfError([_unexpected_end(source, path, error.expected)]) from None
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            raise HnfError([_unexpected_end(source, path, error.accepts or error.expected)]) from None
+        raise HnfError([_unexpected_token(error, path)]) from None
+    except UnexpectedCharacters as error:
+        raise HnfError([_unexpected_character(error, source, path)]) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, HnfError):
+            raise HnfError([_in_file(d, path) for d in error.orig_exc.diagnostics]) from None
+        raise
+    return syntax.File(path, source, tuple(declarations), tuple(comments))
+
+
+@cache
+def _lark() -> Lark:
+    grammar = (files("hnfc") / "dsl" / "hnf.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def _in_file(diagnostic: Diagnostic, path: str) -> Diagnostic:
+    return Diagnostic(diagnostic.code, diagnostic.message, path, diagnostic.span, diagnostic.help)
+
+
+def _check_depth(source: str, path: str) -> None:
+    """Deep nesting is refused before it reaches anything recursive."""
+    depth = 0
+    for line, text in enumerate(source.splitlines(), 1):
+        for column, character in enumerate(text.split("#", 1)[0], 1):
+            depth += (character in "([") - (character in ")]")
+            if depth > MAX_DEPTH:
+                span = Span(line, column, line, column + 1)
+                raise HnfError([Diagnostic("HNF0102", f"brackets are nested more than {MAX_DEPTH} deep", path, span)])
+        if sum(text.count(c) for c in "-+*/@") > 20 * MAX_DEPTH or text.count("not ") > MAX_DEPTH or "-" * MAX_DEPTH in text.replace(" ", ""):
+            raise HnfError([Diagnostic("HNF0102", "the expression is longer than any rule needs", path, Span(line, 1, line, 2))])
+
+
+_READABLE = {
+    "NAME": "a name", "NUMBER": "a number", "STRING": 'a text in "quotes"', "ARROW": "`=>`, `<=>` or `~>`", "LPAR": "`(`", "RPAR": "`)`",
+    "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "EQUAL": "`=`", "COLON": "`:`", "SIGN": "`-`", "MINUS": "`-`", "PLUS": "`+`",
+    "STAR": "`*`", "SLASH": "`/`", "AT": "`@`", "COMPARE": "a comparison", "$END": "the end of the file", "VBAR": "`|`",
+    "__ANON_0": "`**`",
+}  # fmt: skip
+
+
+def _expected(names: set[str]) -> str:
+    words = sorted({_READABLE.get(name, f"`{name.lower()}`") for name in names})
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
+
+
+def _unexpected_token(error: UnexpectedToken, path: str) -> Diagnostic:
+    token = error.token
+    span = _token_span(token)
+    expected = set(error.accepts or error.expected)
+    if str(token) in ("rule", "test", "def", "import", "library") and "ARROW" in expected:
+        return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
+    if str(token) == "=" and "ARROW" in expected:
+        return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
+    few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
+    help_ = f"expected {_expected(few)}" if few else ""
+    return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
+
+
+def _unexpected_end(source: str, path: str, expected: Any) -> Diagnostic:
+    lines = source.splitlines() or [""]
+    span = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+    names = set(expected or ())
+    what = "a rule needs `pattern => replacement`" if "ARROW" in names else f"expected {_expected(names)}" if 0 < len(names) <= 6 else ""
+    return Diagnostic("HNF0104", "the file ends in the middle of a declaration", path, span, help=what)
+
+
+def _unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:
+    character = source[error.pos_in_stream] if error.pos_in_stream is not None and error.pos_in_stream < len(source) else ""
+    span = Span(error.line, error.column, error.line, error.column + 1)
+    help_ = "a text must be closed with a quote on the same line" if character == '"' else ""
+    return Diagnostic("HNF0105", f"the character {character!r} has no meaning here", path, span, help=help_)
+
+
+def _token_span(token: Token) -> Span:
+    return Span(token.line or 0, token.column or 0, token.end_line or 0, token.end_column or 0)
+
+
+def _meta_span(meta: Meta) -> Span:
+    if getattr(meta, "empty", True):
+        return Span(1, 1, 1, 1)
+    return Span(meta.line, meta.column, meta.end_line, meta.end_column)
+
+
+def _text(token: Token | None) -> str:
+    return str(token)[1:-1] if token is not None else ""
+
+
+_BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "logical_or": "or", "logical_and": "and"}
+
+
+@v_args(meta=True)
+class _Build(Transformer[Token, Any]):
+    """Lark's tree → our tree; one method a grammar rule."""
+
+    def start(self, meta: Meta, children: list[Any]) -> list[Any]:
+        return children
+
+    def library(self, meta: Meta, children: list[Any]) -> syntax.Library:
+        return syntax.Library(str(children[0]), _text(children[1] if len(children) > 1 else None), _meta_span(meta))
+
+    def import_(self, meta: Meta, children: list[Any]) -> syntax.Import:
+        return syntax.Import(_text(children[0]), _meta_span(meta))
+
+    def axes_params(self, meta: Meta, children: list[Any]) -> tuple[str, ...]:
+        return tuple(str(child) for child in children)
+
+    params = axes_params
+
+    def def_(self, meta: Meta, children: list[Any]) -> syntax.Definition:
+        name, *rest, body = children
+        axes = rest[0] if len(rest) == 2 else ()
+        return syntax.Definition(str(name), axes, rest[-1] or (), body, _meta_span(meta))
+
+    def group(self, meta: Meta, children: list[Any]) -> tuple[str, str]:
+        return ("group", str(children[0]))
+
+    def arrow(self, meta: Meta, children: list[Any]) -> Token:
+        return children[0]  # type: ignore[no-any-return]
+
+    def within(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("within", children[0], _meta_span(meta))
+
+    def source(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("source", _text(children[0]), _meta_span(meta))
+
+    def let(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("let", tuple(children), _meta_span(meta))
+
+    def binding(self, meta: Meta, children: list[Any]) -> syntax.Let:
+        return syntax.Let(str(children[0]), children[1], _meta_span(meta))
+
+    def where(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("where", children[0], _meta_span(meta))
+
+    def when(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("when", children[0], _meta_span(meta))
+
+    def structural(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("structural", True, _meta_span(meta))
+
+    def rule(self, meta: Meta, children: list[Any]) -> syntax.RuleDeclaration:
+        name, *rest = children
+        reason = ""
+        found: dict[str, Any] = {}
+        lets: list[syntax.Let] = []
+        sides: list[Any] = []
+        arrow: Token | None = None
+        clause_spans: list[tuple[str, Span]] = []
+        for child in rest:
+            if isinstance(child, Token):
+                if child.type == "ARROW":
+                    arrow = child
+                else:
+                    reason = _text(child)
+            elif isinstance(child, tuple):
+                kind, content = child[0], child[1]
+                if kind == "let":
+                    lets += content
+                elif kind in found:
+                    message = f"rule `{name}` has two `{kind}` clauses"
+                    raise HnfError([Diagnostic("HNF0106", message, "", child[2] if len(child) > 2 else None, help="join them with `and`")])
+                else:
+                    found[kind] = content
+                if len(child) > 2:
+                    clause_spans.append((kind, child[2]))
+            else:
+                sides.append(child)
+        assert arrow is not None
+        return syntax.RuleDeclaration(
+            str(name), reason, found.get("group", ""), found.get("source", ""), str(arrow), sides[0], sides[1], tuple(lets),
+            found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta), _token_span(name),
+            _token_span(arrow), tuple(clause_spans),
+        )  # fmt: skip
+
+    def test(self, meta: Meta, children: list[Any]) -> syntax.Test:
+        return syntax.Test(str(children[0]), tuple(children[1:]), _meta_span(meta))
+
+    def gives(self, meta: Meta, children: list[Any]) -> syntax.Gives:
+        return syntax.Gives(tuple(children[:-1]), children[-1], _meta_span(meta))
+
+    def assignment(self, meta: Meta, children: list[Any]) -> syntax.Assignment:
+        name, dtype, value = children
+        return syntax.Assignment(str(name), str(dtype) if dtype else "", value, _meta_span(meta))
+
+    def unchanged(self, meta: Meta, children: list[Any]) -> syntax.Unchanged:
+        return syntax.Unchanged(children[0], _meta_span(meta))
+
+    def list_(self, meta: Meta, children: list[Any]) -> list[Any]:
+        return [child for child in children if child is not None]
+
+    def number(self, meta: Meta, children: list[Any]) -> float:
+        return float("".join(str(child) for child in children))
+
+    def named_number(self, meta: Meta, children: list[Any]) -> float:
+        name = str(children[-1])
+        if name not in ("inf", "nan", "true", "false"):
+            raise HnfError([Diagnostic("HNF0107", f"`{name}` is no number", "", _meta_span(meta), help="write a number, `inf` or `nan`")])
+        value = {"true": 1.0, "false": 0.0}.get(name) if name in ("true", "false") else float(name)
+        assert value is not None
+        return -value if len(children) > 1 else value
+
+    # expressions
+
+    def comparison(self, meta: Meta, children: list[Any]) -> syntax.Operator:
+        """`a < b < c` means a < b and b < c."""
+        parts = []
+        for i in range(0, len(children) - 2, 2):
+            left, symbol, right = children[i : i + 3]
+            span = Span(left.span.line, left.span.column, right.span.end_line, right.span.end_column)
+            parts.append(syntax.Operator("==" if symbol == "=" else str(symbol), (left, right), span))
+        result = parts[0]
+        for part in parts[1:]:
+            result = syntax.Operator("and", (result, part), _meta_span(meta))
+        return result
+
+    def logical_not(self, meta: Meta, children: list[Any]) -> syntax.Operator:
+        return syntax.Operator("not", tuple(children), _meta_span(meta))
+
+    def neg(self, meta: Meta, children: list[Any]) -> syntax.Operator:
+        return syntax.Operator("-", tuple(children), _meta_span(meta))
+
+    def literal(self, meta: Meta, children: list[Any]) -> syntax.Number:
+        return syntax.Number(str(children[0]), _meta_span(meta))
+
+    def name(self, meta: Meta, children: list[Any]) -> syntax.Name:
+        return syntax.Name(str(children[0]), _meta_span(meta))
+
+    def const_capture(self, meta: Meta, children: list[Any]) -> syntax.Name:
+        return syntax.Name(str(children[0]), _meta_span(meta), const=True)
+
+    def call(self, meta: Meta, children: list[Any]) -> syntax.Call:
+        name, *rest = children
+        axes: tuple[str | int, ...] = ()
+        arguments: list[Any] = []
+        for child in rest:
+            if isinstance(child, tuple):
+                axes = child
+            elif child is not None:
+                arguments = child
+        keywords = tuple(a for a in arguments if isinstance(a, tuple))
+        positional = tuple(a for a in arguments if not isinstance(a, tuple))
+        return syntax.Call(str(name), axes, positional, keywords, _meta_span(meta), _token_span(name))
+
+    def index(self, meta: Meta, children: list[Any]) -> tuple[str | int, ...]:
+        return tuple(children)
+
+    def axis_name(self, meta: Meta, children: list[Any]) -> str:
+        return str(children[0])
+
+    def axis_number(self, meta: Meta, children: list[Any]) -> int:
+        text = "".join(str(child) for child in children)
+        if not text.lstrip("-").isdigit():
+            raise HnfError([Diagnostic("HNF0108", f"an axis is a whole number, but this is {text}", "", _meta_span(meta))])
+        return int(text)
+
+    def arguments(self, meta: Meta, children: list[Any]) -> list[Any]:
+        return children
+
+    def keyword(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
+        return (str(children[0]), children[1])
+
+    def annotated(self, meta: Meta, children: list[Any]) -> syntax.Annotated:
+        return syntax.Annotated(children[0], children[1], _meta_span(meta))
+
+    def dtypes(self, meta: Meta, children: list[Any]) -> tuple[str, ...]:
+        return tuple(str(child) for child in children)
+
+
+def _binary(symbol: str) -> Any:
+    def build(self: _Build, meta: Meta, children: list[Any]) -> syntax.Operator:
+        return syntax.Operator(symbol, tuple(children), _meta_span(meta))
+
+    return v_args(meta=True)(build)
+
+
+for _rule_name, _symbol in _BINARY.items():
+    setattr(_Build, _rule_name, _binary(_symbol))
