@@ -6,10 +6,13 @@ formula (the prover, ball arithmetic) brings a `Math` of its own, so they cannot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
+
+from hnfc.dialects.types import Format
 
 Formula: TypeAlias = Callable[..., Any]
 """`formula(m, *operands, **attributes)`: operands are tensors of the back end `m`."""
@@ -21,7 +24,7 @@ class Math(Protocol):
     `axes` is an opaque token: a formula hands it on and never looks inside. Conditions are back-end values too.
     """
 
-    def const(self, value: int | float | Fraction) -> Any: ...
+    def const(self, value: float | Fraction) -> Any: ...
 
     # elementwise functions; each is partial exactly where the usual real function is
     def exp(self, x: Any) -> Any: ...
@@ -61,17 +64,38 @@ class Math(Protocol):
     def transpose(self, x: Any, perm: Any) -> Any: ...
 
 
+class NoFormula(Exception):
+    """Raised by a `real` for attributes under which the operation is no formula over `Math`."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the range of a reduction or contraction depends on besides its operands' intervals.
+
+    count: how many elements each result combines (inf: not known). format: the element type of the arithmetic, None for integers.
+    """
+
+    count: float
+    format: Format | None
+
+
+UNKNOWN_CONTEXT = Context(math.inf, None)
+
+
 @dataclass(frozen=True)
 class Facts:
-    """Everything that hnfc knows of an operation besides its types. No field has a default: a fact is given or the operation does not import.
+    """Everything that hnfc knows of an operation besides its types. A fact is given or the operation does not import.
 
     real: its meaning over the reals, or None where that is no formula over `Math` (the prover then treats it as an unknown function).
     evaluate: how floating point computes it: `evaluate(*arrays, **attributes)` on NumPy arrays in the working precision.
-    range: `range(*intervals, **attributes)`: an interval that holds every value of the result, floating-point results included.
+    range: `range(*intervals, **attributes)`: an interval that holds every value of the result, before its last rounding
+        to the element type (`NumOp.transfer` adds that).
     torch: the names of the torch operations that mean exactly this (the first is what is written on export).
+    contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     """
 
     real: Formula | None
     evaluate: Callable[..., Any] | None
     range: Callable[..., Any]
     torch: tuple[str, ...]
+    contextual: bool = False

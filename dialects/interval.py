@@ -17,7 +17,11 @@ def _up(x: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All x with lo ≤ x ≤ hi. `nan` says whether a NaN may be among the values too."""
+    """All x with lo ≤ x ≤ hi. `nan` says whether a NaN may be among the values too.
+
+    An interval whose lower end is 0 holds +0 and not -0 (so that 1/[0, 1] is [1, inf]); where -0 may
+    occur below a lower end of 0, an operation gives the smallest negative number for that end.
+    """
 
     lo: float
     hi: float
@@ -56,6 +60,7 @@ class Interval:
             lo = max(lo, 0.0)
         if self.hi <= 0:
             hi = min(hi, 0.0)
+        lo, hi = min(lo, largest), max(hi, -largest)  # a format may saturate
         return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan)
 
     def __neg__(self) -> Interval:
@@ -117,7 +122,9 @@ def increasing(function: Callable[[float], float], lo: float = -math.inf, hi: fl
 
 
 def decreasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
-    return lambda x, **_: (lambda r: Interval(-r.hi, -r.lo, r.nan))(increasing(lambda t: -function(t), lo, hi)(x))
+    """The transfer of a non-increasing function on its domain [lo, hi]."""
+    mirrored = increasing(lambda t: -function(t), lo, hi)
+    return lambda x, **_: -mirrored(x)
 
 
 def within(lo: float, hi: float, *, nan_at_infinity: bool = False) -> Callable[..., Interval]:
@@ -144,3 +151,45 @@ def _loose(function: Callable[[float], float], x: float, step: Callable[[float],
     for _ in range(4):
         y = step(y)
     return y
+
+
+BELOW_ZERO = -5e-324
+"""The lower end of an interval that is non-negative but for -0."""
+
+
+def magnitude(x: Interval, **_: object) -> Interval:
+    """|x|."""
+    if x.lo >= 0:
+        return x
+    return Interval(-x.hi if x.hi <= 0 else 0.0, x.magnitude, x.nan)
+
+
+def square(x: Interval, **_: object) -> Interval:
+    """x·x, which is never negative."""
+    a = magnitude(x)
+    return Interval(_outward(a.lo * a.lo, _down), _outward(a.hi * a.hi, _up), x.nan)
+
+
+def keeps_sign_of_zero(transfer: Callable[..., Interval]) -> Callable[..., Interval]:
+    """`transfer` of a function that sends some x < 0, or -0, to -0 (sqrt, rounding towards zero)."""
+
+    def with_negative_zero(x: Interval, **attributes: object) -> Interval:
+        y = transfer(x, **attributes)
+        return Interval(BELOW_ZERO, y.hi, y.nan) if y.lo == 0 and x.lo < 0 else y
+
+    return with_negative_zero
+
+
+def valley(function: Callable[[float], float], at: float, least: float) -> Callable[..., Interval]:
+    """The transfer of a function that falls until `at`, where it is not below `least`, and rises after it."""
+    rises, falls = increasing(function), decreasing(function)
+
+    def transfer(x: Interval, **_: object) -> Interval:
+        if x.lo >= at:
+            return rises(x)
+        if x.hi <= at:
+            return falls(x)
+        ends = falls(Interval(x.lo, at)).hull(rises(Interval(at, x.hi)))
+        return Interval(least, ends.hi, x.nan)
+
+    return transfer

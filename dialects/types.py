@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -49,6 +51,35 @@ ELEMENT_TYPES: dict[str, Attribute] = {
 
 ELEMENT_NAMES: dict[Attribute, str] = {element: name for name, element in ELEMENT_TYPES.items()}
 BOOL = ELEMENT_TYPES["i1"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """Numbers ±m·2^e of a floating-point element type.
+
+    unit_roundoff: half the distance from 1 to the next number. tiny: the smallest positive number. largest: the largest one.
+    """
+
+    unit_roundoff: float
+    tiny: float
+    largest: float
+
+
+FORMATS: dict[str, Format] = {
+    "f64": Format(2.0**-53, 2.0**-1074, sys.float_info.max),
+    "f32": Format(2.0**-24, 2.0**-149, (2 - 2.0**-23) * 2.0**127),
+    "f16": Format(2.0**-11, 2.0**-24, 65504.0),
+    "bf16": Format(2.0**-8, 2.0**-133, (2 - 2.0**-7) * 2.0**127),
+    "f8E4M3FN": Format(2.0**-4, 2.0**-9, 448.0),
+    "f8E5M2": Format(2.0**-3, 2.0**-16, 57344.0),
+    "f8E4M3FNUZ": Format(2.0**-4, 2.0**-10, 240.0),
+    "f8E5M2FNUZ": Format(2.0**-3, 2.0**-17, 57344.0),
+}
+
+
+def format_of(operand: Attribute) -> Format | None:
+    """The format of a tensor type's elements, or None where they are no floating-point numbers."""
+    return FORMATS.get(ELEMENT_NAMES.get(operand.element_type, "")) if isinstance(operand, TensorType) else None
 
 
 class TypeMismatch(VerifyException):

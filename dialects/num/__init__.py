@@ -1,1 +1,40 @@
-"""The `num` dialect: pure tensor mathematics, one class an operation."""
+"""The `num` dialect: pure tensor mathematics. `OPERATIONS` is where every other part finds an operation."""
+
+from xdsl.ir import Dialect
+
+from hnfc.dialects.num import (
+    activation,
+    arithmetic,
+    comparison,
+    compensated,
+    constant,
+    contraction,
+    elementary,
+    movement,
+    normalization,
+    opaque,
+    reduction,
+    rounding,
+)
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.torch import TorchType
+from hnfc.dialects.types import IntsAttr
+
+_MODULES = (
+    elementary, activation, arithmetic, rounding, comparison, reduction, normalization, compensated, contraction, movement, constant, opaque,
+)  # fmt: skip
+
+OPERATIONS: dict[str, type[NumOp]] = {
+    operation.name.removeprefix("num."): operation
+    for module in _MODULES
+    for operation in vars(module).values()
+    if isinstance(operation, type)
+    and issubclass(operation, NumOp)
+    and operation.__module__ == module.__name__
+    and "name" in vars(operation)
+}
+"""Every operation by its name without the `num.` in front."""
+
+NUM = Dialect("num", list(OPERATIONS.values()), [IntsAttr, TorchType])
+
+__all__ = ["NUM", "OPERATIONS", "NumOp"]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, base, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from hnfc.dialects.facts import Facts
-from hnfc.dialects.types import BOOL, DYNAMIC, ELEMENT_NAMES, IntsAttr, TypeMismatch, broadcast_shapes, reduced_shape, tensor
+from hnfc.dialects.facts import Context, Facts
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.types import (
+    BOOL,
+    DYNAMIC,
+    ELEMENT_NAMES,
+    IntsAttr,
+    TypeMismatch,
+    broadcast_shapes,
+    format_of,
+    reduced_shape,
+    tensor,
+)
 
 Tensor = TensorType[Attribute]
 
@@ -22,6 +35,8 @@ class NumOp(IRDLOperation, ABC):
     """A pure operation on tensors. `OPERATIONS` finds every concrete subclass by its name without the `num.` in front."""
 
     FACTS: ClassVar[Facts]
+    FROM_TYPE: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that `make` takes and the result type holds (the shape of a reshape, the element type of a cast)."""
     traits = traits_def(Pure())
 
     @classmethod
@@ -33,12 +48,42 @@ class NumOp(IRDLOperation, ABC):
     def make(cls, *operands: SSAValue, **attributes: Any) -> Self:
         """Builds the operation with the result type that `infer` gives; attributes are plain Python values."""
         types = [as_tensor(operand.type) for operand in operands]
-        properties = {name: encode(value) for name, value in attributes.items() if value is not None}
-        return cls.create(operands=operands, result_types=[cls.infer(types, attributes)], properties=properties)
+        kept = {name: encode(value) for name, value in attributes.items() if value is not None and name not in cls.FROM_TYPE}
+        return cls.create(operands=operands, result_types=[cls.infer(types, attributes)], properties=kept)
 
     def attributes_as_python(self) -> dict[str, Any]:
-        """The properties as the plain values that `infer`, `real`, `evaluate` and `range` take."""
-        return {name: decode(value) for name, value in self.properties.items()}
+        """The properties, and what `FROM_TYPE` names, as the plain values that `infer`, `real`, `evaluate` and `range` take."""
+        attributes = {name: decode(value) for name, value in self.properties.items()}
+        if self.FROM_TYPE:
+            result = as_tensor(self.results[0].type)
+            if "shape" in self.FROM_TYPE:
+                attributes["shape"] = result.get_shape()
+            for name in self.FROM_TYPE & {"element", "to"}:
+                attributes[name] = element_name(result)
+        return attributes
+
+    def compute(self, *arrays: Any) -> Any:
+        """What `evaluate` gives for this operation's attributes; floating-point exceptions stay silent."""
+        if self.FACTS.evaluate is None:
+            raise NotImplementedError(f"{self.name} cannot be evaluated")
+        with np.errstate(all="ignore"):
+            return self.FACTS.evaluate(*arrays, **self.attributes_as_python())
+
+    def context(self) -> Context:
+        """What a range depends on besides intervals and attributes: how many elements meet, and in which format."""
+        return Context(1, format_of(self.results[0].type))
+
+    def transfer(self, *intervals: Interval) -> Interval:
+        """An interval that holds every value of the result, after rounding to its element type.
+
+        A result that is not finite in that type because it overflowed is held too (as ±inf, or as the largest number).
+        """
+        attributes = self.attributes_as_python()
+        if self.FACTS.contextual:
+            attributes["context"] = self.context()
+        result: Interval = self.FACTS.range(*intervals, **attributes)
+        form = format_of(self.results[0].type)
+        return result if form is None else result.widened(form.unit_roundoff, form.tiny, form.largest)
 
     def verify_(self) -> None:
         types = [as_tensor(operand.type) for operand in self.operands]
@@ -50,6 +95,10 @@ class NumOp(IRDLOperation, ABC):
 
 def _shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
     return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
+
+
+def element_name(operand: Tensor) -> str:
+    return ELEMENT_NAMES.get(operand.element_type, str(operand.element_type))
 
 
 def as_tensor(attribute: Attribute) -> Tensor:
@@ -83,7 +132,7 @@ def decode(attribute: Attribute) -> Any:
         case FloatAttr():
             return attribute.value.data
         case IntegerAttr():
-            return attribute.value.data
+            return bool(attribute.value.data) if attribute.type == BOOL else attribute.value.data
         case StringAttr():
             return attribute.data
     return attribute
@@ -114,8 +163,7 @@ class BinaryOp(NumOp):
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
         x, y = operands
         if x.element_type != y.element_type:
-            names = [ELEMENT_NAMES.get(t.element_type, str(t.element_type)) for t in operands]
-            raise TypeMismatch(f"expected operands of one element type, but got {names[0]} and {names[1]}")
+            raise TypeMismatch(f"expected operands of one element type, but got {element_name(x)} and {element_name(y)}")
         return tensor(x.element_type, broadcast_shapes(x.get_shape(), y.get_shape()))
 
 
@@ -132,6 +180,25 @@ class ReductionOp(NumOp):
         (x,) = operands
         return tensor(x.element_type, reduced_shape(x.get_shape(), attributes["axes"]))
 
+    def context(self) -> Context:
+        return Context(elements(as_tensor(self.x.type), self.axes.data), format_of(self.x.type))
+
+
+class PredicateOp(UnaryOp):
+    """A condition on x, element by element: a tensor of i1."""
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return to_bool(operands[0])
+
+
+class LogicalOp(BinaryOp):
+    """A connective of x and y, element by element: a tensor of i1."""
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return to_bool(super().infer(operands, attributes))
+
 
 class AlongAxesOp(ReductionOp):
     """f along `axes`, in the shape of x (softmax and its kin)."""
@@ -145,3 +212,9 @@ class AlongAxesOp(ReductionOp):
 
 def to_bool(operand: Tensor) -> Tensor:
     return tensor(BOOL, operand.get_shape())
+
+
+def elements(operand: Tensor, axes: Sequence[int]) -> float:
+    """The number of elements along `axes`; inf where it is not known."""
+    sizes = [operand.get_shape()[axis] for axis in axes]
+    return math.inf if DYNAMIC in sizes else float(math.prod(sizes))

@@ -1,0 +1,173 @@
+"""Activation functions, each stable for every finite operand."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import irdl_op_definition, prop_def
+
+from hnfc.dialects.facts import Facts
+from hnfc.dialects.interval import Interval, increasing, valley
+from hnfc.dialects.num.base import UnaryOp
+
+GELU_CUBIC = Fraction(44715, 1000000)
+GELU_MINIMUM = -0.7517915
+"""Where x·Φ(x) is least; its value there is above -0.1701. The tanh form is least at -0.7524614, above -0.1701 too."""
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x); where e^-x would overflow, e^x / (1 + e^x) = 0 = the limit."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(np.asarray(x).dtype)
+
+
+def softplus(x: Any) -> Any:
+    """max(x, 0) + log1p(e^-|x|)."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x·Φ(x), with Φ from erfc so that the tail on the left keeps its digits; the tanh form as torch computes it."""
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+        return (x * sigmoid(2 * inner)).astype(np.asarray(x).dtype)
+    import scipy.special
+
+    return (x * scipy.special.erfc(-x / math.sqrt(2)) / 2).astype(np.asarray(x).dtype)
+
+
+def gelu_formula(m: Any, x: Any, approximate: str = "none") -> Any:
+    one, two = m.const(1), m.const(2)
+    if approximate == "none":
+        return x * (one + m.erf(x / m.sqrt(two))) / two
+    root = m.sqrt(two / (m.const(4) * m.atan(one)))
+    double = two * root * (x + m.const(GELU_CUBIC) * x * x * x)
+    return x * m.exp(double) / (m.exp(double) + one)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _product_with(gate: Any) -> Any:
+    """The scalar function x·gate(x), with 0 for -inf."""
+    return lambda x: 0.0 if x == -math.inf else x * gate(x)
+
+
+def dip(gate: Any, at: float, least: float) -> Any:
+    """The transfer of x·gate(x), gate rising from 0 to 1: least at `at`, approaching 0 on the left, NaN at -inf."""
+    inner = valley(_product_with(gate), at, least)
+
+    def transfer(x: Interval, **_: object) -> Interval:
+        y = inner(x)
+        return Interval(min(y.lo, 0.0) if x.lo < 0 else y.lo, max(y.hi, 0.0) if x.lo < 0 else y.hi, y.nan or x.lo == -math.inf)
+
+    return transfer
+
+
+def square_of(m: Any, x: Any) -> Any:
+    """(1 + e^x)² = e^(2·softplus(x))."""
+    return (m.const(1) + m.exp(x)) * (m.const(1) + m.exp(x))
+
+
+@irdl_op_definition
+class SigmoidOp(UnaryOp):
+    """1 / (1 + e^-x)."""
+
+    name = "num.sigmoid"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.const(1) / (m.const(1) + m.exp(-x)),
+        evaluate=sigmoid,
+        range=increasing(_sigmoid),
+        torch=("aten.sigmoid",),
+    )
+
+
+@irdl_op_definition
+class LogSigmoidOp(UnaryOp):
+    """log(1 / (1 + e^-x))."""
+
+    name = "num.log_sigmoid"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.log(m.const(1) / (m.const(1) + m.exp(-x))),
+        evaluate=lambda x: -softplus(-x),
+        range=increasing(lambda x: -_softplus(-x)),
+        torch=("aten.log_sigmoid",),
+    )
+
+
+@irdl_op_definition
+class SiluOp(UnaryOp):
+    """x / (1 + e^-x)."""
+
+    name = "num.silu"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: x / (m.const(1) + m.exp(-x)),
+        evaluate=lambda x: x * sigmoid(x),
+        range=dip(_sigmoid, -1.2784645427610738, -0.27846455),
+        torch=("aten.silu",),
+    )
+
+
+@irdl_op_definition
+class SoftplusOp(UnaryOp):
+    """log(1 + e^x)."""
+
+    name = "num.softplus"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.log(m.const(1) + m.exp(x)),
+        evaluate=softplus,
+        range=increasing(_softplus),
+        torch=("aten.softplus",),
+    )
+
+
+@irdl_op_definition
+class ReluOp(UnaryOp):
+    """max(x, 0)."""
+
+    name = "num.relu"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.maximum(x, m.const(0)),
+        evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
+        range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan),
+        torch=("aten.relu",),
+    )
+
+
+@irdl_op_definition
+class GeluOp(UnaryOp):
+    """x·(1 + erf(x/√2)) / 2, or with approximate = "tanh" x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) / 2."""
+
+    name = "num.gelu"
+    approximate = prop_def(StringAttr)
+    assembly_format = "$x $approximate attr-dict `:` type($x) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=gelu_formula,
+        evaluate=gelu,
+        range=lambda x, approximate="none": dip(lambda t: math.erfc(-t / math.sqrt(2)) / 2, GELU_MINIMUM, -0.1701)(x).hull(
+            Interval(0.0, 0.0) if x.lo < 0 else Interval(max(x.lo, 0.0) / 2, max(x.hi, 0.0))
+        ),
+        torch=("aten.gelu",),
+    )
+
+
+@irdl_op_definition
+class MishOp(UnaryOp):
+    """x·tanh(log(1 + e^x))."""
+
+    name = "num.mish"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: x * (square_of(m, x) - m.const(1)) / (square_of(m, x) + m.const(1)),
+        evaluate=lambda x: x * np.tanh(softplus(x)),
+        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924612, -0.3088397),
+        torch=("aten.mish",),
+    )

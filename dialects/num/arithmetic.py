@@ -1,0 +1,296 @@
+"""Arithmetic of two or three operands, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from hnfc.dialects.facts import Facts
+from hnfc.dialects.interval import Interval, magnitude
+from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
+from hnfc.dialects.num.elementary import LogOp, special
+from hnfc.dialects.types import TypeMismatch, broadcast_shapes, tensor
+
+
+def truncate(m: Any, x: Any) -> Any:
+    return m.where(m.compare("lt", x, m.const(0)), -m.floor(-x), m.floor(x))
+
+
+def pow_range(x: Interval, y: Interval) -> Interval:
+    """x^y is monotone in each operand for x ≥ 0, so its extremes lie at the corners, or at 1 where x or y cross 1 or 0."""
+    if x.lo < 0 or x.nan or y.nan:
+        nan = x.nan or y.nan or x.lo < 0
+        if y.lo == y.hi and y.lo == int_or_nan(y.lo) and y.lo >= 0 and y.lo % 2 == 0 and not x.nan:
+            top = _corner(x.magnitude, y.lo)
+            return Interval(0.0 if y.lo else 1.0, _looser(top), False)
+        return Interval(-math.inf, math.inf, nan)
+    corners = [_corner(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
+    if y.lo <= 0 <= y.hi or x.lo <= 1 <= x.hi:
+        corners.append(1.0)
+    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)))
+
+
+def int_or_nan(x: float) -> float:
+    return math.floor(x) if math.isfinite(x) else math.nan
+
+
+def _corner(x: float, y: float) -> float:
+    if x == 0 and y < 0:
+        return math.inf
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return math.inf
+
+
+def _looser(x: float, direction: int = 1) -> float:
+    for _ in range(4):
+        x = math.nextafter(x, direction * math.inf)
+    return x
+
+
+def remainder_range(x: Interval, y: Interval) -> Interval:
+    """The result has the sign of y and is smaller than |y|."""
+    nan = x.nan or y.nan or 0.0 in y or math.isinf(x.magnitude)
+    return Interval(min(y.lo, -5e-324), max(y.hi, 0.0), nan) if y.lo < 0 else Interval(-5e-324, y.hi, nan)
+
+
+def fmod_range(x: Interval, y: Interval) -> Interval:
+    """The result has the sign of x, is smaller than |y|, and not larger than |x|."""
+    nan = x.nan or y.nan or 0.0 in y or math.isinf(x.magnitude)
+    bound = y.magnitude
+    return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
+
+
+def hypot_range(x: Interval, y: Interval) -> Interval:
+    a, b = magnitude(x), magnitude(y)
+    return Interval(_looser(math.hypot(a.lo, b.lo), -1) if a.lo or b.lo else 0.0, _looser(math.hypot(a.hi, b.hi)), x.nan or y.nan)
+
+
+def logaddexp_range(x: Interval, y: Interval) -> Interval:
+    """Between max(x, y) and max(x, y) + log 2."""
+    return Interval(_looser(_logaddexp(x.lo, y.lo), -1), _looser(_logaddexp(x.hi, y.hi)), x.nan or y.nan)
+
+
+def _logaddexp(x: float, y: float) -> float:
+    return max(x, y) if math.isinf(x) or math.isinf(y) else max(x, y) + math.log1p(math.exp(-abs(x - y)))
+
+
+def xlogy_range(x: Interval, y: Interval) -> Interval:
+    product: Interval = x * LogOp.FACTS.range(y)
+    # 0·log(0) = 0 by definition; 0·log(inf) and the logarithm of a negative number stay NaN or become 0
+    nan = x.nan or y.nan or y.lo < 0 or (0.0 in x and y.hi == math.inf) or (math.isinf(x.magnitude) and 1.0 in y)
+    return Interval(min(product.lo, 0.0) if 0.0 in x else product.lo, max(product.hi, 0.0) if 0.0 in x else product.hi, nan)
+
+
+def maximum_range(x: Interval, y: Interval) -> Interval:
+    return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan)
+
+
+def minimum_range(x: Interval, y: Interval) -> Interval:
+    return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan)
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """x·y + z with one rounding, by way of a wider format (np.longdouble for float64: almost always one rounding)."""
+    wide = np.longdouble if np.asarray(x).dtype == np.float64 else np.float64
+    return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
+
+
+@irdl_op_definition
+class AddOp(BinaryOp):
+    """x + y."""
+
+    name = "num.add"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x + y,
+        evaluate=np.add,
+        range=lambda x, y: x + y,
+        torch=("aten.add.Tensor",),
+    )
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """x - y."""
+
+    name = "num.sub"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x - y,
+        evaluate=np.subtract,
+        range=lambda x, y: x - y,
+        torch=("aten.sub.Tensor",),
+    )
+
+
+@irdl_op_definition
+class MulOp(BinaryOp):
+    """x·y."""
+
+    name = "num.mul"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x * y,
+        evaluate=np.multiply,
+        range=lambda x, y: x * y,
+        torch=("aten.mul.Tensor",),
+    )
+
+
+@irdl_op_definition
+class DivOp(BinaryOp):
+    """x / y."""
+
+    name = "num.div"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x / y,
+        evaluate=np.divide,
+        range=lambda x, y: x / y,
+        torch=("aten.div.Tensor",),
+    )
+
+
+@irdl_op_definition
+class PowOp(BinaryOp):
+    """x^y."""
+
+    name = "num.pow"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.pow(x, y),
+        evaluate=np.power,
+        range=pow_range,
+        torch=("aten.pow.Tensor_Tensor",),
+    )
+
+
+@irdl_op_definition
+class MaximumOp(BinaryOp):
+    """The larger of x and y; NaN where either is."""
+
+    name = "num.maximum"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.maximum(x, y),
+        evaluate=np.maximum,
+        range=maximum_range,
+        torch=("aten.maximum",),
+    )
+
+
+@irdl_op_definition
+class MinimumOp(BinaryOp):
+    """The smaller of x and y; NaN where either is."""
+
+    name = "num.minimum"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.minimum(x, y),
+        evaluate=np.minimum,
+        range=minimum_range,
+        torch=("aten.minimum",),
+    )
+
+
+@irdl_op_definition
+class Atan2Op(BinaryOp):
+    """The angle of the point (y, x), where the operands are named x and y: atan2(x, y) has tangent x / y."""
+
+    name = "num.atan2"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.atan2(x, y),
+        evaluate=np.arctan2,
+        range=lambda x, y: Interval(-3.1415926535897936 if x.lo <= 0 else 0.0, 3.1415926535897936 if x.hi >= 0 else 0.0, x.nan or y.nan),
+        torch=("aten.atan2",),
+    )
+
+
+@irdl_op_definition
+class RemainderOp(BinaryOp):
+    """x - y·⌊x/y⌋, with the sign of y."""
+
+    name = "num.remainder"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x - y * m.floor(x / y),
+        evaluate=np.remainder,
+        range=remainder_range,
+        torch=("aten.remainder.Tensor",),
+    )
+
+
+@irdl_op_definition
+class FmodOp(BinaryOp):
+    """x - y·trunc(x/y), with the sign of x."""
+
+    name = "num.fmod"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: x - y * truncate(m, x / y),
+        evaluate=np.fmod,
+        range=fmod_range,
+        torch=("aten.fmod.Tensor",),
+    )
+
+
+@irdl_op_definition
+class HypotOp(BinaryOp):
+    """sqrt(x² + y²), without overflow on the way."""
+
+    name = "num.hypot"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.sqrt(x * x + y * y),
+        evaluate=np.hypot,
+        range=hypot_range,
+        torch=("aten.hypot",),
+    )
+
+
+@irdl_op_definition
+class LogaddexpOp(BinaryOp):
+    """log(e^x + e^y)."""
+
+    name = "num.logaddexp"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.log(m.exp(x) + m.exp(y)),
+        evaluate=np.logaddexp,
+        range=logaddexp_range,
+        torch=("aten.logaddexp",),
+    )
+
+
+@irdl_op_definition
+class XlogyOp(BinaryOp):
+    """x·log(y), and 0 where x is 0."""
+
+    name = "num.xlogy"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y: m.where(m.compare("eq", x, m.const(0)), m.const(0), x * m.log(y)),
+        evaluate=special("xlogy"),
+        range=xlogy_range,
+        torch=("aten.xlogy.Tensor",),
+    )
+
+
+@irdl_op_definition
+class FmaOp(NumOp):
+    """x·y + z, rounded once."""
+
+    name = "num.fma"
+    x = operand_def(TensorType)
+    y = operand_def(TensorType)
+    z = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, y, z: x * y + z,
+        evaluate=fma,
+        range=lambda x, y, z: x * y + z,
+        torch=(),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, y, z = operands
+        if len({t.element_type for t in operands}) > 1:
+            raise TypeMismatch(f"expected operands of one element type, but got {', '.join(map(element_name, operands))}")
+        return tensor(x.element_type, broadcast_shapes(x.get_shape(), y.get_shape(), z.get_shape()))

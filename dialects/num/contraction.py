@@ -1,0 +1,342 @@
+"""Contractions: matrix products, convolutions and pooling, and look-ups in tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType
+from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
+
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
+from hnfc.dialects.num.reduction import mean_range, summed
+from hnfc.dialects.types import DYNAMIC, IntsAttr, TypeMismatch, broadcast_shapes, format_of, tensor
+
+
+def matmul_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """NumPy's rules: vectors are promoted to matrices, batch axes broadcast."""
+    if not a or not b:
+        raise TypeMismatch("expected operands of rank 1 or more, but got a scalar")
+    inner_a, inner_b = a[-1], b[-2] if len(b) > 1 else b[0]
+    if inner_a != inner_b and DYNAMIC not in (inner_a, inner_b):
+        raise TypeMismatch(f"expected inner sizes that agree, but got {inner_a} and {inner_b}")
+    batch = broadcast_shapes(a[:-2], b[:-2])
+    return (*batch, *(a[-2:-1] if len(a) > 1 else ()), *(b[-1:] if len(b) > 1 else ()))
+
+
+def matmul_range(a: Interval, b: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return summed(a * b, context)
+
+
+def conv_range(x: Interval, weight: Interval, *, context: Context = UNKNOWN_CONTEXT, **_: Any) -> Interval:
+    """A sum of products, some of which are with the zeros of the padding."""
+    return summed((x * weight).hull(Interval(0.0, 0.0)), context)
+
+
+def windows(x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Any:
+    """All windows of x over its last axes: shape (batch, channels, places…, kernel…)."""
+    rank = len(kernel)
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
+    places = tuple(slice(None, None, s) for s in stride)
+    inside = tuple(slice(None, None, d) for d in dilation)
+    return view[(slice(None), slice(None), *places, *inside)]
+
+
+def padded(x: Any, padding: Sequence[int], value: float) -> Any:
+    return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=value)
+
+
+def conv(x: Any, weight: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> Any:
+    """Σ over input channels of a group and the kernel's places; a cross-correlation, as everywhere in machine learning."""
+    rank = np.ndim(x) - 2
+    patches = windows(padded(x, padding, 0), np.shape(weight)[2:], stride, dilation)
+    batch, channels = patches.shape[:2]
+    places = patches.shape[2 : 2 + rank]
+    patches = patches.reshape(batch, groups, channels // groups, math.prod(places), -1)
+    kernels = np.reshape(weight, (groups, np.shape(weight)[0] // groups, channels // groups, -1))
+    result = np.einsum("bgcpk,gock->bgop", patches, kernels, optimize=True)
+    return result.reshape(batch, -1, *places).astype(np.asarray(x).dtype)
+
+
+def window_count(size: int, kernel: int, stride: int, padding: int, dilation: int = 1, ceil: bool = False) -> int:
+    """How many windows fit along an axis, as torch counts them."""
+    if size == DYNAMIC:
+        return DYNAMIC
+    free = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = (-(-free // stride) if ceil else free // stride) + 1
+    return count - 1 if ceil and (count - 1) * stride >= size + padding else count
+
+
+def pooled_shape(x: Tensor, attributes: dict[str, Any]) -> Tensor:
+    kernel, stride, padding = attributes["kernel"], attributes["stride"], attributes["padding"]
+    dilation, ceil = attributes.get("dilation", (1,) * len(kernel)), attributes["ceil"]
+    shape = x.get_shape()
+    if len(shape) != len(kernel) + 2:
+        raise TypeMismatch(f"expected a batch of channels with {len(kernel)} axes, but got {x}")
+    places = [window_count(size, k, s, p, d, ceil) for size, k, s, p, d in zip(shape[2:], kernel, stride, padding, dilation, strict=True)]
+    return tensor(x.element_type, (*shape[:2], *places))
+
+
+def pooled(x: Any, value: float, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
+    """The windows of x, padded by `value`, also past the right end where `ceil` asks for a window more."""
+    x = padded(x, padding, value)
+    extra = []
+    for size, k, s, p, d in zip(np.shape(x)[2:], kernel, stride, padding, dilation, strict=True):
+        count = window_count(size - 2 * p, k, s, p, d, ceil)
+        extra.append((0, max(0, (count - 1) * s + d * (k - 1) + 1 - size)))
+    x = np.pad(x, [(0, 0), (0, 0), *extra], constant_values=value)
+    rank = len(kernel)
+    view = windows(x, kernel, stride, dilation)
+    places = [window_count(size - 2 * p - e[1], k, s, p, d, ceil) for size, k, s, p, d, e in zip(
+        np.shape(x)[2:], kernel, stride, padding, dilation, extra, strict=True)]  # fmt: skip
+    view = view[(slice(None), slice(None), *(slice(0, n) for n in places))]
+    return view.reshape(*view.shape[: 2 + rank], -1)
+
+
+def max_pool(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
+    return np.max(pooled(x, -np.inf, kernel, stride, padding, dilation, ceil), axis=-1)
+
+
+def avg_pool(x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_padding: bool) -> Any:
+    """The mean of each window; `count_padding` says whether the zeros of the padding count as elements."""
+    ones = (1,) * len(kernel)
+    sums = pooled(x, 0, kernel, stride, padding, ones, ceil).sum(axis=-1)
+    inside = np.ones_like(x)
+    if count_padding:
+        inside, padding = padded(inside, padding, 1), (0,) * len(kernel)
+        counts = pooled(inside, 0, kernel, stride, padding, ones, ceil).sum(axis=-1)
+        counts = counts[tuple(slice(0, n) for n in sums.shape)]
+    else:
+        counts = pooled(inside, 0, kernel, stride, padding, ones, ceil).sum(axis=-1)
+    return (sums / counts).astype(np.asarray(x).dtype)
+
+
+def avg_pool_range(x: Interval, context: Context = UNKNOWN_CONTEXT, **_: Any) -> Interval:
+    return mean_range(x.hull(Interval(0.0, 0.0)), (), context)
+
+
+def take(table: Any, indices: Any) -> Any:
+    return np.take(table, indices, axis=0)
+
+
+def gather(x: Any, index: Any, axis: int) -> Any:
+    """result[i, j, k] = x[i, index[i, j, k], k] for axis 1. Other axes of index may be shorter than those of x."""
+    shape = np.shape(index)
+    cut = x[tuple(slice(None) if i == axis else slice(0, n) for i, n in enumerate(shape))]
+    return np.take_along_axis(cut, index, axis=axis)
+
+
+def gathered_range(x: Interval, index: Interval, **_: Any) -> Interval:
+    return x
+
+
+def embedded(table: Tensor, indices: Tensor) -> Tensor:
+    return tensor(table.element_type, (*indices.get_shape(), *table.get_shape()[1:]))
+
+
+@irdl_op_definition
+class MatmulOp(NumOp):
+    """a @ b: Σ over the last axis of a and the second last of b, with NumPy's rules for vectors and batches."""
+
+    name = "num.matmul"
+    a = operand_def(TensorType)
+    b = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, a, b: m.matmul(a, b),
+        evaluate=np.matmul,
+        range=matmul_range,
+        torch=("aten.matmul", "aten.mm", "aten.bmm", "aten.linear", "aten.addmm", "aten.mv", "aten.dot"),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        a, b = operands
+        if a.element_type != b.element_type:
+            raise TypeMismatch(f"expected operands of one element type, but got {element_name(a)} and {element_name(b)}")
+        return tensor(a.element_type, matmul_shape(a.get_shape(), b.get_shape()))
+
+    def context(self) -> Context:
+        a = as_tensor(self.a.type)
+        return Context(elements(a, [len(a.get_shape()) - 1]), format_of(a))
+
+
+@irdl_op_definition
+class ConvOp(NumOp):
+    """The cross-correlation of x (batch, channels, places…) with weight (outputs, channels/groups, kernel…)."""
+
+    name = "num.conv"
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    stride = prop_def(base(IntsAttr))
+    padding = prop_def(base(IntsAttr))
+    dilation = prop_def(base(IntsAttr))
+    groups = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$x `,` $weight `stride` $stride `padding` $padding `dilation` $dilation `groups` $groups attr-dict "
+        "`:` type($x) `,` type($weight) `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=conv,
+        range=conv_range,
+        torch=("aten.convolution", "aten.conv2d", "aten.conv1d", "aten.conv3d"),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, weight = operands
+        shape, kernel = x.get_shape(), weight.get_shape()
+        if len(shape) < 3 or len(shape) != len(kernel) or x.element_type != weight.element_type:
+            raise TypeMismatch(f"expected a batch of channels and a kernel of the same rank and type, but got {x} and {weight}")
+        if DYNAMIC not in (shape[1], kernel[1]) and shape[1] != kernel[1] * attributes["groups"]:
+            raise TypeMismatch(f"expected {shape[1]} channels over {attributes['groups']} groups, but got a kernel of {kernel[1]}")
+        places = [
+            window_count(size, k, s, p, d)
+            for size, k, s, p, d in zip(
+                shape[2:], kernel[2:], attributes["stride"], attributes["padding"], attributes["dilation"], strict=True
+            )
+        ]
+        return tensor(x.element_type, (shape[0], kernel[0], *places))
+
+    def context(self) -> Context:
+        weight = as_tensor(self.weight.type)
+        return Context(elements(weight, range(1, len(weight.get_shape()))), format_of(weight))
+
+
+@irdl_op_definition
+class MaxPoolOp(UnaryOp):
+    """The greatest x in each window."""
+
+    name = "num.max_pool"
+    kernel = prop_def(base(IntsAttr))
+    stride = prop_def(base(IntsAttr))
+    padding = prop_def(base(IntsAttr))
+    dilation = prop_def(base(IntsAttr))
+    ceil = prop_def(BoolAttr)
+    assembly_format = (
+        "$x `kernel` $kernel `stride` $stride `padding` $padding `dilation` $dilation `ceil` $ceil attr-dict "
+        "`:` type($x) `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=max_pool,
+        range=lambda x, **_: x,
+        torch=("aten.max_pool2d", "aten.max_pool1d", "aten.max_pool3d"),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return pooled_shape(operands[0], attributes)
+
+
+@irdl_op_definition
+class AvgPoolOp(UnaryOp):
+    """The mean of x in each window; zeros of the padding count if `count_padding` says so."""
+
+    name = "num.avg_pool"
+    kernel = prop_def(base(IntsAttr))
+    stride = prop_def(base(IntsAttr))
+    padding = prop_def(base(IntsAttr))
+    ceil = prop_def(BoolAttr)
+    count_padding = prop_def(BoolAttr)
+    assembly_format = (
+        "$x `kernel` $kernel `stride` $stride `padding` $padding `ceil` $ceil `count_padding` $count_padding attr-dict "
+        "`:` type($x) `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=avg_pool,
+        range=avg_pool_range,
+        torch=("aten.avg_pool2d", "aten.avg_pool1d", "aten.avg_pool3d"),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return pooled_shape(operands[0], attributes)
+
+    def context(self) -> Context:
+        return Context(float(math.prod(self.kernel.data)), format_of(self.x.type))
+
+
+@irdl_op_definition
+class EmbeddingOp(NumOp):
+    """table[indices]: the rows of table."""
+
+    name = "num.embedding"
+    table = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=take,
+        range=gathered_range,
+        torch=("aten.embedding",),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        table, indices = operands
+        return embedded(table, indices)
+
+
+@irdl_op_definition
+class GatherOp(NumOp):
+    """x[…, index[…], …]: element by element along `axis`."""
+
+    name = "num.gather"
+    x = operand_def(TensorType)
+    index = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=gather,
+        range=gathered_range,
+        torch=("aten.gather",),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, index = operands
+        if len(x.get_shape()) != len(index.get_shape()):
+            raise TypeMismatch(f"expected an index of the rank of {x}, but got {index}")
+        return tensor(x.element_type, index.get_shape())
+
+
+@irdl_op_definition
+class IndexSelectOp(NumOp):
+    """x[…, index, …]: whole slices along `axis`, in the order of the vector index."""
+
+    name = "num.index_select"
+    x = operand_def(TensorType)
+    index = operand_def(TensorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
+        range=gathered_range,
+        torch=("aten.index_select",),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, index = operands
+        axis, shape = attributes["axis"], x.get_shape()
+        if len(index.get_shape()) != 1 or not 0 <= axis < len(shape):
+            raise TypeMismatch(f"expected a vector of indices and an axis below {len(shape)}, but got {index} and {axis}")
+        return tensor(x.element_type, (*shape[:axis], index.get_shape()[0], *shape[axis + 1 :]))

@@ -1,0 +1,378 @@
+"""Softmax, the norms, and attention: functions along axes that are formulas of reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
+from hnfc.dialects.interval import Interval, square
+from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
+from hnfc.dialects.num.reduction import EXACT, scaled
+from hnfc.dialects.types import TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
+
+
+def softmax(x: Any, axes: Sequence[int]) -> Any:
+    e = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
+    return e / np.sum(e, axis=axes, keepdims=True)
+
+
+def log_softmax(x: Any, axes: Sequence[int]) -> Any:
+    shifted = x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
+
+
+def softmax_range(x: Interval, axes: Sequence[int]) -> Interval:
+    """Within [0, 1]. A whole row of -inf, or one +inf, gives NaN."""
+    return Interval(0.0, 1.0, x.nan or math.isinf(x.magnitude))
+
+
+def log_softmax_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """At most 0, and at least the width of x + log n below it."""
+    n = context.count
+    nan = x.nan or math.isinf(x.magnitude)
+    if nan or math.isinf(n):
+        return Interval(-math.inf, 0.0, nan)
+    form = context.format or EXACT
+    depth = x.hi - x.lo + math.log(max(n, 1.0))
+    return Interval(-depth * (1 + 8 * form.unit_roundoff) - 2 * n * form.unit_roundoff, 0.0, x.hi - x.lo > form.largest)
+
+
+def affine(y: Any, weight: Any = None, bias: Any = None) -> Any:
+    """y·weight + bias, of which either may be absent."""
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def affine_range(y: Interval, parameters: Sequence[Interval]) -> Interval:
+    for i, parameter in enumerate(parameters):
+        y = y + parameter if i else y * parameter
+    return y
+
+
+def standardized(x: Interval, eps: float, context: Context) -> Interval:
+    """(x - mean)/sqrt(var + eps): at most sqrt(n) in magnitude, but for the rounding of the mean where var is near 0.
+
+    A square that overflows makes the quotient 0; an infinite element makes it NaN.
+    """
+    n, form = context.count, context.format or EXACT
+    nan = x.nan or math.isinf(x.magnitude) or 4 * scaled(n, x.magnitude) > form.largest or eps == 0
+    if nan and eps == 0 or math.isinf(n) or math.isinf(x.magnitude):
+        return Interval(-math.inf, math.inf, nan)
+    stray = 8 * n * form.unit_roundoff
+    bound = math.sqrt(n) * (1 + stray) + stray * x.magnitude / math.sqrt(eps)
+    return Interval(-bound, bound, nan or 4 * x.magnitude * x.magnitude > form.largest)
+
+
+def scaled_by_rms(x: Interval, eps: float, context: Context) -> Interval:
+    """x/sqrt(mean x² + eps): at most sqrt(n) in magnitude, and not larger than |x|/sqrt(eps)."""
+    n, form = context.count, context.format or EXACT
+    nan = x.nan or math.isinf(x.magnitude) or (eps == 0 and 0.0 in x) or (eps == 0 and min(abs(x.lo), abs(x.hi)) ** 2 < form.tiny)
+    if eps == 0 and square(x).lo < form.tiny:
+        return Interval(-math.inf, math.inf, nan)
+    bound = math.sqrt(n) * (1 + min(8 * n * form.unit_roundoff, 1.0))
+    if eps > 0:
+        bound = min(bound, x.magnitude / math.sqrt(eps) * (1 + 8 * form.unit_roundoff))
+    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan)
+
+
+def normalize_range(x: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Within [-1, 1] but for rounding; where the squares underflow the norm is too small, and x/eps bounds the result."""
+    n, form = context.count, context.format or EXACT
+    nan = x.nan or math.isinf(x.magnitude) or eps == 0
+    if eps == 0:
+        return Interval(-math.inf, math.inf, nan)
+    stray = 1 + min(4 * n * form.unit_roundoff, 1.0)
+    lost = math.sqrt(form.tiny) * max(1.0, 1 / eps)
+    bound = min(stray + lost, x.magnitude / eps * (1 + 8 * form.unit_roundoff))
+    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan)
+
+
+def layer_norm_range(x: Interval, *parameters: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return affine_range(standardized(x, eps, context), parameters)
+
+
+def rms_norm_range(x: Interval, *parameters: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return affine_range(scaled_by_rms(x, eps, context), parameters)
+
+
+def group_norm_range(x: Interval, *parameters: Interval, groups: int, eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return affine_range(standardized(x, eps, context), parameters)
+
+
+def batch_norm_range(x: Interval, mean: Interval, var: Interval, *parameters: Interval, eps: float) -> Interval:
+    from hnfc.dialects.num.elementary import SqrtOp
+
+    quotient: Interval = (x - mean) / SqrtOp.FACTS.range(var + Interval.point(eps))
+    return affine_range(quotient, parameters)
+
+
+def layer_norm_formula(m: Any, x: Any, *parameters: Any, axes: Any, eps: float) -> Any:
+    d = x - m.sum(x, axes) / m.size(x, axes)
+    return affine(d / m.sqrt(m.sum(d * d, axes) / m.size(x, axes) + m.const(eps)), *parameters)
+
+
+def rms_norm_formula(m: Any, x: Any, *parameters: Any, axes: Any, eps: float) -> Any:
+    return affine(x / m.sqrt(m.sum(x * x, axes) / m.size(x, axes) + m.const(eps)), *parameters)
+
+
+def layer_norm(x: Any, *parameters: Any, axes: Sequence[int], eps: float) -> Any:
+    d = x - np.mean(x, axis=tuple(axes), keepdims=True)
+    y = d / np.sqrt(np.mean(d * d, axis=tuple(axes), keepdims=True) + np.asarray(eps, d.dtype))
+    return affine(y, *parameters).astype(np.asarray(x).dtype)
+
+
+def rms_norm(x: Any, *parameters: Any, axes: Sequence[int], eps: float) -> Any:
+    y = x / np.sqrt(np.mean(x * x, axis=tuple(axes), keepdims=True) + np.asarray(eps, np.asarray(x).dtype))
+    return affine(y, *parameters).astype(np.asarray(x).dtype)
+
+
+def group_norm(x: Any, *parameters: Any, groups: int, eps: float) -> Any:
+    """Layer norm over each group of channels (axis 1) and everything right of them; parameters are per channel."""
+    batch, channels = np.shape(x)[:2]
+    y = layer_norm(np.reshape(x, (batch, groups, -1)), axes=(2,), eps=eps).reshape(np.shape(x))
+    per_channel = [np.reshape(p, (channels,) + (1,) * (np.ndim(x) - 2)) for p in parameters]
+    return affine(y, *per_channel).astype(np.asarray(x).dtype)
+
+
+def batch_norm(x: Any, mean: Any, var: Any, *parameters: Any, eps: float) -> Any:
+    return affine((x - mean) / np.sqrt(var + np.asarray(eps, np.asarray(x).dtype)), *parameters).astype(np.asarray(x).dtype)
+
+
+def normalize(x: Any, axes: Sequence[int], eps: float) -> Any:
+    norm = np.sqrt(np.sum(x * x, axis=tuple(axes), keepdims=True))
+    return x / np.maximum(norm, np.asarray(eps, np.asarray(x).dtype))
+
+
+def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * np.asarray(scale, np.asarray(q).dtype)
+    for part in mask:
+        scores = np.where(part, scores, -np.inf) if np.asarray(part).dtype == np.bool_ else scores + part
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    return np.matmul(softmax(scores, (-1,)), v).astype(np.asarray(q).dtype)
+
+
+def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
+    if causal:
+        raise NoFormula("which keys a causal mask hides depends on indices")
+    scores = m.matmul(q, m.transpose(k, "last_two")) * m.const(scale)
+    for part in mask:
+        scores = scores + part
+    e = m.exp(scores)
+    return m.matmul(e / m.sum(e, (-1,)), v)
+
+
+def attention_range(q: Interval, k: Interval, v: Interval, *mask: Interval, scale: float, causal: bool = False,
+                    context: Context = UNKNOWN_CONTEXT) -> Interval:  # fmt: skip
+    """A mean of v with weights ≥ 0, but for the rounding of the weights' sum; NaN where scores overflow or a row is masked."""
+    form = context.format or EXACT
+    size = scaled(context.count, q.magnitude * k.magnitude * max(abs(scale), 1.0))
+    masked = any(m.nan or math.isinf(m.magnitude) or m.lo == 0.0 for m in mask)
+    nan = q.nan or k.nan or v.nan or masked or not size <= form.largest or math.isinf(v.magnitude)
+    stray = 2 * v.magnitude
+    return Interval(0.0 if v.lo >= 0 else -stray, 0.0 if v.hi <= 0 else stray, nan)
+
+
+class NormOp(AlongAxesOp):
+    """A norm along `axes` with optional weight, or weight and bias, that broadcast against x."""
+
+    x = operand_def(TensorType)
+    parameters = var_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    assembly_format = "$x (`,` $parameters^)? $axes `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, *parameters = operands
+        reduced_shape(x.get_shape(), attributes["axes"])
+        return with_parameters(x, parameters)
+
+
+def with_parameters(x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """The type of x. Raises TypeMismatch where the parameters do not broadcast to it."""
+    if len(parameters) > 2:
+        raise TypeMismatch(f"expected at most a weight and a bias, but got {len(parameters)} parameters")
+    for parameter in parameters:
+        if parameter.element_type != x.element_type:
+            raise TypeMismatch(f"expected parameters of {element_name(x)}, but got {element_name(parameter)}")
+        if len(broadcast_shapes(x.get_shape(), parameter.get_shape())) != len(x.get_shape()):
+            raise TypeMismatch(f"expected parameters that broadcast to {x}, but got {parameter}")
+    return x
+
+
+@irdl_op_definition
+class SoftmaxOp(AlongAxesOp):
+    """e^x / Σ e^x along `axes`."""
+
+    name = "num.softmax"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.exp(x) / m.sum(m.exp(x), axes),
+        evaluate=lambda x, axes: softmax(x, tuple(axes)),
+        range=softmax_range,
+        torch=("aten.softmax.int", "aten._softmax"),
+    )
+
+
+@irdl_op_definition
+class LogSoftmaxOp(AlongAxesOp):
+    """x - log Σ e^x along `axes`."""
+
+    name = "num.log_softmax"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: x - m.log(m.sum(m.exp(x), axes)),
+        evaluate=lambda x, axes: log_softmax(x, tuple(axes)),
+        range=log_softmax_range,
+        torch=("aten.log_softmax.int", "aten._log_softmax"),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class NormalizeOp(AlongAxesOp):
+    """x / max(√Σx², eps) along `axes`."""
+
+    name = "num.normalize"
+    eps = prop_def(FloatAttr)
+    assembly_format = "$x $axes `eps` $eps attr-dict `:` type($x) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes, eps: x / m.maximum(m.sqrt(m.sum(x * x, axes)), m.const(eps)),
+        evaluate=normalize,
+        range=normalize_range,
+        torch=(),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class LayerNormOp(NormOp):
+    """(x - mean x) / √(var x + eps) along `axes`, then ·weight + bias."""
+
+    name = "num.layer_norm"
+    FACTS: ClassVar = Facts(
+        real=layer_norm_formula,
+        evaluate=layer_norm,
+        range=layer_norm_range,
+        torch=("aten.layer_norm", "aten.native_layer_norm"),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class RmsNormOp(NormOp):
+    """x / √(mean x² + eps) along `axes`, then ·weight."""
+
+    name = "num.rms_norm"
+    FACTS: ClassVar = Facts(
+        real=rms_norm_formula,
+        evaluate=rms_norm,
+        range=rms_norm_range,
+        torch=("aten.rms_norm",),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class BatchNormOp(NumOp):
+    """(x - mean) / √(var + eps)·weight + bias, with all statistics given, in shapes that broadcast to x."""
+
+    name = "num.batch_norm"
+    x = operand_def(TensorType)
+    mean = operand_def(TensorType)
+    variance = operand_def(TensorType)
+    parameters = var_operand_def(TensorType)
+    eps = prop_def(FloatAttr)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$x `,` $mean `,` $variance (`,` $parameters^)? `eps` $eps attr-dict "
+        "`:` type($x) `,` type($mean) `,` type($variance) (`,` type($parameters)^)? `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, mean, var, *parameters, eps: affine((x - mean) / m.sqrt(var + m.const(eps)), *parameters),
+        evaluate=batch_norm,
+        range=batch_norm_range,
+        torch=("aten.batch_norm",),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, mean, variance, *parameters = operands
+        with_parameters(x, [mean, variance])
+        return with_parameters(x, parameters)
+
+
+@irdl_op_definition
+class GroupNormOp(NumOp):
+    """Layer norm over each of `groups` groups of channels (axis 1) and all axes right of it, then ·weight + bias per channel."""
+
+    name = "num.group_norm"
+    x = operand_def(TensorType)
+    parameters = var_operand_def(TensorType)
+    groups = prop_def(IntegerAttr)
+    eps = prop_def(FloatAttr)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$x (`,` $parameters^)? `groups` $groups `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=group_norm,
+        range=group_norm_range,
+        torch=("aten.group_norm",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, *parameters = operands
+        if len(x.get_shape()) < 2:
+            raise TypeMismatch(f"expected a tensor with channels on axis 1, but got {x}")
+        for parameter in parameters:
+            if len(parameter.get_shape()) != 1 or parameter.element_type != x.element_type:
+                raise TypeMismatch(f"expected one parameter of {element_name(x)} per channel, but got {parameter}")
+        return x
+
+    def context(self) -> Context:
+        x = as_tensor(self.x.type)
+        return Context(elements(x, range(1, len(x.get_shape()))) / self.groups.value.data, format_of(x))
+
+
+@irdl_op_definition
+class AttentionOp(NumOp):
+    """softmax(q·kᵀ·scale + mask)·v over the last two axes; a mask of i1 hides keys where it is false, `causal` hides later keys."""
+
+    name = "num.attention"
+    q = operand_def(TensorType)
+    k = operand_def(TensorType)
+    v = operand_def(TensorType)
+    mask = var_operand_def(TensorType)
+    scale = prop_def(FloatAttr)
+    causal = prop_def(BoolAttr)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$q `,` $k `,` $v (`,` $mask^)? `scale` $scale `causal` $causal attr-dict "
+        "`:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)? `->` type($result)"
+    )
+    FACTS: ClassVar = Facts(
+        real=attention_formula,
+        evaluate=attention,
+        range=attention_range,
+        torch=("aten.scaled_dot_product_attention",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        q, k, v, *_ = operands
+        if len({t.element_type for t in (q, k, v)}) > 1 or len(q.get_shape()) < 2:
+            raise TypeMismatch(f"expected queries, keys and values of one element type and two axes or more, but got {q}, {k}, {v}")
+        batch = broadcast_shapes(*(t.get_shape()[:-2] for t in (q, k, v)))
+        return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))
+
+    def context(self) -> Context:
+        return Context(elements(as_tensor(self.q.type), [len(as_tensor(self.q.type).get_shape()) - 1]), format_of(self.q.type))

@@ -1,0 +1,349 @@
+"""Reductions: one value from all elements along `axes`, which stay with size 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
+
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.interval import UNIT, Interval
+from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import ELEMENT_TYPES, FORMATS, Format, TypeMismatch, format_of, reduced_shape, tensor
+
+
+def scaled(count: float, bound: float) -> float:
+    """count·bound, with 0 for a bound of 0."""
+    return count * bound if bound else 0.0
+
+
+def summed(x: Interval, context: Context) -> Interval:
+    """Σ of `count` values in x, in any order, every partial sum rounded; NaN where ∞ - ∞ may meet on the way."""
+    n = context.count
+    lo, hi = scaled(n, x.lo), scaled(n, x.hi)
+    form = context.format or EXACT
+    slack = scaled(n, min(n * form.unit_roundoff * 2, 1e300)) * x.magnitude if x.magnitude else 0.0
+    lo, hi = (lo if x.lo >= 0 else lo - slack), (hi if x.hi <= 0 else hi + slack)
+    if x.lo > 0:
+        lo = 0.0 if math.isinf(n) or n * form.unit_roundoff >= 0.25 else lo * (1 - 2 * n * form.unit_roundoff)
+    elif x.hi < 0:
+        hi = 0.0 if math.isinf(n) or n * form.unit_roundoff >= 0.25 else hi * (1 - 2 * n * form.unit_roundoff)
+    if n == 0 or math.isinf(n):
+        lo, hi = min(lo, 0.0), max(hi, 0.0)
+    clash = x.lo < 0 < x.hi and (hi > form.largest or lo < -form.largest)
+    if math.isnan(lo) or math.isnan(hi):
+        return Interval(-math.inf, math.inf, True)
+    return Interval(lo, hi, x.nan or clash or (x.lo == -math.inf and x.hi == math.inf))
+
+
+EXACT = Format(2.0**-53, 2.0**-1074, math.inf)
+
+
+def sum_range(x: Interval, axes: Sequence[int], accumulate: str | None = None, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return summed(x, context)
+
+
+def cumsum_range(x: Interval, axis: int, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Every sum of 1 to n values."""
+    return summed(x, context).hull(x)
+
+
+def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Powers of the bounds; a product of numbers above 1 may overflow, and then ∞·0 is NaN."""
+    n, size = context.count, x.magnitude
+    form = context.format or EXACT
+    if math.isinf(n):
+        top = math.inf if size > 1 else 1.0
+    else:
+        top = math.inf if size > 1 and n * math.log(size) > 709 else math.nextafter(max(1.0, size**n), math.inf)
+    top *= 1 + min(2 * n * form.unit_roundoff, 1.0)
+    nan = x.nan or (0.0 in x and top > form.largest) or (x.lo <= form.tiny**0.5 and top > form.largest)
+    return Interval(0.0 if x.lo >= 0 else -top, top, nan)
+
+
+def max_range(x: Interval, axes: Sequence[int]) -> Interval:
+    return x
+
+
+def mean_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Between the least and the greatest element, but for the rounding of the sum; the sum may overflow."""
+    total = summed(x, context)
+    n, form = context.count, context.format or EXACT
+    if n == 0:
+        return Interval(-math.inf, math.inf, True)
+    slack = 4 * n * form.unit_roundoff
+    if math.isinf(n) or total.hi > form.largest or total.lo < -form.largest or slack > 0.5:
+        return Interval(0.0 if x.lo >= 0 else -math.inf, 0.0 if x.hi <= 0 else math.inf, total.nan)
+    return Interval(x.lo - slack * abs(x.lo), x.hi + slack * abs(x.hi), total.nan)
+
+
+def var_range(x: Interval, axes: Sequence[int], correction: float = 1.0, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Non-negative, and at most (width/2)²·n/(n - correction) but for rounding."""
+    n, form = context.count, context.format or EXACT
+    nan = x.nan or math.isinf(x.magnitude) or n <= correction or 4 * x.magnitude * x.magnitude * n > form.largest
+    if math.isinf(n) or n <= correction or math.isinf(x.magnitude):
+        return Interval(0.0, math.inf, nan or math.isinf(n))
+    width = (x.hi - x.lo) / 2 + 8 * n * form.unit_roundoff * x.magnitude
+    return Interval(0.0, width * width * n / (n - correction) * (1 + 8 * n * form.unit_roundoff), nan)
+
+
+def logsumexp(x: Any, axes: Sequence[int]) -> Any:
+    """max + log Σ e^(x - max), with 0 for a max that is not finite."""
+    top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
+    return (np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift).astype(np.asarray(x).dtype)
+
+
+def logsumexp_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Between x and x + log n, but for rounding."""
+    n, form = context.count, context.format or EXACT
+    if n == 0:
+        return Interval(-math.inf, -math.inf)
+    growth = math.log(n) if math.isfinite(n) else math.inf
+    slack = 4 * form.unit_roundoff * (x.magnitude + growth + 1) + 2 * scaled(n, form.unit_roundoff)
+    return Interval(x.lo - slack, x.hi + growth + slack, x.nan)
+
+
+def index_along(pick: Any) -> Any:
+    """argmax or argmin over several axes at once: the index in the flattened axes, as torch gives it."""
+
+    def evaluate(x: Any, axes: Sequence[int]) -> Any:
+        kept = [i for i in range(np.ndim(x)) if i not in axes]
+        moved = np.transpose(x, kept + list(axes)).reshape([np.shape(x)[i] for i in kept] + [-1])
+        return pick(moved, axis=-1).reshape(reduced_shape(np.shape(x), axes))
+
+    return evaluate
+
+
+def index_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
+    return Interval(0.0, max(context.count - 1, 0.0))
+
+
+def total(x: Any, axes: Sequence[int], accumulate: str | None = None) -> Any:
+    """Σ x, accumulated in `accumulate` (or in the type of x) and rounded to the type of x at the end."""
+    kind = NUMPY_TYPES[accumulate] if accumulate else None
+    return np.sum(x, axis=tuple(axes), keepdims=True, dtype=kind).astype(np.asarray(x).dtype)
+
+
+def along(function: Any) -> Any:
+    return lambda x, axes: function(x, axis=tuple(axes), keepdims=True)
+
+
+def centered_square_sum(m: Any, x: Any, axes: Any) -> Any:
+    d = x - m.sum(x, axes) / m.size(x, axes)
+    return m.sum(d * d, axes)
+
+
+def variance(x: Any, axes: Sequence[int], correction: float = 1.0) -> Any:
+    """By two passes: the mean first, then the squares of what is left."""
+    d = x - np.mean(x, axis=tuple(axes), keepdims=True)
+    n = math.prod(np.shape(x)[axis] for axis in axes)
+    return (np.sum(d * d, axis=tuple(axes), keepdims=True) / np.asarray(max(n - correction, 0), d.dtype)).astype(d.dtype)
+
+
+@irdl_op_definition
+class SumOp(ReductionOp):
+    """Σ x over `axes`; with `accumulate`, the partial sums are kept in that element type."""
+
+    name = "num.sum"
+    accumulate = opt_prop_def(StringAttr)
+    assembly_format = "$x $axes (`in` $accumulate^)? attr-dict `:` type($x) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes, accumulate=None: m.sum(x, axes),
+        evaluate=total,
+        range=sum_range,
+        torch=("aten.sum.dim_IntList", "aten.sum"),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        if attributes.get("accumulate") not in (None, *ELEMENT_TYPES):
+            raise TypeMismatch(f"expected an element type to accumulate in, but got {attributes['accumulate']}")
+        return super().infer(operands, attributes)
+
+    def context(self) -> Context:
+        return super().context() if self.accumulate is None else Context(super().context().count, FORMATS.get(self.accumulate.data))
+
+
+@irdl_op_definition
+class ProdOp(ReductionOp):
+    """Π x over `axes`."""
+
+    name = "num.prod"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.prod(x, axes),
+        evaluate=along(np.prod),
+        range=prod_range,
+        torch=("aten.prod.dim_int", "aten.prod"),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class MaxOp(ReductionOp):
+    """The greatest x over `axes`; NaN where one is."""
+
+    name = "num.max"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.amax(x, axes),
+        evaluate=along(np.max),
+        range=max_range,
+        torch=("aten.amax", "aten.max"),
+    )
+
+
+@irdl_op_definition
+class MinOp(ReductionOp):
+    """The least x over `axes`; NaN where one is."""
+
+    name = "num.min"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.amin(x, axes),
+        evaluate=along(np.min),
+        range=max_range,
+        torch=("aten.amin", "aten.min"),
+    )
+
+
+@irdl_op_definition
+class MeanOp(ReductionOp):
+    """Σ x / n over `axes`."""
+
+    name = "num.mean"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.sum(x, axes) / m.size(x, axes),
+        evaluate=along(np.mean),
+        range=mean_range,
+        torch=("aten.mean.dim", "aten.mean"),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class VarOp(ReductionOp):
+    """Σ (x - mean x)² / (n - correction) over `axes`."""
+
+    name = "num.var"
+    correction = prop_def(FloatAttr)
+    assembly_format = "$x $axes `correction` $correction attr-dict `:` type($x) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes, correction=1.0: centered_square_sum(m, x, axes) / (m.size(x, axes) - m.const(correction)),
+        evaluate=variance,
+        range=var_range,
+        torch=("aten.var.correction", "aten.var.dim", "aten.var"),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class LogsumexpOp(ReductionOp):
+    """log Σ e^x over `axes`."""
+
+    name = "num.logsumexp"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.log(m.sum(m.exp(x), axes)),
+        evaluate=lambda x, axes: logsumexp(x, tuple(axes)),
+        range=logsumexp_range,
+        torch=("aten.logsumexp",),
+        contextual=True,
+    )
+
+
+@irdl_op_definition
+class ArgmaxOp(ReductionOp):
+    """The index along `axes` of the greatest x (the first of equal ones)."""
+
+    name = "num.argmax"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=index_along(np.argmax),
+        range=index_range,
+        torch=("aten.argmax",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return tensor("si64", super().infer(operands, attributes).get_shape())
+
+
+@irdl_op_definition
+class ArgminOp(ReductionOp):
+    """The index along `axes` of the least x (the first of equal ones)."""
+
+    name = "num.argmin"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=index_along(np.argmin),
+        range=index_range,
+        torch=("aten.argmin",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return tensor("si64", super().infer(operands, attributes).get_shape())
+
+
+@irdl_op_definition
+class AnyOp(ReductionOp):
+    """Whether x holds anywhere along `axes`."""
+
+    name = "num.any"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.compare("gt", m.amax(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
+        evaluate=along(np.any),
+        range=lambda x, axes: UNIT,
+        torch=("aten.any.dim", "aten.any.dims", "aten.any"),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return to_bool(super().infer(operands, attributes))
+
+
+@irdl_op_definition
+class AllOp(ReductionOp):
+    """Whether x holds everywhere along `axes`."""
+
+    name = "num.all"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, axes: m.compare("gt", m.amin(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
+        evaluate=along(np.all),
+        range=lambda x, axes: UNIT,
+        torch=("aten.all.dim", "aten.all.dims", "aten.all"),
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        return to_bool(super().infer(operands, attributes))
+
+
+@irdl_op_definition
+class CumsumOp(UnaryOp):
+    """The sums of x up to and with each place along `axis`."""
+
+    name = "num.cumsum"
+    axis = prop_def(IntegerAttr)
+    assembly_format = "$x $axis attr-dict `:` type($x) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=None,
+        evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
+        range=cumsum_range,
+        torch=("aten.cumsum",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        reduced_shape(operands[0].get_shape(), [attributes["axis"]])
+        return operands[0]
+
+    def context(self) -> Context:
+        return Context(elements(as_tensor(self.x.type), [self.axis.value.data]), format_of(self.x.type))
