@@ -1,0 +1,72 @@
+"""An interval for every value of a function, from the intervals of its inputs: one transfer per operation, when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from hnfc.dialects.interval import ANYTHING, Interval
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+
+WeightReader = Callable[[str], "np.ndarray[Any, Any]"]
+_WEIGHT, _OPAQUE = OPERATIONS["weight"], OPERATIONS["opaque"]
+
+
+def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
+    """The least interval that holds every element."""
+    if array.size == 0:
+        return Interval(0.0, 0.0)
+    wide = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    low, high = float(np.min(wide)), float(np.max(wide))
+    if low == low and high == high:
+        return Interval(low, high)
+    if np.isnan(wide).all():
+        return ANYTHING
+    return Interval(float(np.nanmin(wide)), float(np.nanmax(wide)), True)
+
+
+class Ranges:
+    """The interval of each value. `inputs` bounds block arguments (and opaque results); what it lacks may be anything."""
+
+    def __init__(self, inputs: Mapping[SSAValue, Interval] | None = None, weights: WeightReader | None = None) -> None:
+        self._known: dict[SSAValue, Interval] = dict(inputs or {})
+        self._weights = weights
+
+    def of(self, value: SSAValue) -> Interval:
+        known = self._known.get(value)
+        if known is not None:
+            return known
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in self._known:
+                stack.pop()
+                continue
+            owner = current.owner
+            operands = owner.operands if isinstance(owner, NumOp) and not isinstance(owner, _OPAQUE) else ()
+            missing = [operand for operand in operands if operand not in self._known]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._known[current] = self._transfer(owner)
+        return self._known[value]
+
+    def _transfer(self, owner: object) -> Interval:
+        if isinstance(owner, _WEIGHT):
+            return interval_of_array(self._weights(owner.weight_name)) if self._weights else ANYTHING
+        if not isinstance(owner, NumOp) or isinstance(owner, _OPAQUE):
+            return ANYTHING
+        if not isinstance(owner.results[0].type, TensorType) or len(owner.results) != 1:
+            return ANYTHING
+        return owner.transfer(*(self._known[operand] for operand in owner.operands))
+
+    def forget(self, operation: Operation) -> None:
+        """Drops what is known of an operation that leaves the program."""
+        for result in operation.results:
+            self._known.pop(result, None)

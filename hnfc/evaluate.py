@@ -1,0 +1,183 @@
+"""Runs a `num` function on arrays: in the model's own precision, in float64, or exactly (ball arithmetic)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from hnfc.analysis.ranges import WeightReader
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import ELEMENT_NAMES
+from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, Unsupported, precision
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_CONSTANT, _WEIGHT, _CAST = OPERATIONS["constant"], OPERATIONS["weight"], OPERATIONS["cast"]
+_WORKING = {"f16": np.float32, "bf16": np.float32, "f8E4M3FN": np.float32, "f8E5M2": np.float32, "f8E4M3FNUZ": np.float32, "f8E5M2FNUZ": np.float32}
+"""Formats that torch computes in float32 and rounds afterwards."""
+EXACT_BITS = 240
+
+
+def evaluate(
+    block: Block,
+    inputs: Mapping[SSAValue, Array],
+    weights: WeightReader | None = None,
+    *,
+    wide: bool = False,
+    stop: Callable[[], bool] | None = None,
+) -> dict[SSAValue, Array]:
+    """The array of every value that can be computed; opaque operations and what hangs on them are left out.
+
+    wide: all floating-point arithmetic in float64, without rounding to the element types.
+    """
+    found: dict[SSAValue, Array] = {v: _widened(a) if wide else a for v, a in inputs.items()}
+    for operation in block.ops:
+        if stop is not None and stop():
+            break
+        compute_into(found, operation, weights, wide)
+    return found
+
+
+def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: WeightReader | None, wide: bool = False) -> None:
+    """Adds the results of one operation, if its operands are there and it can be computed."""
+    if not isinstance(operation, NumOp) or not operation.results or not isinstance(operation.results[0].type, TensorType):
+        return
+    if isinstance(operation, _WEIGHT):
+        if weights is not None:
+            array = weights(operation.weight_name)
+            found[operation.results[0]] = _widened(array) if wide else array
+        return
+    arrays = [found.get(operand) for operand in operation.operands]
+    if any(array is None for array in arrays):
+        return
+    results = compute(operation, arrays, wide)
+    if results is not None:
+        found.update(zip(operation.results, results, strict=False))
+
+
+def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) -> list[Array] | None:
+    """The results of one operation as its element type stores them; None where it has no way to be computed."""
+    if operation.FACTS.evaluate is None:
+        return None
+    elements = [ELEMENT_NAMES.get(_element(result)) for result in operation.results]
+    target = elements[0] or ""
+    floating = target in _WORKING or target in ("f32", "f64")
+    working = np.float64 if wide else _WORKING.get(target)
+    if isinstance(operation, _CONSTANT):
+        array = operation.compute()
+        if floating and array.ndim == 0:
+            # a Python scalar keeps its digits beside a narrow tensor, as in torch
+            array = np.asarray(operation.attributes_as_python()["value"], working or NUMPY_TYPES[target])
+        return [array]
+    try:
+        if isinstance(operation, _CAST) and wide and floating:
+            return [_widened(np.asarray(arrays[0]))]
+        operands = [_raise_to(np.asarray(a), working) if working else np.asarray(a) for a in arrays]
+        if isinstance(operation, _CAST):
+            operands = [np.asarray(a) for a in arrays]
+        result = operation.compute(*operands)
+    except (NotImplementedError, ValueError, IndexError, MemoryError, TypeError):
+        return None
+    results = result if isinstance(result, tuple) else (result,)
+    if wide:
+        return [_widened(np.asarray(r)) if e in _WORKING or e in ("f32", "f64") else np.asarray(r) for r, e in zip(results, elements, strict=False)]
+    with np.errstate(all="ignore"):
+        return [np.asarray(r).astype(NUMPY_TYPES[e], copy=False) if e else np.asarray(r) for r, e in zip(results, elements, strict=False)]
+
+
+def evaluate_exactly(
+    block: Block, inputs: Mapping[SSAValue, Array], wanted: Iterable[SSAValue], weights: WeightReader | None, *, budget: int
+) -> dict[SSAValue, Array]:
+    """The true value, over the reals, of each wanted value, as the float64 next to it; NaN where there is none.
+
+    Only values that the wanted ones need are computed. What would take more than `budget` elementary steps, or has
+    an operation without a formula on its way, is left out.
+    """
+    needed = _cone(wanted)
+    cost = sum(_work(operation) for operation in needed)
+    if cost > budget:
+        return {}
+    exact: dict[SSAValue, Any] = {}
+    with precision(EXACT_BITS):
+        math = ArbMath()
+        for value, array in inputs.items():
+            exact[value] = Balls.of(_widened(array))
+        for operation in block.ops:
+            if operation in needed and isinstance(operation, NumOp):
+                _compute_exactly(operation, exact, math, weights)
+        result = {}
+        for value in wanted:
+            if isinstance(exact.get(value), Balls):
+                try:
+                    result[value] = exact[value].to_float()
+                except Undecided:
+                    continue
+    return result
+
+
+def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath, weights: WeightReader | None) -> None:
+    if isinstance(operation, _WEIGHT):
+        if weights is not None:
+            exact[operation.results[0]] = Balls.of(_widened(weights(operation.weight_name)))
+        return
+    operands = [exact.get(operand) for operand in operation.operands]
+    if any(operand is None for operand in operands) or len(operation.results) != 1:
+        return
+    try:
+        if operation.FACTS.real is not None:
+            result = operation.FACTS.real(math, *operands, **operation.attributes_as_python())
+        elif operation.FACTS.evaluate is not None:
+            # what only moves elements works on any array
+            result = Balls(operation.compute(*(operand.values for operand in operands)))
+        else:
+            return
+    except (Undecided, Unsupported, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
+        return
+    exact[operation.results[0]] = result
+
+
+def _cone(wanted: Iterable[SSAValue]) -> set[Operation]:
+    seen: set[Operation] = set()
+    stack = [value.owner for value in wanted]
+    while stack:
+        owner = stack.pop()
+        if isinstance(owner, Operation) and owner not in seen:
+            seen.add(owner)
+            stack += [operand.owner for operand in owner.operands]
+    return seen
+
+
+def _work(operation: Operation) -> int:
+    """About how many elementary steps the operation takes."""
+    result = operation.results[0].type if operation.results else None
+    if not isinstance(result, TensorType):
+        return 0
+    sizes = [_elements(result), *(_elements(o.type) for o in operation.operands if isinstance(o.type, TensorType))]
+    if operation.name in ("num.matmul", "num.attention", "num.conv"):
+        return _elements(result) * max(1, sizes[1] // max(1, int(result.get_shape()[-2]) if len(result.get_shape()) > 1 else 1))
+    return max(sizes)
+
+
+def _elements(type_: TensorType[Attribute]) -> int:
+    count = 1
+    for size in type_.get_shape():
+        count *= max(int(size), 1)
+    return count
+
+
+def _element(value: SSAValue) -> Attribute | None:
+    return value.type.element_type if isinstance(value.type, TensorType) else None
+
+
+def _raise_to(array: Array, working: Any) -> Array:
+    is_float = array.dtype.kind in "fV" or array.dtype.name.startswith(("bfloat", "float"))
+    return array.astype(working) if is_float and array.dtype != working else array
+
+
+def _widened(array: Array) -> Array:
+    return _raise_to(np.asarray(array), np.float64)

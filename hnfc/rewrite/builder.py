@@ -1,0 +1,282 @@
+"""The replacement of a match, as operations that are not yet in the program.
+
+Nothing is inserted until everything fits: a replacement whose types do not work out leaves no trace.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, tensor
+from hnfc.dsl import core
+from hnfc.rewrite.chains import Number, Product, Root, Sum
+from hnfc.rewrite.matcher import Binding, Bindings, Match, bound_value, extent, resolve_axes
+
+Built: TypeAlias = SSAValue | Fraction | float
+
+
+class DoesNotFit(Exception):
+    """The replacement cannot be built here; the message says why."""
+
+
+@dataclass
+class Builder:
+    """Builds expressions over the bindings of one match; `operations` collects what was made, in order."""
+
+    bindings: Bindings
+    element: Attribute
+    operations: list[Operation] = field(default_factory=list)
+    _memo: dict[core.Expr, Built] = field(default_factory=dict)
+
+    def build(self, expression: core.Expr) -> Built:
+        known = self._memo.get(expression)
+        if known is None:
+            known = self._memo[expression] = self._build(expression)
+        return known
+
+    def value(self, expression: core.Expr) -> SSAValue:
+        return self.as_value(self.build(expression))
+
+    def as_value(self, built: Built, element: Attribute | None = None) -> SSAValue:
+        return built if isinstance(built, SSAValue) else self.constant(built, element or self.element)
+
+    def constant(self, number: Number, element: Attribute) -> SSAValue:
+        operation = OPERATIONS["constant"].create(
+            operands=[], result_types=[tensor(element, ())], properties={"value": FloatAttr(float(number), 64)}
+        )
+        return self._add(operation)
+
+    def _build(self, expression: core.Expr) -> Built:
+        match expression:
+            case core.Capture(name):
+                return self.realize(self.bindings[name])
+            case core.Literal(value):
+                return value
+            case core.Size(operand, axes):
+                size = extent(bound_value(operand, self.bindings), resolve_axes(axes, self.bindings))
+                if size is None:
+                    raise DoesNotFit("a size that the replacement needs is not known when compiling")
+                return Fraction(size)
+        return self._apply(expression)
+
+    def _apply(self, expression: core.Apply) -> Built:
+        operands = [self.build(operand) for operand in expression.operands]
+        name = expression.name
+        if name == "round_to" and not isinstance(operands[0], SSAValue):
+            return round_number(operands[0], self._element_named(expression.attribute("format")))
+        if all(not isinstance(operand, SSAValue) for operand in operands):
+            return fold(name, [operand for operand in operands if not isinstance(operand, SSAValue)], dict(expression.attributes))
+        if name in ("add", "sub", "mul", "div"):
+            return self.arithmetic(name, operands[0], operands[1])
+        if name == "cast":
+            return self.cast(self.as_value(operands[0]), self._element_named(expression.attribute("to")))
+        values = self._values(operands)
+        if name == "reshape":
+            return self._unit_reshape(values[0], *expression.attributes[0])
+        return self.emit(name, *values, **self._attributes(expression, values))
+
+    def _values(self, operands: list[Built]) -> list[SSAValue]:
+        """The operands as values; numbers take the element type of their neighbours."""
+        typed = [o.type.element_type for o in operands if isinstance(o, SSAValue) and isinstance(o.type, TensorType)]
+        element = next((e for e in typed if e != ELEMENT_TYPES["i1"]), self.element)
+        return [self.as_value(operand, element) for operand in operands]
+
+    def _attributes(self, expression: core.Apply, values: list[SSAValue]) -> dict[str, Any]:
+        rank = len(_shape(values[0]))
+        attributes: dict[str, Any] = {}
+        for key, value in expression.attributes:
+            if key == "axes":
+                axes = resolve_axes(value, self.bindings)
+                if axes is None or any(-axis > rank for axis in axes):
+                    raise DoesNotFit("an operand of the replacement lacks an axis")
+                attributes[key] = tuple(sorted(axis + rank for axis in axes))
+            elif value == "last_two":
+                if rank < 2:
+                    raise DoesNotFit("there are no two axes to swap")
+                attributes[key] = (*range(rank - 2), rank - 1, rank - 2)
+            elif isinstance(value, core.Capture):
+                attributes[key] = float(self.bindings[value.name])  # type: ignore[arg-type]
+            elif isinstance(value, str | core.DTypeOf) and key in ("format", "accumulate"):
+                attributes[key] = self._element_named(value)
+            else:
+                attributes[key] = value
+        return attributes
+
+    def _element_named(self, element: str | core.DTypeOf) -> str:
+        if isinstance(element, str):
+            return element
+        bound = self.bindings[element.capture]
+        value = bound if isinstance(bound, SSAValue) else self.as_value(self.realize(bound))
+        return ELEMENT_NAMES[_type(value).element_type]
+
+    def cast(self, value: SSAValue, element: str) -> SSAValue:
+        if _type(value).element_type == ELEMENT_TYPES[element]:
+            return value
+        return self._add(OPERATIONS["cast"].create(operands=[value], result_types=[tensor(element, _shape(value))]))
+
+    def _unit_reshape(self, value: SSAValue, key: str, axis: int) -> SSAValue:
+        shape = list(_shape(value))
+        if key == "unsqueeze":
+            position = len(shape) + 1 + axis
+            if position < 0:
+                raise DoesNotFit("there is no such place for an axis")
+            shape.insert(position, 1)
+        else:
+            if -axis > len(shape) or shape[axis] != 1:
+                raise DoesNotFit("the axis that should go has another size than 1")
+            del shape[axis]
+        if shape.count(DYNAMIC) > 1:
+            raise DoesNotFit("a size that a reshape needs is not known when compiling")
+        return self.reshape(value, shape)
+
+    def reshape(self, value: SSAValue, shape: list[int]) -> SSAValue:
+        type_ = tensor(_type(value).element_type, shape)
+        return self._add(OPERATIONS["reshape"].create(operands=[value], result_types=[type_]))
+
+    def emit(self, name: str, *operands: SSAValue, **attributes: Any) -> SSAValue:
+        try:
+            return self._add(OPERATIONS[name].make(*operands, **attributes))
+        except TypeMismatch as error:
+            raise DoesNotFit(str(error)) from None
+
+    def _add(self, operation: Operation) -> SSAValue:
+        self.operations.append(operation)
+        return operation.results[0]
+
+    def arithmetic(self, name: str, x: Built, y: Built) -> Built:
+        """x name y, without adding 0 or multiplying by ±1."""
+        if not isinstance(x, SSAValue) and not isinstance(y, SSAValue):
+            return fold(name, [x, y], {})
+        if not isinstance(y, SSAValue):
+            if (y == 0 and name in ("add", "sub")) or (y == 1 and name in ("mul", "div")):
+                return x
+            if y == -1 and name in ("mul", "div"):
+                return self.emit("neg", self.as_value(x))
+        elif not isinstance(x, SSAValue):
+            if (x == 0 and name == "add") or (x == 1 and name == "mul"):
+                return y
+            if (x == -1 and name == "mul") or (x == 0 and name == "sub"):
+                return self.emit("neg", y)
+        return self.emit(name, *self._values([x, y]))
+
+    # what captures and rests stand for
+
+    def realize(self, binding: Binding) -> Built:
+        match binding:
+            case SSAValue() | Fraction() | float():
+                return binding
+            case Root(radicand):
+                return self.emit("sqrt", radicand)
+            case Product():
+                return self._product(binding, None)
+            case Sum():
+                return self._sum(binding, None)
+        raise DoesNotFit("an axis is no value")
+
+    def _product(self, product: Product, first: Built | None) -> Built:
+        """first · coefficient · Π itemᵉ, the products before the quotients."""
+        result: Built = Fraction(1) if first is None else first
+        if not isinstance(result, SSAValue) and any(e > 0 for _, e in product.factors):
+            coefficient = product.coefficient * Fraction(result)
+            result = Fraction(1)
+        else:
+            coefficient = product.coefficient
+        for item, exponent in sorted(product.factors, key=lambda factor: factor[1] < 0):
+            for _ in range(abs(exponent)):
+                if isinstance(item, Root) and exponent < 0 and not isinstance(result, SSAValue) and result == 1:
+                    result = self.emit("rsqrt", item.radicand)
+                else:
+                    result = self.arithmetic("mul" if exponent > 0 else "div", result, self.realize(item))
+        return self.arithmetic("mul", coefficient, result)
+
+    def _sum(self, group: Sum, first: Built | None) -> Built:
+        """first + constant + Σ terms; a difference where a term is negative."""
+        result: Built | None = first
+        for term in sorted(group.terms, key=lambda t: t.coefficient < 0) if first is None else group.terms:
+            if result is None:
+                result = self._product(term, None)
+            elif term.coefficient < 0:
+                result = self.arithmetic("sub", result, self._product(Product(-term.coefficient, term.factors), None))
+            else:
+                result = self.arithmetic("add", result, self._product(term, None))
+        if result is None:
+            return group.constant
+        if group.constant < 0:
+            return self.arithmetic("sub", result, -group.constant)
+        return self.arithmetic("add", result, group.constant)
+
+    def finish(self, match: Match) -> SSAValue:
+        """The value that takes the place of the root, in the root's type. Raises DoesNotFit."""
+        built = self.arithmetic("mul", match.scale, self.build(match.compiled.replacement))
+        if isinstance(match.rest, Product):
+            built = self._product(match.rest, built)
+        elif isinstance(match.rest, Sum):
+            built = self._sum(match.rest, built)
+        return self.fit(self.as_value(built), _type(match.root.results[0]))
+
+    def fit(self, value: SSAValue, wanted: TensorType[Attribute]) -> SSAValue:
+        found = _type(value)
+        if found == wanted:
+            return value
+        if found.element_type != wanted.element_type:
+            names = [ELEMENT_NAMES.get(t.element_type, str(t.element_type)) for t in (wanted, found)]
+            raise DoesNotFit(f"the result would be {names[1]} instead of {names[0]}")
+        source, target = tuple(found.get_shape()), tuple(wanted.get_shape())
+        try:
+            if broadcast_shapes(source, target) != target:
+                raise DoesNotFit(f"the result would have shape {list(source)} instead of {list(target)}")
+        except TypeMismatch as error:
+            raise DoesNotFit(str(error)) from None
+        if DYNAMIC in target:
+            raise DoesNotFit("the result would have to be broadcast to a size that is not known when compiling")
+        return self._add(OPERATIONS["broadcast"].create(operands=[value], result_types=[wanted]))
+
+
+def fold(name: str, numbers: list[Number], attributes: dict[str, Any]) -> Number:
+    """The operation on numbers, done when compiling: exactly where it is rational, else rounded once to float64."""
+    if all(isinstance(number, Fraction) for number in numbers):
+        match name, numbers:
+            case "add", [x, y]:
+                return x + y
+            case "sub", [x, y]:
+                return x - y
+            case "mul", [x, y]:
+                return x * y
+            case "div", [x, y] if y != 0:
+                return x / y
+            case "neg", [x]:
+                return -x
+            case "square", [x]:
+                return x * x
+    evaluate = OPERATIONS[name].FACTS.evaluate
+    if evaluate is None or "axes" in attributes:
+        raise DoesNotFit(f"`{name}` of numbers cannot be computed when compiling")
+    with np.errstate(all="ignore"):
+        result = float(evaluate(*(np.float64(number) for number in numbers), **attributes))
+    return Fraction(result) if math.isfinite(result) else result
+
+
+def round_number(number: Number, element: str) -> Number:
+    """The number of the format that is nearest."""
+    with np.errstate(all="ignore"):
+        result = float(np.asarray(float(number)).astype(NUMPY_TYPES[element]))
+    return Fraction(result) if math.isfinite(result) else result
+
+
+def _type(value: SSAValue) -> TensorType[Attribute]:
+    if not isinstance(value.type, TensorType):
+        raise DoesNotFit("a value is no tensor")
+    return value.type
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(_type(value).get_shape())

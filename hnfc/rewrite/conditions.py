@@ -1,0 +1,286 @@
+"""Whether a rule's `where` and `when` hold at one match.
+
+`where` must be known: from intervals, types and sizes. `when` is advice: where samples of the model were observed it
+is measured on them, and without samples a property of the values counts as unknown, that is as not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from hnfc.analysis.ranges import Ranges, WeightReader
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.dsl import core
+from hnfc.evaluate import Array, compute_into
+from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.matcher import Match, bound_value, extent, resolve_axes
+
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+@dataclass
+class Observations:
+    """What the values of the program were on samples, in the model's precision; values made later are computed when asked for."""
+
+    samples: list[dict[SSAValue, Array]] = field(default_factory=list)
+    weights: WeightReader | None = None
+
+    def of(self, value: SSAValue, extra: Sequence[Operation] = ()) -> list[Array] | None:
+        """The arrays of the value, one a sample; `extra`: operations outside the program that it is computed by."""
+        result = []
+        for sample in self.samples:
+            for operation in extra:
+                if operation.results[0] not in sample:
+                    compute_into(sample, operation, self.weights)
+            if value not in sample:
+                self._compute(value, sample)
+            if value not in sample:
+                return None
+            result.append(sample[value])
+        return result or None
+
+    def _compute(self, value: SSAValue, sample: dict[SSAValue, Array]) -> None:
+        stack = [value]
+        tried: set[SSAValue] = set()
+        while stack:
+            current = stack[-1]
+            owner = current.owner
+            if current in sample or not isinstance(owner, Operation):
+                stack.pop()
+                continue
+            missing = [operand for operand in owner.operands if operand not in sample]
+            if missing and current not in tried:
+                tried.add(current)
+                stack += missing
+                continue
+            stack.pop()
+            compute_into(sample, owner, self.weights)
+
+
+@dataclass
+class Judgement:
+    """holds: True, False, or None where nothing is known. `reason`: the part that does not hold, with what is known of it."""
+
+    holds: bool | None
+    reason: str = ""
+
+
+@dataclass
+class Judge:
+    """Decides conditions at one match."""
+
+    match: Match
+    ranges: Ranges
+    observations: Observations
+    assumed: bool = False
+
+    def judge(self, condition: core.Condition) -> Judgement:
+        match condition:
+            case core.AllOf(parts):
+                judgements = [self.judge(part) for part in parts]
+                return next((j for j in judgements if not j.holds), Judgement(True))
+            case core.AnyOf(parts):
+                judgements = [self.judge(part) for part in parts]
+                return next((j for j in judgements if j.holds), judgements[-1] if judgements else Judgement(False))
+            case core.Not(part):
+                inner = self.judge(part)
+                return Judgement(None if inner.holds is None else not inner.holds, f"not ({describe(part)})")
+            case core.Comparison():
+                return self._comparison(condition)
+            case core.Free(operand, axes):
+                return self._free(condition, operand, axes)
+            case core.SameSize(x, y, axes):
+                resolved = resolve_axes(axes, self.match.bindings)
+                a, b = (extent(self._value(e), resolved) for e in (x, y))
+                if a is None or b is None:
+                    return Judgement(None, f"{describe(condition)} (a size is not known when compiling)")
+                return Judgement(a == b, f"{describe(condition)} ({a} and {b})")
+            case core.Property():
+                return self._property(condition)
+        raise AssertionError(condition)
+
+    def _free(self, condition: core.Condition, operand: core.Expr, axes: core.Axes) -> Judgement:
+        resolved = resolve_axes(axes, self.match.bindings)
+        if isinstance(operand, core.Capture) and isinstance(self.match.bindings.get(operand.name), Fraction | float):
+            return Judgement(True)
+        size = extent(self._value(operand), resolved)
+        if size is None:
+            return Judgement(None, f"{describe(condition)} (a size is not known when compiling)")
+        return Judgement(size == 1, f"{describe(condition)} ({size} elements)")
+
+    def _value(self, expression: core.Expr) -> SSAValue | None:
+        """The value of an expression; one that the program does not hold is computed beside it."""
+        known = bound_value(expression, self.match.bindings)
+        if known is not None:
+            return known
+        built = self._built(expression)
+        return built[0] if built is not None and isinstance(built[0], SSAValue) else None
+
+    def _built(self, expression: core.Expr) -> tuple[SSAValue | Fraction | float, list[Operation]] | None:
+        root = self.match.root.results[0].type
+        assert isinstance(root, TensorType)
+        builder = Builder(self.match.bindings, root.element_type)
+        try:
+            return builder.build(expression), builder.operations
+        except DoesNotFit:
+            return None
+
+    def _interval(self, expression: core.Expr) -> Interval | None:
+        built = self._built(expression)
+        if built is None:
+            return None
+        value, _ = built
+        return self.ranges.of(value) if isinstance(value, SSAValue) else Interval.point(float(value))
+
+    def _comparison(self, condition: core.Comparison) -> Judgement:
+        x, y = self._interval(condition.x), self._interval(condition.y)
+        text = describe(condition)
+        if x is None or y is None:
+            return Judgement(None, f"{text} (a side cannot be computed)")
+        holds = _compare_intervals(condition.predicate, x, y)
+        known = ", ".join(f"{describe(e)} is in [{i.lo:.4g}, {i.hi:.4g}]" for e, i in ((condition.x, x), (condition.y, y)) if i.lo != i.hi)
+        return Judgement(holds, f"{text}" + (f" ({known})" if known else ""))
+
+    def _property(self, condition: core.Property) -> Judgement:
+        text = describe(condition)
+        if condition.name == "dtype":
+            value = self._value(condition.operands[0])
+            element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
+            return Judgement(element == condition.arguments[0], f"{text} (it is {element})")
+        if condition.name == "rank":
+            value = self._value(condition.operands[0])
+            if value is None:
+                return Judgement(None, text)
+            predicate, number = condition.arguments
+            rank = len(_type(value).get_shape())
+            return Judgement(_HOLDS[predicate](rank, number), f"{text} (it is {rank})")
+        if condition.name == "finite":
+            interval = self._interval(condition.operands[0])
+            return Judgement(bool(interval and interval.finite) or None, text)
+        if condition.name in ("integral", "rounds"):
+            return self._of_constant(condition, text)
+        return self._observed(condition, text)
+
+    def _of_constant(self, condition: core.Property, text: str) -> Judgement:
+        built = self._built(condition.operands[0])
+        if built is None or isinstance(built[0], SSAValue):
+            return Judgement(None, f"{text} (not a constant)")
+        number = float(built[0])
+        if condition.name == "integral":
+            return Judgement(number.is_integer(), text)
+        value = self._value(condition.operands[1])
+        element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
+        if element is None:
+            return Judgement(None, text)
+        with np.errstate(all="ignore"):
+            return Judgement(float(np.asarray(number).astype(NUMPY_TYPES[element])) != number, text)
+
+    def _observed(self, condition: core.Property, text: str) -> Judgement:
+        """overflows, underflows, cancels: what the expression did on the samples, beside the same in float64."""
+        built = self._built(condition.operands[0])
+        if built is None or not isinstance(built[0], SSAValue):
+            return Judgement(False, text)
+        value, operations = built
+        arrays = self.observations.of(value, operations)
+        if arrays is None:
+            return Judgement(None, f"{text} (no samples: give --range or --calibrate)")
+        form = FORMATS.get(ELEMENT_NAMES.get(_type(value).element_type, ""))
+        if form is None:
+            return Judgement(None, text)
+        with np.errstate(all="ignore"):
+            if condition.name == "overflows":
+                found = any(np.isinf(array.astype(np.float64)).any() for array in arrays)
+            elif condition.name == "underflows":
+                smallest_normal = form.tiny / (2 * form.unit_roundoff)
+                found = any((np.abs(array.astype(np.float64)) < smallest_normal).any() for array in arrays)
+            else:
+                found = self._cancels(value, operations, form.unit_roundoff)
+        return Judgement(found, f"{text} (not on the samples)")
+
+    def _cancels(self, value: SSAValue, operations: list[Operation], unit_roundoff: float) -> bool:
+        """Whether a sum lost half of its digits or more: |a ± b| < √u · (|a| + |b|)."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.name not in ("num.add", "num.sub"):
+            return False
+        triples = [self.observations.of(v, operations) for v in (*owner.operands, value)]
+        if any(arrays is None for arrays in triples):
+            return False
+        for a, b, c in zip(*triples, strict=True):  # type: ignore[arg-type]
+            size = np.abs(a.astype(np.float64)) + np.abs(b.astype(np.float64))
+            if (np.abs(c.astype(np.float64)) < unit_roundoff**0.5 * size).any():
+                return True
+        return False
+
+
+def _compare_intervals(predicate: str, x: Interval, y: Interval) -> bool | None:
+    match predicate:
+        case "gt":
+            return True if x.lo > y.hi else False if x.hi <= y.lo else None
+        case "ge":
+            return True if x.lo >= y.hi else False if x.hi < y.lo else None
+        case "lt":
+            return _compare_intervals("gt", y, x)
+        case "le":
+            return _compare_intervals("ge", y, x)
+        case "eq":
+            return True if x.lo == x.hi == y.lo == y.hi else False if x.lo > y.hi or x.hi < y.lo else None
+    equal = _compare_intervals("eq", x, y)
+    return None if equal is None else not equal
+
+
+_SYMBOLS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**"}
+
+
+def describe(part: core.Condition | core.Expr) -> str:
+    """The condition or expression as it reads in a rule file."""
+    match part:
+        case core.Capture(name):
+            return name
+        case core.Literal(value):
+            return str(int(value)) if value == int(value) else f"{float(value):g}"
+        case core.Size(operand, axes):
+            return f"size[{', '.join(map(str, axes))}]({describe(operand)})"
+        case core.Apply(operands=operands, attributes=attributes):
+            if part.name in _INFIX:
+                return f"({describe(operands[0])} {_INFIX[part.name]} {describe(operands[1])})"
+            if part.name == "neg":
+                return f"-{describe(operands[0])}"
+            axes = dict(attributes).get("axes", ())
+            return f"{part.name}{'[' + ', '.join(map(str, axes)) + ']' if axes else ''}({', '.join(map(describe, operands))})"
+        case core.Comparison(predicate, x, y):
+            return f"{describe(x)} {_SYMBOLS[predicate]} {describe(y)}"
+        case core.Free(operand, axes):
+            return f"free[{', '.join(map(str, axes))}]({describe(operand)})"
+        case core.SameSize(x, y, axes):
+            along = ", ".join(map(str, axes))
+            return f"size[{along}]({describe(x)}) = size[{along}]({describe(y)})"
+        case core.Property("rank" | "dtype", operands, arguments):
+            symbol = _SYMBOLS[arguments[0]] if part.name == "rank" else "="
+            return f"{part.name}({describe(operands[0])}) {symbol} {arguments[-1]}"
+        case core.Property(name, operands):
+            return f"{name}({', '.join(map(describe, operands))})"
+        case core.AllOf(parts):
+            return " and ".join(map(describe, parts))
+        case core.AnyOf(parts):
+            return " or ".join(map(describe, parts))
+        case core.Not(inner):
+            return f"not {describe(inner)}"
+    raise AssertionError(part)
+
+
+def _type(value: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(value.type, TensorType)
+    return value.type

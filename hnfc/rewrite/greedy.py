@@ -1,0 +1,199 @@
+"""The greedy search: a worklist of operations, users before what they use, so that the largest pattern is seen first.
+
+It ends on every rule set: a new operation is one generation older than the root that it replaces, and rules do not
+run on roots of the last generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from hnfc.analysis.cost import flops
+from hnfc.analysis.ranges import Ranges
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+from hnfc.dsl import core
+from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.conditions import Judge, Observations, describe
+from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
+from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.record import NearMiss, Outcome, Rewrite, Statistics
+
+GENERATIONS = 24
+_MAX_NEAR_MISSES = 200
+_REACH = 6
+"""How far above a new value a pattern that sees it can have its root."""
+_MAX_USERS = 64
+_OPAQUE = OPERATIONS["opaque"]
+
+
+@dataclass
+class Step:
+    """A match that may run: the operations to insert before its root and the value that takes the root's place."""
+
+    match: Match
+    operations: list[Operation]
+    value: SSAValue
+    given: str
+
+
+@dataclass
+class Greedy:
+    """Applies rules until none fits, to blocks of one function.
+
+    assume: names of rules whose `where` the user asserts. place: the text that says where an operation is in the
+    user's source.
+    """
+
+    matcher: Matcher
+    ranges: Ranges = field(default_factory=Ranges)
+    observations: Observations = field(default_factory=Observations)
+    assume: frozenset[str] = frozenset()
+    place: Callable[[Operation], str] = lambda op: op.name
+    numbering: Numbering = field(default_factory=Numbering)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def run(self, block: Block) -> Outcome:
+        worklist = [op for op in block.ops if isinstance(op, NumOp) and not isinstance(op, _OPAQUE)]
+        waiting = set(worklist)
+        generation: dict[Operation, int] = {}
+        while worklist:
+            op = worklist.pop()
+            if op not in waiting:
+                continue
+            waiting.discard(op)
+            if op.parent is None:
+                continue
+            age = generation.get(op, 0)
+            step = self.step(op)
+            if step is None:
+                continue
+            if age >= GENERATIONS:
+                self._note(f"rule `{step.match.compiled.rule.name}` would go on for ever here; it was stopped after {GENERATIONS} rounds")
+                continue
+            self._apply(op, step)
+            for new in step.operations:
+                generation[new] = age + 1
+            for candidate in [*users_within(step.value, _REACH), *step.operations]:
+                if candidate not in waiting and isinstance(candidate, NumOp) and not isinstance(candidate, _OPAQUE):
+                    waiting.add(candidate)
+                    worklist.append(candidate)
+        return self.outcome
+
+    def step(self, op: Operation) -> Step | None:
+        """The first rule that fits at this root, may run and can be built."""
+        for match in self.matcher.match(op, self.numbering):
+            rule = match.compiled.rule
+            statistics = self.outcome.statistics.setdefault(rule.name, Statistics())
+            statistics.matched += 1
+            judge = Judge(match, self.ranges, self.observations)
+            where = judge.judge(rule.where)
+            if not where.holds and rule.name not in self.assume:
+                self._miss(statistics, rule, op, f"not known: {where.reason}" if where.holds is None else f"does not hold: {where.reason}")
+                continue
+            if not (when := judge.judge(rule.when)).holds:
+                self._miss(statistics, rule, op, f"not needed: {when.reason}")
+                continue
+            builder = Builder(match.bindings, _element(op))
+            try:
+                value = builder.finish(match)
+                if match.compiled.needs_gain and not self._gains(match, builder):
+                    self._miss(statistics, rule, op, "it would not lower the cost")
+                    continue
+            except DoesNotFit as error:
+                self._miss(statistics, rule, op, str(error))
+                continue
+            if value is op.results[0]:
+                continue
+            return Step(match, builder.operations, value, "" if rule.where == core.TRUE else describe(rule.where))
+        return None
+
+    def _gains(self, match: Match, after: Builder) -> bool:
+        """Whether the replacement takes fewer arithmetic operations than the pattern as it stands."""
+        rule = match.compiled.rule
+        pattern = rule.pattern if match.compiled.replacement is rule.replacement else rule.replacement
+        before = Builder(match.bindings, _element(match.root))
+        before.value(pattern)
+        return sum(map(flops, after.operations)) < sum(map(flops, before.operations))
+
+    def _apply(self, op: Operation, step: Step) -> None:
+        rule = step.match.compiled.rule
+        block = op.parent
+        assert isinstance(block, Block)
+        for operation in step.operations:
+            block.insert_op_before(operation, op)
+        old = op.results[0]
+        self.outcome.rewrites.append(Rewrite(rule, self.place(op), old, step.value, step.given))
+        self.outcome.replaced[old] = step.value
+        self.outcome.statistics[rule.name].applied += 1
+        if step.value.name_hint is None:
+            step.value.name_hint = old.name_hint
+        old.replace_all_uses_with(step.value)
+        erase_dead([op])
+
+    def _miss(self, statistics: Statistics, rule: core.Rule, op: Operation, reason: str) -> None:
+        statistics.blocked[reason] += 1
+        if len(self.outcome.near_misses) < _MAX_NEAR_MISSES:
+            self.outcome.near_misses.append(NearMiss(rule, self.place(op), reason))
+
+    def _note(self, text: str) -> None:
+        if text not in self.outcome.notes:
+            self.outcome.notes.append(text)
+
+
+def users_within(value: SSAValue, distance: int) -> list[Operation]:
+    """The operations that use the value, directly or through at most `distance` others; the farthest first."""
+    found: dict[Operation, None] = {}
+    layer = [value]
+    for _ in range(distance):
+        layer = [r for v in layer for use in v.uses if use.operation not in found for r in _mark(use.operation, found)]
+        if len(found) > _MAX_USERS:
+            break
+    return list(found)[::-1]
+
+
+def _mark(operation: Operation, found: dict[Operation, None]) -> list[SSAValue]:
+    found[operation] = None
+    return list(operation.results)
+
+
+def erase_dead(operations: Iterable[Operation]) -> None:
+    """Erases pure operations that nothing uses, and what only they used."""
+    stack = list(operations)
+    while stack:
+        op = stack.pop()
+        if op.parent is None or not isinstance(op, NumOp) or isinstance(op, _OPAQUE) or any(result.uses for result in op.results):
+            continue
+        owners = [operand.owner for operand in op.operands]
+        op.detach()
+        op.drop_all_references()
+        stack += [owner for owner in owners if isinstance(owner, Operation)]
+
+
+class RulePattern(RewritePattern):
+    """One rule by itself, for any xDSL pass: fires where its `where` is known from the operations alone."""
+
+    def __init__(self, rule: core.Rule) -> None:
+        self.rule = rule
+        self._search = Greedy(Matcher(compile_rule(rule)))
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, NumOp) or isinstance(op, _OPAQUE):
+            return
+        self._search.numbering = Numbering()
+        step = self._search.step(op)
+        if step is not None:
+            rewriter.replace_matched_op(step.operations, [step.value])
+
+
+def _element(op: Operation):  # type: ignore[no-untyped-def]
+    type_ = op.results[0].type
+    return type_.element_type  # type: ignore[attr-defined]
+
+
+def compile_rules(rules: Iterable[core.Rule]) -> list[CompiledRule]:
+    return [compiled for rule in rules for compiled in compile_rule(rule)]

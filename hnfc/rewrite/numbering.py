@@ -1,0 +1,52 @@
+"""Value numbers: two values have the same number if they are computed by the same operations from the same inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+
+_COMMUTATIVE = tuple(OPERATIONS[name] for name in ("add", "mul", "maximum", "minimum", "logical_and", "logical_or"))
+_TYPED = tuple(OPERATIONS[name] for name in ("cast", "reshape", "broadcast", "constant"))
+_NEVER_EQUAL = (OPERATIONS["opaque"],)
+
+
+class Numbering:
+    """Numbers values when asked, operands first; what was numbered once keeps its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[SSAValue, int] = {}
+        self._keys: dict[tuple[Any, ...], int] = {}
+
+    def of(self, value: SSAValue) -> int:
+        known = self._numbers.get(value)
+        if known is not None:
+            return known
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in self._numbers:
+                stack.pop()
+                continue
+            owner = current.owner
+            missing = [v for v in owner.operands if v not in self._numbers] if isinstance(owner, Operation) else []
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._numbers[current] = self._fresh(current, owner if isinstance(owner, Operation) else None)
+        return self._numbers[value]
+
+    def _fresh(self, value: SSAValue, owner: Operation | None) -> int:
+        if not isinstance(owner, NumOp) or isinstance(owner, _NEVER_EQUAL):
+            return len(self._numbers)
+        operands = [self._numbers[operand] for operand in owner.operands]
+        if isinstance(owner, _COMMUTATIVE):
+            operands.sort()
+        position = owner.results.index(value) if len(owner.results) > 1 else 0
+        type_ = value.type if isinstance(owner, _TYPED) else None
+        key = (owner.name, position, type_, *owner.properties.values(), *operands)
+        return self._keys.setdefault(key, len(self._numbers))

@@ -1,0 +1,188 @@
+"""Rules in the form that the matcher reads: sums and products flattened as in `chains`, everything else a tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+from hnfc.dsl import core
+from hnfc.rewrite.chains import PRODUCTS, SUMS
+
+_COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
+
+
+@dataclass(frozen=True)
+class CapturePattern:
+    name: str
+    dtypes: tuple[str, ...]
+    const: bool
+
+
+@dataclass(frozen=True)
+class NumberPattern:
+    value: Fraction | float
+
+
+@dataclass(frozen=True)
+class OperationPattern:
+    operation: type[NumOp]
+    operands: tuple[Pattern, ...]
+    attributes: tuple[tuple[str, Any], ...]
+    commutative: bool
+
+
+@dataclass(frozen=True)
+class ProductPattern:
+    """coefficient · Π factorᵉ · Π size(operand, axes)ᵉ; bare captures stand last among the factors."""
+
+    coefficient: Fraction
+    factors: tuple[tuple[Pattern, int], ...]
+    sizes: tuple[tuple[core.Size, int], ...]
+
+
+@dataclass(frozen=True)
+class SumPattern:
+    """constant + Σ terms; terms that are a bare capture stand last."""
+
+    constant: Fraction
+    terms: tuple[ProductPattern, ...]
+
+
+Pattern: TypeAlias = CapturePattern | NumberPattern | OperationPattern | ProductPattern | SumPattern
+
+
+class UnsupportedPattern(Exception):
+    """A left side that the matcher has no way to look for; the message says what."""
+
+
+def compile_pattern(expression: core.Expr, structural: bool) -> Pattern:
+    return _tree(expression) if structural else _flat(expression)
+
+
+def _tree(expression: core.Expr) -> Pattern:
+    """The expression as it is written, with no commuting and no flattening."""
+    match expression:
+        case core.Capture(name, dtypes, const):
+            return CapturePattern(name, dtypes, const)
+        case core.Literal(value):
+            return NumberPattern(value)
+        case core.Apply(operation, operands, attributes):
+            return OperationPattern(operation, tuple(map(_tree, operands)), attributes, False)
+    raise UnsupportedPattern("`size` cannot be looked for in a structural rule")
+
+
+def _flat(expression: core.Expr) -> Pattern:
+    match expression:
+        case core.Capture() | core.Literal():
+            return _tree(expression)
+        case core.Size():
+            return _product(expression)
+        case core.Apply(operation, operands, attributes):
+            if issubclass(operation, SUMS):
+                return _sum(expression)
+            if issubclass(operation, PRODUCTS):
+                product = _product(expression)
+                if product.coefficient == 1 and not product.sizes and len(product.factors) == 1 and product.factors[0][1] == 1:
+                    return product.factors[0][0]
+                return product
+            commutative = expression.name in _COMMUTATIVE or ("predicate", "eq") in attributes
+            return OperationPattern(operation, tuple(map(_flat, operands)), attributes, commutative)
+    raise UnsupportedPattern(f"no way to look for {expression}")
+
+
+def _sum(expression: core.Expr) -> SumPattern:
+    constant = Fraction(0)
+    terms: list[ProductPattern] = []
+
+    def add(node: core.Expr, sign: Fraction) -> None:
+        nonlocal constant
+        if isinstance(node, core.Apply) and issubclass(node.operation, SUMS):
+            add(node.operands[0], sign)
+            add(node.operands[1], -sign if node.name == "sub" else sign)
+        elif isinstance(node, core.Literal) and isinstance(node.value, Fraction):
+            constant += sign * node.value
+        else:
+            product = _product(node)
+            if not product.factors and not product.sizes:
+                constant += sign * product.coefficient
+            else:
+                terms.append(ProductPattern(sign * product.coefficient, product.factors, product.sizes))
+
+    add(expression, Fraction(1))
+    terms.sort(key=lambda term: _vagueness(term))
+    return SumPattern(constant, tuple(terms))
+
+
+def _product(expression: core.Expr) -> ProductPattern:
+    coefficient = Fraction(1)
+    factors: dict[Pattern, int] = {}
+    sizes: dict[core.Size, int] = {}
+
+    def multiply(node: core.Expr, exponent: int) -> None:
+        nonlocal coefficient
+        name = node.name if isinstance(node, core.Apply) else ""
+        if isinstance(node, core.Literal) and isinstance(node.value, Fraction) and node.value != 0:
+            coefficient *= node.value**exponent
+        elif isinstance(node, core.Size):
+            sizes[node] = sizes.get(node, 0) + exponent
+        elif isinstance(node, core.Apply) and name in ("mul", "div"):
+            multiply(node.operands[0], exponent)
+            multiply(node.operands[1], exponent if name == "mul" else -exponent)
+        elif isinstance(node, core.Apply) and name == "neg":
+            coefficient *= (-1) ** exponent
+            multiply(node.operands[0], exponent)
+        elif isinstance(node, core.Apply) and name == "square":
+            multiply(node.operands[0], 2 * exponent)
+        elif isinstance(node, core.Apply) and name == "reciprocal":
+            multiply(node.operands[0], -exponent)
+        else:
+            if isinstance(node, core.Apply) and name == "rsqrt":
+                node, exponent = core.Apply(OPERATIONS["sqrt"], node.operands), -exponent
+            pattern = _flat(node)
+            factors[pattern] = factors.get(pattern, 0) + exponent
+
+    multiply(expression, 1)
+    kept = [(pattern, exponent) for pattern, exponent in factors.items() if exponent != 0]
+    kept.sort(key=lambda factor: _vagueness(factor[0]))
+    return ProductPattern(coefficient, tuple(kept), tuple(sizes.items()))
+
+
+def _vagueness(pattern: Pattern) -> int:
+    """0 for what starts with an operation, 1 for what holds one inside, 2 for a bare capture."""
+    match pattern:
+        case CapturePattern():
+            return 2
+        case ProductPattern(_, factors, _):
+            return max((_vagueness(p) for p, _ in factors), default=0) if all(_vagueness(p) == 2 for p, _ in factors) else 0
+    return 0
+
+
+def size_of(pattern: Pattern) -> int:
+    """The number of operations that a match of the pattern covers; larger patterns are tried first."""
+    match pattern:
+        case OperationPattern(_, operands, _, _):
+            return 1 + sum(map(size_of, operands))
+        case ProductPattern(_, factors, _):
+            return len(factors) + sum(size_of(p) for p, _ in factors)
+        case SumPattern(constant, terms):
+            return len(terms) + (constant != 0) + sum(map(size_of, terms))
+    return 0
+
+
+def pattern_kind(pattern: Pattern) -> str | None:
+    """The kind of value (as in `chains.kind`) that the pattern needs at its place; None where any will do."""
+    match pattern:
+        case OperationPattern(operation):
+            return "*" if operation in PRODUCTS else "+" if operation in SUMS else operation.name[4:]
+        case SumPattern():
+            return "+"
+        case ProductPattern(_, factors, _):
+            if all(isinstance(p, CapturePattern) for p, _ in factors):
+                return None
+            return "*" if len(factors) > 1 or factors[0][1] != 1 else None
+        case NumberPattern():
+            return "constant"
+    return None

@@ -1,0 +1,56 @@
+"""What a run of the rewriter did, and what it nearly did: plain data for reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from hnfc.dsl import core
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One application of a rule: `before` was the value of the root, `after` took its place."""
+
+    rule: core.Rule
+    place: str
+    before: SSAValue
+    after: SSAValue
+    given: str = ""
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A place where a rule fitted but did not run, and the condition that kept it from running."""
+
+    rule: core.Rule
+    place: str
+    reason: str
+
+
+@dataclass
+class Statistics:
+    """How often a rule fitted, ran, and was blocked by what."""
+
+    matched: int = 0
+    applied: int = 0
+    blocked: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Outcome:
+    """The rewrites in order, the near misses, and `replaced`: every value that is gone and what stands in its place."""
+
+    rewrites: list[Rewrite] = field(default_factory=list)
+    near_misses: list[NearMiss] = field(default_factory=list)
+    replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def final(self, value: SSAValue) -> SSAValue:
+        """What stands in the place of the value now."""
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
