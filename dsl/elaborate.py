@@ -25,8 +25,11 @@ _SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**":
 _PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
 _POINTWISE_TWINS = {"max": "maximum", "min": "minimum"}
-PROPERTIES = {"overflows", "underflows", "cancels", "finite", "integral", "rounds"}
-"""Conditions with a name: what may be said of an expression in `where` and `when` (docs/reference.md)."""
+FACTS = {"finite", "integral"}
+"""Properties of the values themselves, for `where` and `when`."""
+ADVICE = {"overflows", "underflows", "cancels", "bounded", "rounds"}
+"""Properties of what was observed or is known, for `when` only: they prove nothing (docs/reference.md)."""
+PROPERTIES = FACTS | ADVICE
 _MAX_NODES = 2000
 
 
@@ -49,6 +52,8 @@ class Elaborator:
         self.file = file
         self.definitions = dict(definitions or {})
         self.diagnostics: list[Diagnostic] = []
+        self.left_axes = False
+        """Whether axes may be counted from the left: in the graph of a test, whose ranks are known."""
         self._nodes = 0
 
     def rules(self) -> list[core.Rule]:
@@ -108,6 +113,9 @@ class Elaborator:
             self._check_same_names(declaration, pattern, replacement, left_names)
         scope.binding_allowed = False
         where = self._condition(declaration.where, scope) if declaration.where else core.TRUE
+        advice = [p.name for p in core.condition_parts(where) if isinstance(p, core.Property) and p.name in ADVICE]
+        if advice and declaration.where:
+            raise self._error("HNF0237", f"`{advice[0]}` proves nothing", declaration.where.span, f"move it to `when {advice[0]}(…)`")
         when = self._condition(declaration.when, scope) if declaration.when else core.TRUE
         for let in declaration.lets:
             if let.name not in scope.used:
@@ -329,6 +337,8 @@ class Elaborator:
                     raise self._error("HNF0231", f"the axis `{axis}` is not bound by the left side", tree.name_span, hint)
                 scope.axes[axis] = (axis,)
                 result.append(axis)
+            elif axis >= 0 and not self.left_axes:
+                raise self._error("HNF0238", "the axes of a rule are counted from the right", tree.name_span, "write -1 for the last axis, or a name")
             else:
                 result.append(axis)
         if len(set(result)) != len(result):
@@ -399,6 +409,7 @@ class Elaborator:
 def elaborate_expression(tree: syntax.Tree, file: syntax.File) -> core.Expr:
     """An expression by itself (the graph of an `unchanged:` test); every free name is a capture."""
     elaborator = Elaborator(file)
+    elaborator.left_axes = True
     elaborator._collect_definitions()
     return elaborator._expression(tree, Scope())
 

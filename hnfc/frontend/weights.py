@@ -38,7 +38,7 @@ def read(attribute: ir.Attribute) -> np.ndarray[Any, Any]:
 
 
 def _from_text(text: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    body = text[text.index("<") + 1 : text.rindex(">")].rpartition("> :")[0] or text[text.index("<") + 1 : text.rindex(">")]
+    body = text[text.index("<") + 1 : text.rindex(" : tensor<")]
     if body.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(body[3:].rstrip('">')), dtype)
     return np.array([_number(token, dtype) for token in _NUMBER.findall(body)], dtype)

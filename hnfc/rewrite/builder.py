@@ -98,7 +98,7 @@ class Builder:
                 axes = resolve_axes(value, self.bindings)
                 if axes is None or any(-axis > rank for axis in axes):
                     raise DoesNotFit("an operand of the replacement lacks an axis")
-                attributes[key] = tuple(sorted(axis + rank for axis in axes))
+                attributes[key] = tuple(sorted(axis + rank if axis < 0 else axis for axis in axes))
             elif value == "last_two":
                 if rank < 2:
                     raise DoesNotFit("there are no two axes to swap")

@@ -166,9 +166,10 @@ class Judge:
             predicate, number = condition.arguments
             rank = len(_type(value).get_shape())
             return Judgement(_HOLDS[predicate](rank, number), f"{text} (it is {rank})")
-        if condition.name == "finite":
+        if condition.name in ("finite", "bounded"):
             interval = self._interval(condition.operands[0])
-            return Judgement(bool(interval and interval.finite) or None, text)
+            known = interval is not None and interval.finite
+            return Judgement(known if condition.name == "bounded" else known or None, text)
         if condition.name in ("integral", "rounds"):
             return self._of_constant(condition, text)
         return self._observed(condition, text)

@@ -148,7 +148,9 @@ class Matcher:
                 yield Match(rule, op, bindings, scale, rest)
         elif isinstance(pattern, ProductPattern) and isinstance(chain, Product):
             for scale, product, bindings in matching.product(pattern, chain, {}, exact=False):
-                yield Match(rule, op, bindings, scale, product)
+                # a size is a number like any other: dividing by 7 is no mean over 3 elements, whatever the scale
+                if not pattern.sizes or abs(scale) == 1:
+                    yield Match(rule, op, bindings, scale, product)
         elif isinstance(pattern, OperationPattern):
             for bindings in matching.value(pattern, op.results[0], {}):
                 yield Match(rule, op, bindings)

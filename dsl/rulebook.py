@@ -1,0 +1,108 @@
+"""Collections of rules: the shipped ones by group, and files of the user with what they import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from hnfc.dsl import core, syntax
+from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
+from hnfc.dsl.elaborate import Elaborator
+from hnfc.dsl.parser import parse
+
+MAX_IMPORTS = 100
+
+
+@dataclass
+class Rulebook:
+    """Rules in order, with the text and the tree of every file that they come from (for messages, tests and printing)."""
+
+    rules: list[core.Rule] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    files: dict[str, syntax.File] = field(default_factory=dict)
+
+    def named(self, name: str) -> core.Rule | None:
+        return next((rule for rule in self.rules if rule.name == name), None)
+
+    def groups(self) -> dict[str, list[core.Rule]]:
+        result: dict[str, list[core.Rule]] = {}
+        for rule in self.rules:
+            result.setdefault(rule.group, []).append(rule)
+        return result
+
+    def only(self, groups: Iterable[str]) -> Rulebook:
+        wanted = set(groups)
+        return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files)
+
+
+def load_files(paths: Iterable[str | Path]) -> Rulebook:
+    """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read."""
+    loader = _Loader()
+    for path in paths:
+        loader.load(Path(path), None, None)
+    return loader.book
+
+
+@cache
+def shipped() -> Rulebook:
+    """Every rule that hnfc brings."""
+    folder = files("hnfc") / "rules"
+    loader = _Loader()
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".hnf"):
+            loader.load_text(entry.read_text(encoding="utf-8"), f"rules/{entry.name}", None)
+    return loader.book
+
+
+class _Loader:
+    def __init__(self) -> None:
+        self.book = Rulebook()
+        self._definitions: dict[str, dict[str, syntax.Definition]] = {}
+        self._loading: list[str] = []
+
+    def load(self, path: Path, imported_by: str | None, span: Span | None) -> dict[str, syntax.Definition]:
+        """Loads a file once; returns the definitions that it has or imports."""
+        key = str(path)
+        if key in self._loading:
+            chain = " → ".join([*self._loading, key])
+            raise HnfError([Diagnostic("HNF0301", f"the files import each other: {chain}", imported_by or key, span, help="remove one import")])
+        if key in self._definitions:
+            return self._definitions[key]
+        if len(self._definitions) > MAX_IMPORTS:
+            raise HnfError([Diagnostic("HNF0302", f"more than {MAX_IMPORTS} files are imported", imported_by or key, span)])
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise HnfError([Diagnostic("HNF0303", "the file is not text in UTF-8", key)]) from None
+        except OSError as error:
+            if imported_by is None:
+                raise
+            reason = error.strerror or str(error)
+            message = f"cannot read the imported file: {reason}"
+            raise HnfError([Diagnostic("HNF0304", message, imported_by, span, help=f"it was looked for at {key}")]) from None
+        return self.load_text(text, key, path.parent)
+
+    def load_text(self, text: str, key: str, folder: Path | None) -> dict[str, syntax.Definition]:
+        self.book.sources[key] = text
+        file = parse(text, key)
+        self.book.files[key] = file
+        self._loading.append(key)
+        definitions: dict[str, syntax.Definition] = {}
+        for declaration in file.declarations:
+            if isinstance(declaration, syntax.Import):
+                base = folder if folder is not None else Path(str(files("hnfc") / "rules"))
+                definitions.update(self.load(base / declaration.path, key, declaration.span))
+        self._loading.pop()
+        elaborator = Elaborator(file, definitions)
+        rules = elaborator.rules()
+        known = {rule.name: rule for rule in self.book.rules}
+        for rule in rules:
+            if rule.name in known:
+                message = f"there is a rule `{rule.name}` in {known[rule.name].file} already"
+                raise HnfError([Diagnostic("HNF0201", message, key, rule.span, help="give one another name")])
+        self.book.rules += rules
+        self._definitions[key] = elaborator.definitions
+        return elaborator.definitions
