@@ -1,0 +1,423 @@
+"""Elementwise operations, conditions, casts and constants of torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.activation import GeluOp
+from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, PowOp, SubOp
+from hnfc.dialects.num.comparison import CompareOp, LogicalAndOp, LogicalNotOp, LogicalOrOp, LogicalXorOp, WhereOp
+from hnfc.dialects.num.constant import IotaOp
+from hnfc.dialects.num.elementary import ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
+from hnfc.dialects.num.rounding import FloorOp, TruncOp
+from hnfc.dialects.types import BOOL, DYNAMIC
+from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.registry import converts, element, is_float, is_number, is_tensor, promoted, shape
+
+Tensor = TensorType[Attribute]
+
+_UNARY = (
+    "neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh erf erfc sigmoid log_sigmoid silu relu mish floor ceil round trunc lgamma i0"
+)
+_BINARY = {
+    "maximum": "maximum", "minimum": "minimum", "max.other": "maximum", "min.other": "minimum", "atan2": "atan2",
+    "hypot": "hypot", "logaddexp": "logaddexp", "remainder.Tensor": "remainder", "remainder.Scalar": "remainder",
+    "fmod.Tensor": "fmod", "fmod.Scalar": "fmod", "xlogy.Tensor": "xlogy", "xlogy.Scalar_Self": "xlogy", "xlogy.Scalar_Other": "xlogy",
+    "special_xlogy": "xlogy", "pow.Tensor_Tensor": "pow", "pow.Scalar": "pow",
+}  # fmt: skip
+
+
+def _register_unary(torch_name: str, name: str) -> None:
+    cls = OPERATIONS[name]
+
+    @converts(torch_name)
+    def unary(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+        x = args[0]
+        if x.type is result:
+            return b.emit(cls, (x,), result)
+        if not is_tensor(x) or not isinstance(result, TensorType):
+            return None
+        return b.emit(cls, (b.cast(x, result.element_type),), result)
+
+
+def _register_binary(torch_name: str, name: str) -> None:
+    cls = OPERATIONS[name]
+
+    @converts(torch_name)
+    def binary(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+        return elementwise(b, cls, args[0], args[1], result)
+
+
+for _name in _UNARY.split():
+    _register_unary(f"aten.{_name}", _name)
+for _torch, _name in {
+    "aten.special_expm1": "expm1", "aten.special_erfc": "erfc", "aten.special_i0": "i0", "aten.special_i0e": "i0e",
+    "aten.special_log_ndtr": "log_ndtr", "aten.sign": "sign", "aten.sgn": "sign", "aten.special_exp2": "exp2", "aten.special_log1p": "log1p",
+}.items():  # fmt: skip
+    _register_unary(_torch, _name)
+for _torch, _name in _BINARY.items():
+    _register_binary(f"aten.{_torch}", _name)
+
+
+def elementwise(b: Builder, cls: Any, x: Entry, y: Entry, result: Attribute) -> SSAValue | None:
+    """cls(x, y), both cast to the element type of the result."""
+    if not isinstance(result, TensorType):
+        return None
+    left, right = b.operand(x, result.element_type), b.operand(y, result.element_type)
+    if left is None or right is None:
+        return None
+    return b.emit(cls, (left, right), result)
+
+
+def _times(b: Builder, x: Entry, factor: Entry, kind: Attribute) -> Entry:
+    """x·factor, or x where factor is 1."""
+    if factor is None or factor == 1:
+        return x
+    left, right = b.operand(x, kind), b.operand(factor, kind)
+    return None if left is None or right is None else b.make(MulOp, left, right)
+
+
+@converts("aten.add.Tensor", "aten.add.Scalar")
+def add(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    if not isinstance(result, TensorType):
+        return None
+    x, y, alpha = args
+    if result.element_type == BOOL:
+        return elementwise(b, LogicalOrOp, x, y, result) if alpha == 1 else None
+    return elementwise(b, AddOp, x, _times(b, y, alpha, result.element_type), result)
+
+
+@converts("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    if not isinstance(result, TensorType):
+        return None
+    x, y, alpha = args
+    return elementwise(b, SubOp, x, _times(b, y, alpha, result.element_type), result)
+
+
+@converts("aten.rsub.Scalar", "aten.rsub.Tensor")
+def rsub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    if not isinstance(result, TensorType):
+        return None
+    x, y, alpha = args
+    return elementwise(b, SubOp, y, _times(b, x, alpha, result.element_type), result)
+
+
+@converts("aten.mul.Tensor", "aten.mul.Scalar")
+def mul(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, y = args
+    if not isinstance(result, TensorType):
+        return None
+    if result.element_type == BOOL:
+        return elementwise(b, LogicalAndOp, x, y, result)
+    if y == 1 and is_number(y) and x.type is result:
+        return x  # type: ignore[no-any-return]
+    return elementwise(b, MulOp, x, y, result)
+
+
+@converts("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
+def div(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return elementwise(b, DivOp, args[0], args[1], result)
+
+
+@converts("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, y, mode = args
+    if not isinstance(result, TensorType) or not is_float(result.element_type):
+        return None
+    quotient = elementwise(b, DivOp, x, y, result)
+    if mode is None or quotient is None:
+        return quotient
+    return b.emit({"floor": FloorOp, "trunc": TruncOp}[mode], (quotient,), result)
+
+
+@converts("aten.floor_divide", "aten.floor_divide.Scalar")
+def floor_divide(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return div_mode(b, [*args[:2], "floor"], result)  # type: ignore[no-any-return]
+
+
+@converts("aten.addcmul")
+def addcmul(b: Builder, args: list[Entry], result: Attribute, cls: Any = MulOp) -> SSAValue | None:
+    x, y, z, value = args
+    if not isinstance(result, TensorType):
+        return None
+    left, right = b.operand(y, result.element_type), b.operand(z, result.element_type)
+    if left is None or right is None:
+        return None
+    scaled = _times(b, left, value, result.element_type)
+    return elementwise(b, AddOp, x, b.make(cls, scaled, right), result)
+
+
+@converts("aten.addcdiv")
+def addcdiv(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return addcmul(b, args, result, DivOp)  # type: ignore[no-any-return]
+
+
+@converts("aten.lerp.Scalar", "aten.lerp.Tensor")
+def lerp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """x + weight·(y - x)."""
+    x, y, weight = args
+    if not isinstance(result, TensorType):
+        return None
+    difference = b.make(SubOp, y, x) if is_tensor(x) and is_tensor(y) and element(x) == element(y) else None
+    return None if difference is None else elementwise(b, AddOp, x, _times(b, difference, weight, result.element_type), result)
+
+
+@converts("aten.pow.Tensor_Scalar")
+def pow_scalar(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, y = args
+    if not isinstance(result, TensorType) or not is_number(y):
+        return None
+    special = {2: SquareOp, 0.5: SqrtOp, -1: ReciprocalOp, -0.5: RsqrtOp}.get(y)
+    base = b.operand(x, result.element_type)
+    if base is None:
+        return None
+    if y == 1:
+        return base
+    if special is not None and (y == 2 or is_float(result.element_type)):
+        return b.emit(special, (base,), result)
+    return elementwise(b, PowOp, base, y, result)
+
+
+@converts("aten.clamp", "aten.clamp.Tensor", "aten.hardtanh")
+def clamp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """minimum(maximum(x, low), high)."""
+    x, low, high = args
+    if low is not None:
+        x = elementwise(b, MaximumOp, x, low, result)
+    if high is not None and x is not None:
+        x = elementwise(b, MinimumOp, x, high, result)
+    return x if x is not None and x.type == result else None
+
+
+@converts("aten.clamp_min", "aten.clamp_min.Tensor")
+def clamp_min(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return elementwise(b, MaximumOp, args[0], args[1], result)
+
+
+@converts("aten.clamp_max", "aten.clamp_max.Tensor")
+def clamp_max(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return elementwise(b, MinimumOp, args[0], args[1], result)
+
+
+@converts("aten.relu6")
+def relu6(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return clamp(b, [args[0], 0.0, 6.0], result)  # type: ignore[no-any-return]
+
+
+@converts("aten.leaky_relu")
+def leaky_relu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """x where x > 0, else slope·x."""
+    x, slope = args
+    if not isinstance(result, TensorType) or x.type != result or not is_number(slope):
+        return None
+    low = elementwise(b, MulOp, x, slope, result)
+    positive = b.make(CompareOp, x, b.constant(0.0, result.element_type), predicate="gt")
+    return None if low is None else b.emit(WhereOp, (positive, x, low), result)
+
+
+@converts("aten.elu")
+def elu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """x where x > 0, else alpha·(e^x - 1); torch's scales of both sides must be 1."""
+    x, alpha, scale, input_scale = args
+    if not isinstance(result, TensorType) or x.type != result or scale != 1 or input_scale != 1 or not is_number(alpha):
+        return None
+    low = _times(b, b.emit(OPERATIONS["expm1"], (x,), result), alpha, result.element_type)
+    positive = b.make(CompareOp, x, b.constant(0.0, result.element_type), predicate="gt")
+    return b.emit(WhereOp, (positive, x, low), result)
+
+
+@converts("aten.gelu")
+def gelu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, approximate = args
+    return b.emit(GeluOp, (x,), result, approximate=approximate) if x.type == result else None
+
+
+@converts("aten.softplus")
+def softplus(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """softplus(beta·x)/beta; a threshold below 20 would cut off what is not 0."""
+    x, beta, threshold = args
+    if not isinstance(result, TensorType) or x.type != result or not is_number(beta) or not is_number(threshold) or threshold < 20:
+        return None
+    if beta == 1:
+        return b.emit(OPERATIONS["softplus"], (x,), result)
+    inner = b.emit(OPERATIONS["softplus"], (_times(b, x, beta, result.element_type),), result)
+    return elementwise(b, DivOp, inner, beta, result)
+
+
+@converts("aten.log_sigmoid_forward")
+def log_sigmoid_forward(b: Builder, args: list[Entry], result: Attribute, buffer: Attribute) -> Any:
+    x = args[0]
+    return (b.emit(OPERATIONS["log_sigmoid"], (x,), result), None) if x.type == result else None
+
+
+@converts("aten.logit")
+def logit(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """log(x / (1 - x))."""
+    x, eps = args
+    if eps is not None or not isinstance(result, TensorType) or x.type != result:
+        return None
+    rest = b.emit(SubOp, (b.constant(1.0, result.element_type), x), result)
+    return b.emit(OPERATIONS["log"], (b.emit(DivOp, (x, rest), result),), result)
+
+
+@converts("aten.special_erfcx")
+def erfcx(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """e^(x²)·erfc(x)."""
+    x = args[0]
+    if x.type != result:
+        return None
+    grown = b.emit(ExpOp, (b.emit(SquareOp, (x,), result),), result)
+    return b.emit(MulOp, (grown, b.emit(OPERATIONS["erfc"], (x,), result)), result)
+
+
+# conditions
+
+
+def _register_comparison(predicate: str) -> None:
+    @converts(f"aten.{predicate}.Tensor", f"aten.{predicate}.Scalar")
+    def compare(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+        x, y = args
+        kind = promoted(x, y)
+        left, right = (None, None) if kind is None else (b.operand(x, kind), b.operand(y, kind))
+        if left is None or right is None:
+            return None
+        return b.emit(CompareOp, (left, right), result, predicate=predicate)
+
+
+for _predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _register_comparison(_predicate)
+
+
+def _register_logical(cls: Any, *names: str, only_bool: bool) -> None:
+    @converts(*names)
+    def logical(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+        x, y = args
+        if only_bool and not (isinstance(result, TensorType) and result.element_type == BOOL):
+            return None
+        return elementwise(b, cls, x, y, result)
+
+
+for _cls, _verb in ((LogicalAndOp, "and"), (LogicalOrOp, "or"), (LogicalXorOp, "xor")):
+    _register_logical(_cls, f"aten.logical_{_verb}", only_bool=False)
+    _names = [f"aten.bitwise_{_verb}.Tensor", f"aten.__{_verb}__.Tensor", f"aten.bitwise_{_verb}.Scalar"]
+    _register_logical(_cls, *_names, only_bool=True)
+
+
+@converts("aten.logical_not", "aten.bitwise_not")
+def logical_not(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    if not isinstance(result, TensorType) or result.element_type != BOOL:
+        return None
+    return b.emit(LogicalNotOp, (b.cast(args[0], BOOL),), result)
+
+
+def _register_test(name: str) -> None:
+    @converts(f"aten.{name}")
+    def test(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+        return b.emit(OPERATIONS[name], (args[0],), result) if is_tensor(args[0]) else None
+
+
+for _name in ("isnan", "isinf", "isfinite"):
+    _register_test(_name)
+
+
+@converts("aten.where.self", "aten.where.Scalar", "aten.where.ScalarSelf", "aten.where.ScalarOther")
+def where(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    p, x, y = args
+    if not isinstance(result, TensorType) or not is_tensor(p):
+        return None
+    left, right = b.operand(x, result.element_type), b.operand(y, result.element_type)
+    return None if left is None or right is None else b.emit(WhereOp, (b.cast(p, BOOL), left, right), result)
+
+
+@converts("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def masked_fill(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, mask, value = args
+    return where(b, [mask, value, x], result)  # type: ignore[no-any-return]
+
+
+# casts, and operations that do nothing
+
+
+@converts(
+    "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other", "aten.to.prim_Device", "aten._to_copy",
+    "prims.convert_element_type", "aten.type_as", "npu.dtype_cast", "aten.clone", "aten.detach", "aten.alias", "aten.contiguous",
+    "aten.lift_fresh_copy", "aten.detach_copy", "prims.view_of",
+)  # fmt: skip
+def cast(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """A cast where the element type changes, else the same value."""
+    x = args[0]
+    if not is_tensor(x) or not isinstance(result, TensorType):
+        return None
+    if x.type == result:
+        return x  # type: ignore[no-any-return]
+    return b.cast(x, result.element_type) if shape(x) == result.get_shape() and x.type.element_type != result.element_type else None
+
+
+@converts("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
+def dropout(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, _, training = args
+    return x if training is False and x.type == result else None
+
+
+@converts("aten.native_dropout")
+def native_dropout(b: Builder, args: list[Entry], result: Attribute, mask: Attribute) -> Any:
+    x, _, training = args
+    return (x, None) if training is False and x.type == result else None
+
+
+# constants
+
+
+@converts("aten.full_like", "aten.fill.Scalar", "aten.new_full")
+def full_like(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    value = next((entry for entry in args[1:3] if is_number(entry)), None)
+    return filled(b, value, result)
+
+
+@converts("aten.full")
+def full(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return filled(b, args[1], result)
+
+
+@converts("aten.scalar_tensor", "prim.NumToTensor.Scalar", "aten.tensor.int", "aten.tensor.float", "aten.tensor.bool")
+def scalar_tensor(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return filled(b, args[0], result)
+
+
+@converts("aten.ones", "aten.ones_like", "aten.new_ones")
+def ones(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return filled(b, 1.0, result)
+
+
+@converts("aten.zeros", "aten.zeros_like", "aten.new_zeros")
+def zeros(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    return filled(b, 0.0, result)
+
+
+def filled(b: Builder, value: Entry, result: Attribute) -> SSAValue | None:
+    """A splat, where the shape is known."""
+    if not isinstance(result, TensorType) or not is_number(value) or DYNAMIC in result.get_shape() or abs(value) > 2**53 and isinstance(value, int):
+        return None
+    return b.splat(value, result)
+
+
+@converts("aten.arange", "aten.arange.start", "aten.arange.start_step")
+def arange(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """start + step·i, for constant bounds."""
+    numbers = [entry for entry in args[:3] if is_number(entry)]
+    if not isinstance(result, TensorType) or DYNAMIC in result.get_shape() or len(result.get_shape()) != 1:
+        return None
+    if any(isinstance(entry, SSAValue) for entry in args[:3]) or not all(math.isfinite(n) for n in numbers):
+        return None
+    count = len(args) - 4
+    if count == 1:
+        return b.emit(IotaOp, (), result, start=0.0, step=1.0)
+    step = float(args[2]) if count == 3 else 1.0
+    return b.emit(IotaOp, (), result, start=float(args[0]), step=step)

@@ -1,0 +1,203 @@
+"""A `.mlir` or `.mlirbc` file of the torch dialect → a module of the `num` dialect beside it.
+
+torch-mlir's bindings do the parsing; the module they give stays, and `Imported` relates its values to those of `num`.
+Weights never leave the MLIR context. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from hnfc.errors import ModelError
+from hnfc.frontend import weights
+from hnfc.frontend.builder import Builder
+from hnfc.frontend.conversions import CONVERSIONS
+
+_PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+
+
+def new_context() -> ir.Context:
+    """A context that knows the torch dialect and carries operations of unknown dialects."""
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    return context
+
+
+def read(source: str | Path | bytes, context: ir.Context | None = None) -> ir.Module:
+    """The module in a file, in the bytes of one, or on stdin (`-`); text or bytecode. Raises ModelError."""
+    context = context or new_context()
+    if isinstance(source, str | Path) and str(source) != "-":
+        name = str(source)
+        if not Path(source).is_file():
+            raise ModelError("there is no such file" if not Path(source).exists() else "this is not a file", name)
+        parse = lambda: ir.Module.parseFile(name, context)  # noqa: E731
+    else:
+        name = "<stdin>" if not isinstance(source, bytes) else "<bytes>"
+        data = source if isinstance(source, bytes) else sys.stdin.buffer.read()
+        parse = lambda: ir.Module.parse(data, context)  # noqa: E731
+    try:
+        return parse()
+    except ir.MLIRError as error:
+        raise _model_error(error, name) from None
+
+
+def _model_error(error: ir.MLIRError, name: str) -> ModelError:
+    for diagnostic in error.error_diagnostics:
+        found = _PLACE.search(str(diagnostic.location))
+        if found is not None:
+            return ModelError(diagnostic.message, name if found[1] == "-" else found[1], int(found[2]), int(found[3]))
+        return ModelError(diagnostic.message, name)
+    return ModelError(str(error.message), name)
+
+
+@dataclass
+class Recorded:
+    """An operation of the original module and what its operands were in `num` (constants as Python values)."""
+
+    operation: ir.Operation
+    operands: list[Any]
+    anchor: ir.Operation
+    """The operation itself, or the one of the function's body that it lies in."""
+
+
+@dataclass
+class Imported:
+    """A `num` module and the torch module that it was made from.
+
+    values: the torch value of every num value that has one. origin: the torch operation that a num value was imported for.
+    inner: for the result of an operation that became several, the num values between its operands and it.
+    operands: what each num operation's operands were at import. recorded: the torch operations, in order.
+    """
+
+    torch: ir.Module
+    module: ModuleOp = field(default_factory=lambda: ModuleOp([]))
+    values: dict[SSAValue, ir.Value] = field(default_factory=dict)
+    origin: dict[SSAValue, ir.Operation] = field(default_factory=dict)
+    inner: dict[SSAValue, tuple[SSAValue, ...]] = field(default_factory=dict)
+    operands: dict[Operation, tuple[SSAValue, ...]] = field(default_factory=dict)
+    recorded: list[Recorded] = field(default_factory=list)
+    weight_attributes: dict[str, ir.Attribute] = field(default_factory=dict)
+
+    def location(self, operation: Operation) -> str:
+        """Where `operation` comes from: `file:line` if MLIR knows it, else the torch operation and its results' names."""
+        for result in operation.results:
+            original = self.origin.get(result)
+            if original is not None:
+                found = _PLACE.search(str(original.location))
+                if found is not None and found[1] != "-":
+                    return f"{found[1]}:{found[2]}"
+                names = ", ".join(result.get_name() for result in original.results)
+                return f"{original.name.removeprefix('torch.')} {names}"
+        return operation.name
+
+    def weight(self, name: str) -> np.ndarray[Any, Any]:
+        """The elements of `num.weight @name`."""
+        return weights.read(self.weight_attributes[name])
+
+
+def import_module(module: ir.Module) -> Imported:
+    """Every function of `module` in the `num` dialect; what the dialect lacks becomes `num.opaque`."""
+    imported = Imported(module)
+    body = imported.module.body.block
+    for operation in module.body.operations:
+        if operation.operation.name == "func.func" and len(operation.regions[0].blocks) == 1:
+            body.add_op(_import_function(imported, operation.operation))
+    return imported
+
+
+def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
+    source = function.regions[0].blocks[0]
+    builder = Builder(imported.weight_attributes)
+    arguments = list(source.arguments)
+    block = Block(arg_types=[builder.type_of(argument) for argument in arguments])
+    for argument, value in zip(arguments, block.args, strict=True):
+        builder.entries[argument] = value
+        imported.values[value] = argument
+    for view in source.operations:
+        operation = view.operation
+        if operation.name == "func.return":
+            returned = [builder.tensor_or_opaque(operand) for operand in operation.operands]
+            imported.recorded.append(Recorded(operation, returned, operation))
+            builder.append(ReturnOp(*returned))
+        else:
+            _import_operation(imported, builder, operation)
+    block.add_ops(builder.operations)
+    for made in builder.operations:
+        imported.operands[made] = tuple(made.operands)
+    for value, (torch_value, defining) in builder.opaque_origins.items():
+        imported.values.setdefault(value, torch_value)
+        imported.origin.setdefault(value, defining)
+    returns = [value.type for value in builder.operations[-1].operands] if builder.operations else []
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))
+
+
+def _import_operation(imported: Imported, builder: Builder, operation: ir.Operation) -> None:
+    name = operation.name
+    if builder.take_constant(name, operation):
+        return
+    operands = list(operation.operands)
+    entries = [builder.entries[operand] for operand in operands]
+    if name == "torch.prim.ListConstruct":
+        imported.recorded.append(Recorded(operation, entries, operation))
+        builder.entries[operation.results[0]] = entries
+        builder.definitions[operation.results[0]] = operation
+        return
+    if name == "torch.operator":
+        name = "torch." + ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
+    results = list(operation.results)
+    before = len(builder.operations)
+    types = [builder.type_of(result) for result in results]
+    handler = CONVERSIONS.get(name)
+    made = handler(builder, entries, *types) if handler is not None else None
+    if made is None or (type(made) is tuple and _lacks_used(made, results)):
+        builder.rollback(before)
+        made = builder.opaque(operation, operands, types)
+    imported.recorded.append(Recorded(operation, entries, operation))
+    if len(operation.regions):
+        _record_nested(imported, builder, operation)
+    new = builder.operations[before:]
+    outputs = made if isinstance(made, tuple) else (made,)
+    for result, value in zip(results, outputs, strict=True):
+        if value is None:
+            continue
+        builder.entries[result] = value
+        builder.definitions[result] = operation
+        if isinstance(value, SSAValue):
+            imported.values.setdefault(value, result)
+    if len(new) == 1:
+        for value in new[0].results:
+            imported.origin[value] = operation
+        return
+    inner = tuple(value for op in new for value in op.results)
+    for value in inner:
+        imported.origin[value] = operation
+        if value in outputs:
+            imported.inner[value] = inner
+
+
+def _lacks_used(made: tuple[SSAValue | None, ...], results: list[ir.Value]) -> bool:
+    """Whether a result that somebody uses is None: one that `num` has no operation for."""
+    return any(value is None and next(iter(result.uses), None) is not None for value, result in zip(made, results, strict=True))
+
+
+def _record_nested(imported: Imported, builder: Builder, anchor: ir.Operation) -> None:
+    """Values of the function that regions of `anchor` use must follow replacements too."""
+    pending = [operation.operation for region in anchor.regions for block in region.blocks for operation in block.operations]
+    while pending:
+        operation = pending.pop()
+        entries = [builder.entries.get(operand) for operand in operation.operands]
+        imported.recorded.append(Recorded(operation, entries, anchor))
+        pending += [inner.operation for region in operation.regions for block in region.blocks for inner in block.operations]
