@@ -476,7 +476,8 @@ def evaluate(
     axes: Mapping[str, tuple[int, ...]] | None = None,
     bits: int = DEFAULT_PRECISION,
 ) -> Balls:
-    """The value of a side of a rule: `inputs` by the captures' names, `axes` says which axes each axis variable stands for.
+    """The value of a side of a rule: `inputs` by the captures' names, `axes` says which axes each axis variable stands for;
+    `bits` is the precision of balls (0: the one in force).
 
     Raises Unsupported for an operation without a formula, and ShapeMismatch or ValueError where shapes do not fit.
     """
@@ -498,9 +499,12 @@ def evaluate(
             case Size(operand, over):
                 return MATH.size(value(operand), resolve(over, known))
             case Apply(operation, operands):
-                return apply(MATH, operation, [value(x) for x in operands], resolve_attributes(node, known))
+                attributes = {k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v for k, v in resolve_attributes(node, known).items()}
+                return apply(MATH, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 
+    if not bits:
+        return value(expression)
     with precision(bits):
         return value(expression)
 

@@ -1,0 +1,565 @@
+"""What an expression means: at a symbolic index, a scalar term. This module is the `Math` whose tensors are such functions.
+
+Shapes first. Along every axis (an axis variable of the rule, or one of the last two axes) each capture has its full size or
+size 1, and an axis variable stands for several axes, so both may happen within one variable. An axis therefore falls into
+*classes*: one for every way in which the captures may vary there, as far as a reduction can tell. All classes together, each
+of its own unknown size ≥ 1, are the most general shape; a proof for them is a proof for every shape, since size 1 is a size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import AllOf, AnyOf, Apply, Axis, Capture, Comparison, Condition, DTypeOf, Expr, Free, Literal, Not, Property, Rule, SameSize, Size
+from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
+from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Cond, Ix, Rational, atom, const, of_atom
+
+Member: TypeAlias = tuple[str, Axis]
+"""A capture's own axis, before it is known which axes meet."""
+
+Shape: TypeAlias = Mapping[Axis, frozenset[Member]]
+Env: TypeAlias = tuple[tuple[Axis, tuple[tuple[int, Ix], ...]], ...]
+Value: TypeAlias = Rational | Cond
+
+NOTHING: frozenset[Member] = frozenset()
+RESULT, QUANTIFIED, BOUND = 0, 500, 1000
+"""Where the numbers of free indices start: the result's own, those of a universal fact, those below reductions."""
+MAX_MEMBERS = 12
+
+
+class Unrelated(Exception):
+    """The rule mixes axes whose relation is not known."""
+
+
+@dataclass
+class Layout:
+    """How the axes of a rule fall into classes."""
+
+    universe: tuple[Axis, ...]
+    scalars: frozenset[str] = frozenset()
+    parent: dict[Member, Member] = field(default_factory=dict)
+    seen_by_reductions: set[frozenset[Member]] = field(default_factory=set)
+    equal: set[tuple[frozenset[Member], frozenset[Member]]] = field(default_factory=set)
+    absent: set[frozenset[Member]] = field(default_factory=set)
+    classes: list[frozenset[Member]] = field(default_factory=list)
+
+    def root(self, member: Member) -> Member:
+        while self.parent.setdefault(member, member) != member:
+            member = self.parent[member]
+        return member
+
+    def unite(self, members: Iterable[Member]) -> None:
+        roots = {self.root(m) for m in members}
+        if roots:
+            first = min(roots, key=repr)
+            for r in roots:
+                self.parent[r] = first
+
+    def finish(self) -> None:
+        """Forms the classes: sets of members that no reduction, contraction or condition tells apart, as large as possible."""
+        components: dict[Member, list[Member]] = {}
+        for member in list(self.parent):
+            components.setdefault(self.root(member), []).append(member)
+        watched = self.seen_by_reductions | self.absent | {s for pair in self.equal for s in pair}
+        for members in components.values():
+            if len(members) > MAX_MEMBERS:
+                raise Unrelated(f"{len(members)} captures meet along one axis")
+            here = sorted((s for s in watched if s & set(members)), key=lambda s: sorted(map(repr, s)))
+            merged: dict[tuple[bool, ...], frozenset[Member]] = {}
+            for count in range(1, len(members) + 1):
+                for chosen in itertools.combinations(members, count):
+                    subset = frozenset(chosen)
+                    if any(s & subset for s in self.absent) or any(bool(a & subset) != bool(b & subset) for a, b in self.equal):
+                        continue
+                    signature = tuple(bool(s & subset) for s in here)
+                    merged[signature] = merged.get(signature, frozenset()) | subset
+            self.classes += list(merged.values())
+
+    def of(self, members: frozenset[Member]) -> tuple[int, ...]:
+        """The classes along which something made of these members varies."""
+        return tuple(i for i, s in enumerate(self.classes) if s & members)
+
+
+@dataclass(eq=False)
+class Sym:
+    """A tensor: its shape, and its element at an index."""
+
+    layout: Layout
+    shape: Shape
+    element: Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Value]
+
+    def at(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+        own = {axis: {c: env[axis][c] for c in self.layout.of(members)} for axis, members in self.shape.items() if members}
+        memo: dict[Any, tuple[Value, int]] = n.__dict__.setdefault("memo", {})
+        key = (id(self), tuple((axis, tuple(sorted(ixs.items()))) for axis, ixs in own.items()), tuple(n.guards))
+        if key not in memo:
+            before = n.obligations
+            value = self.element(n, own)
+            memo[key] = value, n.obligations - before
+        else:
+            n.obligations += memo[key][1]
+        return memo[key][0]
+
+    def real(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Rational:
+        value = self.at(n, env)
+        if isinstance(value, Rational):
+            return value
+        known = n.decide(value)
+        return n.ite(value, ONE, ZERO, True) if known is None else ONE if known else ZERO
+
+    def cond(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Cond:
+        value = self.at(n, env)
+        return value if isinstance(value, Cond) else n.compare("ne", value, ZERO)
+
+    def __add__(self, other: Sym) -> Sym:
+        return pointwise(lambda n, x, y: x + y, self, other)
+
+    def __sub__(self, other: Sym) -> Sym:
+        return pointwise(lambda n, x, y: x - y, self, other)
+
+    def __mul__(self, other: Sym) -> Sym:
+        return pointwise(lambda n, x, y: x * y, self, other)
+
+    def __truediv__(self, other: Sym) -> Sym:
+        return pointwise(lambda n, x, y: n.divide(x, y), self, other)
+
+    def __neg__(self) -> Sym:
+        return pointwise(lambda n, x: -x, self)
+
+
+def joined(layout: Layout, *tensors: Sym) -> Shape:
+    """The shape of a pointwise operation; axes that meet are one from here on."""
+    shape = {}
+    for axis in layout.universe:
+        members = frozenset().union(*(t.shape.get(axis, NOTHING) for t in tensors))
+        layout.unite(members)
+        shape[axis] = members
+    return shape
+
+
+def pointwise(function: Callable[..., Rational], *tensors: Sym) -> Sym:
+    layout = tensors[0].layout
+    return Sym(layout, joined(layout, *tensors), lambda n, env: function(n, *(t.real(n, env) for t in tensors)))
+
+
+class SymMath:
+    """The `Math` protocol on `Sym`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    @property
+    def true(self) -> Sym:
+        return Sym(self.layout, {}, lambda n, env: TRUE)
+
+    def const(self, value: Any) -> Sym:
+        if isinstance(value, Sym):
+            return value
+        if isinstance(value, bool):
+            return Sym(self.layout, {}, lambda n, env: TRUE if value else FALSE)
+        if isinstance(value, float) and value - value != 0:
+            raise NoFormula("an infinity or a nan is no real number")
+        number = const(Fraction(value))
+        return Sym(self.layout, {}, lambda n, env: number)
+
+    def exp(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.exp(a), x)
+
+    def log(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.log(a), x)
+
+    def sqrt(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.sqrt(a), x)
+
+    def pow(self, x: Sym, y: Sym) -> Sym:
+        return pointwise(lambda n, a, b: n.pow(a, b), x, y)
+
+    def sin(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.odd("sin", a), x)
+
+    def cos(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.even("cos", a), x)
+
+    def atan(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.odd("atan", a), x)
+
+    def asin(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.arc("asin", a), x)
+
+    def acos(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.arc("acos", a), x)
+
+    def atan2(self, y: Sym, x: Sym) -> Sym:
+        def value(n: Normalizer, a: Rational, b: Rational) -> Rational:
+            zero = connect("and", n.relation("=", a), n.relation("=", b))
+            n.require(negation(zero))
+            return n.opaque("atan2", a, b)
+
+        return pointwise(value, y, x)
+
+    def erf(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.odd("erf", a), x)
+
+    def lgamma(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.lgamma(a), x)
+
+    def i0(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.even("i0", a), x)
+
+    def floor(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.floor(a), x)
+
+    def abs(self, x: Sym) -> Sym:
+        return pointwise(lambda n, a: n.abs(a), x)
+
+    def maximum(self, x: Sym, y: Sym) -> Sym:
+        return pointwise(lambda n, a, b: n.maximum(a, b), x, y)
+
+    def minimum(self, x: Sym, y: Sym) -> Sym:
+        return pointwise(lambda n, a, b: n.minimum(a, b), x, y)
+
+    # conditions
+
+    def compare(self, predicate: str, x: Sym, y: Sym) -> Sym:
+        shape = joined(self.layout, x, y)
+        return Sym(self.layout, shape, lambda n, env: n.compare(predicate, x.real(n, env), y.real(n, env)))
+
+    def logical_and(self, p: Sym, q: Sym) -> Sym:
+        return Sym(self.layout, joined(self.layout, p, q), lambda n, env: connect("and", p.cond(n, env), q.cond(n, env)))
+
+    def logical_or(self, p: Sym, q: Sym) -> Sym:
+        return Sym(self.layout, joined(self.layout, p, q), lambda n, env: connect("or", p.cond(n, env), q.cond(n, env)))
+
+    def logical_not(self, p: Sym) -> Sym:
+        return Sym(self.layout, p.shape, lambda n, env: negation(p.cond(n, env)))
+
+    def where(self, p: Sym, x: Sym, y: Sym) -> Sym:
+        """Only the branch that is taken needs a value: the other one's definedness is no obligation."""
+
+        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+            cond = p.cond(n, env)
+            known = n.decide(cond)
+            if known is not None:
+                return (x if known else y).at(n, env)
+            before = n.obligations
+            with n.guard(cond):
+                yes = x.at(n, env)
+            with n.guard(negation(cond)):
+                no = y.at(n, env)
+            if isinstance(yes, Cond) and isinstance(no, Cond):
+                return connect("or", connect("and", cond, yes), connect("and", negation(cond), no))
+            values = [n.ite(v, ONE, ZERO, True) if isinstance(v, Cond) else v for v in (yes, no)]
+            return n.ite(cond, values[0], values[1], n.obligations == before)
+
+        return Sym(self.layout, joined(self.layout, p, x, y), element)
+
+    # reductions
+
+    def sum(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        return self._reduce(lambda n, ixs, body: n.sum(ixs, body), x, axes, True)
+
+    def prod(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        return self._reduce(lambda n, ixs, body: n.prod(ixs, body), x, axes, True)
+
+    def amax(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        return self._reduce(lambda n, ixs, body: n.extreme("max", ixs, body), x, axes, False)
+
+    def amin(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        return self._reduce(lambda n, ixs, body: n.extreme("min", ixs, body), x, axes, False)
+
+    def _reduce(self, combine: Callable[..., Rational], x: Sym, axes: Iterable[Axis], sized: bool) -> Sym:
+        axes = tuple(axes)
+        self.check(axes)
+        if sized:
+            self.layout.seen_by_reductions |= {x.shape[a] for a in axes if x.shape.get(a)}
+        shape = {a: NOTHING if a in axes else members for a, members in x.shape.items()}
+
+        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+            inner = {a: self.bind(n, x.shape.get(a, NOTHING), i) if a in axes else env.get(a, {}) for i, a in enumerate(self.layout.universe)}
+            ixs = [i for a in axes for i in inner.get(a, {}).values()]
+            n.bound += ixs
+            try:
+                return combine(n, ixs, x.real(n, inner))
+            finally:
+                del n.bound[len(n.bound) - len(ixs) :]
+
+        return Sym(self.layout, shape, element)
+
+    def bind(self, n: Normalizer, members: frozenset[Member], offset: int) -> dict[int, Ix]:
+        """New indices for the classes; their number tells the depth, so none is in use."""
+        return {c: Ix(c, "free", BOUND + 8 * len(n.bound) + offset) for c in self.layout.of(members)}
+
+    def check(self, axes: Iterable[Axis]) -> None:
+        for axis in axes:
+            if axis not in self.layout.universe:
+                raise Unrelated(f"how axis {axis} relates to the others of this rule is not known")
+
+    def size(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        axes = tuple(axes)
+        self.check(axes)
+        self.layout.seen_by_reductions |= {x.shape[a] for a in axes if x.shape.get(a)}
+
+        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+            result = ONE
+            for axis in axes:
+                for c in self.layout.of(x.shape.get(axis, NOTHING)):
+                    result = result * of_atom(atom("size", c))
+            return result
+
+        return Sym(self.layout, {}, element)
+
+    # contraction and movement
+
+    def matmul(self, a: Sym, b: Sym) -> Sym:
+        """Σ_c A[…,i,c]·B[…,c,j]; the contracted sizes are equal, no side is broadcast."""
+        self.check((-1, -2))
+        left, right = a.shape.get(-1, NOTHING), b.shape.get(-2, NOTHING)
+        self.layout.unite(left | right)
+        self.layout.equal.add((left, right))
+        self.layout.seen_by_reductions |= {s for s in (left, right) if s}
+        shape = {-2: a.shape.get(-2, NOTHING), -1: b.shape.get(-1, NOTHING)}
+
+        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+            inner = self.bind(n, left | right, 0)
+            ixs = list(inner.values())
+            n.bound += ixs
+            try:
+                product = a.real(n, {-2: env.get(-2, {}), -1: inner}) * b.real(n, {-2: inner, -1: env.get(-1, {})})
+                return n.sum(ixs, product)
+            finally:
+                del n.bound[len(n.bound) - len(ixs) :]
+
+        return Sym(self.layout, shape, element)
+
+    def transpose(self, x: Sym, perm: Any) -> Sym:
+        if perm != "last_two":
+            raise NoFormula("a permutation of axes that are counted from the left")
+        self.check((-1, -2))
+        shape = {-1: x.shape.get(-2, NOTHING), -2: x.shape.get(-1, NOTHING)}
+        return Sym(self.layout, shape, lambda n, env: x.at(n, {-1: env.get(-2, {}), -2: env.get(-1, {})}))
+
+
+# Rules ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Denotation:
+    """Both sides and the conditions of a rule, as functions of an index."""
+
+    layout: Layout
+    left: Sym
+    right: Sym
+    facts: list[Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Cond]]
+    fact_shapes: list[Shape]
+
+    def env(self, number: int) -> dict[Axis, dict[int, Ix]]:
+        """One index for every class along every axis."""
+        return {axis: {c: Ix(c, "free", number) for c in range(len(self.layout.classes))} for axis in self.layout.universe}
+
+
+def denote(rule: Rule) -> Denotation:
+    """Raises NoFormula or Unrelated where the rule has no denotation."""
+    layout = Layout(universe(rule), scalar_captures(rule))
+    math = SymMath(layout)
+    booleans = boolean_captures(rule)
+    memo: dict[Expr, Sym] = {}
+
+    def tensor(node: Expr) -> Sym:
+        if node not in memo:
+            memo[node] = build(node)
+        return memo[node]
+
+    def build(node: Expr) -> Sym:
+        match node:
+            case Capture(name):
+                members = {axis: NOTHING if name in layout.scalars else frozenset({(name, axis)}) for axis in layout.universe}
+                for own in members.values():
+                    layout.unite(own)
+                return Sym(layout, members, capture_element(name, name in booleans))
+            case Literal(value):
+                return math.const(value)
+            case Size(operand, axes):
+                return math.size(tensor(operand), axes)
+            case Apply(operation, operands):
+                if operation.FACTS.real is None:
+                    raise NoFormula(f"{node.name} has no formula over the reals")
+                attributes = {k: math_attribute(v, tensor) for k, v in node.attributes}
+                return operation.FACTS.real(math, *(tensor(x) for x in operands), **attributes)  # type: ignore[no-any-return]
+        raise TypeError(f"no expression: {node!r}")
+
+    left, right = tensor(rule.pattern), tensor(rule.replacement)
+    for axis in layout.universe:
+        layout.unite(left.shape.get(axis, NOTHING) | right.shape.get(axis, NOTHING))
+        if isinstance(axis, str):
+            layout.unite(m for m in list(layout.parent) if m[1] == axis)
+    facts, shapes = [], []
+    for condition in conjuncts(rule.where):
+        match condition:
+            case Free(operand, axes):
+                layout.absent |= {s for a in axes if (s := tensor(operand).shape.get(a, NOTHING))}
+            case SameSize(x, y, axes):
+                for a in axes:
+                    layout.equal.add((tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)))
+            case _:
+                fact = comparison_fact(condition, tensor)
+                if fact is not None:
+                    facts.append(fact[0])
+                    shapes.append(joined(layout, *fact[1]))
+    layout.finish()
+    return Denotation(layout, left, right, facts, shapes)
+
+
+def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:
+    if isinstance(value, Capture | Literal | Apply | Size):
+        return tensor(value)
+    return None if isinstance(value, DTypeOf) else value
+
+
+def capture_element(name: str, boolean: bool) -> Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Value]:
+    def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+        places = tuple(ix for axis in sorted(env, key=repr) for _, ix in sorted(env[axis].items()))
+        return Cond("cap", name, places) if boolean else n.capture(name, places)
+
+    return element
+
+
+def comparison_fact(condition: Condition, tensor: Callable[[Expr], Sym]) -> tuple[Callable[..., Cond], list[Sym]] | None:
+    """A condition on values as a function of the index; None where it says nothing that a proof may use."""
+    match condition:
+        case Comparison(predicate, x, y):
+            a, b = tensor(x), tensor(y)
+            return (lambda n, env: n.compare(predicate, a.real(n, env), b.real(n, env))), [a, b]
+        case AnyOf(parts):
+            found = [comparison_fact(part, tensor) for part in parts]
+            if parts and all(f is not None for f in found):
+                # all A or all B: then A or B at every index
+                known = [f for f in found if f is not None]
+                return (lambda n, env: connect("or", *(f[0](n, env) for f in known))), [t for f in known for t in f[1]]
+        case AllOf(parts) if parts:
+            found = [comparison_fact(part, tensor) for part in parts]
+            known = [f for f in found if f is not None]
+            if known:
+                return (lambda n, env: connect("and", *(f[0](n, env) for f in known))), [t for f in known for t in f[1]]
+    return None
+
+
+def conjuncts(condition: Condition) -> list[Condition]:
+    if isinstance(condition, AllOf):
+        return [c for part in condition.parts for c in conjuncts(part)]
+    return [condition]
+
+
+def rule_expressions(rule: Rule) -> list[Expr]:
+    from hnfc.dsl.core import condition_expressions
+
+    roots = [rule.pattern, rule.replacement, *condition_expressions(rule.where)]
+    return [node for root in roots for node in walk_expression(root)]
+
+
+def used_axes(rule: Rule) -> set[Axis]:
+    from hnfc.dsl.core import condition_parts
+
+    axes: set[Axis] = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Size):
+            axes |= set(node.axes)
+        elif isinstance(node, Apply):
+            axes |= set(dict(node.attributes).get("axes") or ())
+    for part in condition_parts(rule.where):
+        if isinstance(part, Free | SameSize):
+            axes |= set(part.axes)
+    return axes
+
+
+CONTRACTING = frozenset(("matmul", "attention", "transpose"))
+
+
+def universe(rule: Rule) -> tuple[Axis, ...]:
+    """The axes that matter. Raises Unrelated where named and positional axes occur together."""
+    axes = used_axes(rule)
+    names = [n.name for n in rule_expressions(rule) if isinstance(n, Apply)]
+    named = sorted(a for a in axes if isinstance(a, str))
+    placed = {a for a in axes if isinstance(a, int)}
+    if CONTRACTING & set(names):
+        placed |= {-1, -2}
+    if named and placed:
+        raise Unrelated(f"how axis {named[0]} lies to the axes {', '.join(map(str, sorted(placed)))} is not known")
+    if any(a >= 0 for a in placed) and any(a < 0 for a in placed):
+        raise Unrelated("axes counted from the left and from the right")
+    return tuple(named) if named else tuple(sorted(placed))
+
+
+def boolean_captures(rule: Rule) -> frozenset[str]:
+    """Captures that stand where only a truth value may."""
+    found = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Capture) and node.dtypes == ("i1",):
+            found.add(node.name)
+        if not isinstance(node, Apply):
+            continue
+        places = node.operands[:1] if node.name == "where" else node.operands if node.name.startswith("logical_") else ()
+        found |= {x.name for x in places if isinstance(x, Capture)}
+    return frozenset(found)
+
+
+def scalar_captures(rule: Rule) -> frozenset[str]:
+    """Constants that occur as an attribute: one number."""
+    return frozenset(
+        value.name for node in rule_expressions(rule) if isinstance(node, Apply) for _, value in node.attributes if isinstance(value, Capture)
+    )
+
+
+def abstracted(rule: Rule) -> tuple[Rule, bool]:
+    """The rule with every operation that has no formula replaced by a new capture, the same one for equal expressions."""
+    names: dict[Expr, Capture] = {}
+    shaped = bool(used_axes(rule)) or any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
+
+    def known(node: Apply) -> bool:
+        if node.operation.FACTS.real is None or (shaped and node.name == "broadcast"):
+            return False
+        layout = Layout((-1, -2) if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,)) else tuple(dict(node.attributes)["axes"]))
+        blank = Sym(layout, {}, lambda n, env: ZERO)
+        try:
+            node.operation.FACTS.real(SymMath(layout), *[blank] * len(node.operands), **{k: math_attribute(v, lambda _: blank) for k, v in node.attributes})
+        except NoFormula:
+            return False
+        except Unrelated:
+            return True
+        return True
+
+    def image(node: Expr) -> Expr:
+        match node:
+            case Size(operand, axes):
+                return Size(image(operand), axes)
+            case Apply():
+                if not known(node):
+                    return names.setdefault(node, Capture(f"{node.name}#{len(names)}"))
+                return replace(node, operands=tuple(image(x) for x in node.operands))
+        return node
+
+    def condition(part: Condition) -> Condition:
+        match part:
+            case Comparison(predicate, x, y):
+                return Comparison(predicate, image(x), image(y))
+            case Free(operand, axes):
+                return Free(image(operand), axes)
+            case SameSize(x, y, axes):
+                return SameSize(image(x), image(y), axes)
+            case AllOf(parts):
+                return AllOf(tuple(map(condition, parts)))
+            case AnyOf(parts):
+                return AnyOf(tuple(map(condition, parts)))
+            case Not(inner):
+                return Not(condition(inner))
+            case Property():
+                return part
+        raise TypeError(f"no condition: {part!r}")
+
+    new = replace(rule, pattern=image(rule.pattern), replacement=image(rule.replacement), where=condition(rule.where))
+    return new, bool(names)

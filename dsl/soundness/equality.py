@@ -1,0 +1,149 @@
+"""Are two terms equal? Normal forms first, then the lemmas that a normal form cannot hold, then Z3."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+from hnfc.dsl.soundness.closing import Closer
+from hnfc.dsl.soundness.normal_form import Normalizer, deep_atoms
+from hnfc.dsl.soundness.signs import primitive
+from hnfc.dsl.soundness.term import (
+    BINDERS,
+    ONE,
+    ZERO,
+    Atom,
+    Cond,
+    Rational,
+    Terms,
+    atom,
+    const,
+    of_atom,
+    of_mono,
+    of_terms,
+    primitive_coefficient,
+    total,
+)
+
+MAX_ANGLE = 8
+MAX_CONGRUENCES = 40
+
+
+def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -> str:
+    """Which theorem shows x = 0, or an empty string."""
+    if x.zero:
+        return "normal forms agree"
+    if x.constant() is not None or depth > 4:
+        return ""
+    if _logs_cancel(n, x):
+        return "exp of the difference is 1, and exp is injective"
+    angles = _multiple_angles(n, x)
+    if angles is not None and angles.zero:
+        return "multiple-angle formulas"
+    merged = _congruence(n, x, depth)
+    if merged is not x:
+        reason = is_zero(n, merged, closer, depth + 1)
+        if reason:
+            return f"equal arguments give equal values, then {reason}"
+    if closer is not None and closer.entails(n.signs, Cond("=", x), closer.timeout_ms * 4):
+        return "Z3, from the facts of this case and the ground axioms"
+    return ""
+
+
+def _logs_cancel(n: Normalizer, x: Rational) -> bool:
+    """Σ cᵢ·log(pᵢ) + m = 0 iff Π pᵢ^cᵢ·exp(m) = 1; applied to all terms with the same cofactor of a log."""
+    if not x.polynomial:
+        x = Rational(x.num)
+    groups: dict[tuple[tuple[Atom, object], ...], Terms] = {}
+    for mono, c in x.num.items():
+        logs = [(b, e) for b, e in mono if b.kind == "log" and e == 1]
+        if not logs:
+            groups.setdefault(mono, {})[()] = c
+            continue
+        chosen = logs[0]
+        groups.setdefault(tuple(p for p in mono if p is not chosen), {})[(chosen,)] = c
+    if not any(len(g) > 1 or m == () for m, g in groups.items() if g.keys() - {()}):
+        return False
+
+    def vanishes(terms: Terms) -> bool:
+        scale = math.lcm(*(c.denominator for c in terms.values()))
+        if max(abs(c * scale) for c in terms.values()) > 16:
+            return False
+        return (n.exp(of_terms(terms).scale(Fraction(scale))) - ONE).zero
+
+    if vanishes(x.num):
+        return True
+    return all(vanishes(g) for g in groups.values() if g.keys() - {()}) and not any(g.keys() == {()} for g in groups.values())
+
+
+def _multiple_angles(n: Normalizer, x: Rational) -> Rational | None:
+    """sin and cos of kθ as polynomials in sin θ and cos θ (Chebyshev), for arguments in rational proportion."""
+    families: dict[Rational, list[Atom]] = {}
+    for base in deep_atoms(x):
+        if base.kind in ("sin", "cos"):
+            families.setdefault(primitive(base.args[0]), []).append(base)
+    table: dict[Atom, Rational] = {}
+    for angle, members in families.items():
+        ratios = [primitive_coefficient(base.args[0].num) for base in members]
+        unit = Fraction(math.gcd(*(r.numerator for r in ratios)), math.lcm(*(r.denominator for r in ratios)))
+        if any(abs(r / unit) > MAX_ANGLE for r in ratios):
+            continue
+        theta = angle.scale(unit)
+        c, s = n.even("cos", theta), n.odd("sin", theta)
+        for base, ratio in zip(members, ratios, strict=True):
+            k = int(ratio / unit)
+            if base.kind == "cos":
+                table[base] = _chebyshev(c, ONE, c, abs(k))
+            else:
+                wave = s * _chebyshev(c, ONE, c.scale(Fraction(2)), abs(k) - 1) if k else ZERO
+                table[base] = wave if k > 0 else -wave
+    table = {base: image for base, image in table.items() if image != of_atom(base)}
+    return n.replace_atoms(x, table) if table else None
+
+
+def _chebyshev(c: Rational, zeroth: Rational, first: Rational, k: int) -> Rational:
+    """The k-th term of t₀, t₁, tₖ₊₁ = 2c·tₖ - tₖ₋₁."""
+    if k == 0:
+        return zeroth
+    before, now = zeroth, first
+    for _ in range(k - 1):
+        before, now = now, c.scale(Fraction(2)) * now - before
+    return now
+
+
+def _congruence(n: Normalizer, x: Rational, depth: int) -> Rational:
+    """x with atoms replaced by others of the same function at provably equal arguments."""
+    table: dict[Atom, Rational] = {}
+    pairs = 0
+    for kind in sorted({b.kind for b in x.atoms} - {"cap", "size", "ind", "ite"}):
+        alike = sorted((b for b in x.atoms if b.kind == kind), key=lambda b: b.id)
+        for a, b in itertools.combinations(alike, 2):
+            if b in table or a in table:
+                continue
+            pairs += 1
+            if pairs > MAX_CONGRUENCES:
+                break
+            if same_arguments(n, a, b, depth):
+                table[b] = of_atom(a)
+    if not table:
+        return x
+    # replace only at the top: the arguments are equal already
+    return n.map_atoms(x, table.get)
+
+
+def same_arguments(n: Normalizer, a: Atom, b: Atom, depth: int) -> bool:
+    if len(a.args) != len(b.args):
+        return False
+    if a.kind in BINDERS and a.args[0] != b.args[0]:
+        return False
+    for x, y in zip(a.args, b.args, strict=True):
+        if isinstance(x, Rational) and isinstance(y, Rational):
+            if not is_zero(n, x - y, None, depth + 1):
+                return False
+        elif x != y:
+            return False
+    return True
+
+
+__all__ = ["const", "is_zero", "of_mono", "total"]

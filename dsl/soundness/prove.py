@@ -1,0 +1,252 @@
+"""The proof: by cases, the right side is defined wherever the left is, and equal to it.
+
+Within a case the facts are the rule's `where`, what makes the left side defined, and the assumptions of the case. Cases arise where
+a normal form needs a sign or the truth of a condition; a case whose facts exclude each other is closed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import AllOf, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
+from hnfc.dsl.soundness import refute, term
+from hnfc.dsl.soundness.closing import Closer
+from hnfc.dsl.soundness.denote import QUANTIFIED, RESULT, Denotation, Unrelated, abstracted, denote, rule_expressions, used_axes
+from hnfc.dsl.soundness.equality import is_zero
+from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
+from hnfc.dsl.soundness.signs import ZEROS, Contradiction
+from hnfc.dsl.soundness.term import FALSE, Cond, TooLarge
+from hnfc.dsl.soundness.verdict import Status, Verdict
+
+MAX_CASES = 200
+MAX_SPLITS = 14
+DEFAULT_TIMEOUT_MS = 10_000
+SAMPLES = 160
+QUERY_MS = 250
+
+Case = tuple[tuple[Cond, bool], ...]
+
+
+class Blocked(Exception):
+    """No proof was found; the message says where it stopped."""
+
+
+@dataclass
+class Proof:
+    """One attempt to prove left = right from a rule's conditions."""
+
+    rule: Rule
+    deadline: float
+    steps: list[str] = field(default_factory=list)
+    cases: int = 0
+    closer: Closer | None = None
+
+    def run(self) -> None:
+        """Raises Blocked where a case cannot be closed."""
+        term.reset()
+        try:
+            meaning = denote(self.rule)
+            self.case(meaning, ())
+            if self.rule.both_ways:
+                self.steps.append("and from right to left:")
+                meaning = denote(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
+                self.case(meaning, ())
+        except (NoFormula, Unrelated) as error:
+            raise Blocked(str(error)) from None
+        except TooLarge as error:
+            raise Blocked(f"the terms grow too large: {error}") from None
+        except (TimeoutError, RecursionError):
+            raise Blocked("out of time") from None
+
+    def case(self, meaning: Denotation, assumptions: Case) -> None:
+        self.cases += 1
+        if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
+            raise Blocked("too many cases")
+        if time.monotonic() > self.deadline:
+            raise TimeoutError
+        n = Normalizer()
+        closer = Closer(n.rename, QUERY_MS, self.deadline)
+        n.entails = closer.entails
+        named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
+        prefix = f"if {named}: " if named else ""
+        try:
+            assume_case(n, assumptions)
+            for fact, shape in zip(meaning.facts, meaning.fact_shapes, strict=True):
+                self.assume(n, meaning, fact, shape)
+            env = meaning.env(RESULT)
+            left = meaning.left.real(n, env)
+            n.proving = True
+            right = meaning.right.real(n, env)
+            reason = is_zero(n, left - right, closer)
+            if not reason:
+                raise NotProved(f"the sides differ by {str(left - right)[:300]}")
+            self.steps.append(prefix + reason)
+        except Contradiction:
+            self.steps.append(prefix + "impossible, or the left side is undefined")
+        except Split as split:
+            for value in (True, False):
+                self.case(meaning, (*assumptions, (split.cond, value)))
+        except NotProved as error:
+            if assumptions and closer.entails(n.signs, FALSE):
+                self.steps.append(prefix + "impossible (Z3)")
+                return
+            raise Blocked(prefix + str(error)) from None
+
+    def assume(self, n: Normalizer, meaning: Denotation, fact: object, shape: object) -> None:
+        """A precondition holds for every element: its indices are quantified."""
+        env = meaning.env(QUANTIFIED)
+        ixs = [env[axis][c] for axis, members in shape.items() for c in meaning.layout.of(members)]  # type: ignore[attr-defined]
+        n.bound += ixs
+        cond = fact(n, env)  # type: ignore[operator]
+        n.signs.assume(cond, True, tuple(ixs))
+        del n.bound[len(n.bound) - len(ixs) :]
+
+
+def assume_case(n: Normalizer, assumptions: Case) -> None:
+    """The assumptions, with every value that they fix put in its place."""
+    done = False
+    while not done:
+        done = True
+        n.signs = type(n.signs)(n.rename)
+        for cond, value in assumptions:
+            n.signs.assume(image(n, cond), value)
+        for x, mask in list(n.signs.ground.items()):
+            if mask == ZEROS and len(n.subst) < 20:
+                before = len(n.subst)
+                n.assume_equal(n.replace_atoms(x, n.subst) if n.subst else x)
+                if len(n.subst) > before:
+                    done = False
+                    break
+
+
+def image(n: Normalizer, cond: Cond) -> Cond:
+    if cond.kind in (">", ">=", "="):
+        return n.relation(cond.kind, n.replace_atoms(cond.args[0], n.subst))
+    if cond.kind in ("and", "or", "not"):
+        return Cond(cond.kind, *(image(n, c) for c in cond.args))
+    return cond
+
+
+# Verdicts ------------------------------------------------------------------------------------------------------------
+
+
+def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES) -> Verdict:
+    """Search and proof together: PROVED only if the proof closes and the search has not broken the rule."""
+    start = time.monotonic()
+    deadline = start + timeout_ms / 1000
+    rule, opaque = abstracted(rule)
+
+    def done(**parts: object) -> Verdict:
+        return Verdict(seconds=round(time.monotonic() - start, 4), **parts)  # type: ignore[arg-type]
+
+    found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+    if found.counterexample is not None:
+        return _refuted(rule, found, opaque, done, deadline)
+    proof = Proof(rule, deadline)
+    blocked = ""
+    if rule.within is None:
+        try:
+            proof.run()
+        except Blocked as error:
+            blocked = str(error)
+    else:
+        blocked = f"a bound on |left - right| is not proved; measured at most {found.largest:.3g} (stated {float(rule.within):.3g})"
+    left = deadline - time.monotonic()
+    more = refute.search(rule, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
+    if more.counterexample is not None:
+        return _refuted(rule, more, opaque, done, deadline)
+    agreed = found.agreed + more.agreed
+    point = found.witness or more.witness
+    witness = refute.tensors_of(point) if point else ()
+    if blocked:
+        return done(status=Status.UNKNOWN, reason=blocked, samples=agreed, witness=witness, steps=tuple(proof.steps))
+    if point is None:
+        why = "vacuous: no input was found that meets the conditions and for which the left side is defined"
+        return done(status=Status.UNKNOWN, reason=why, samples=agreed)
+    if not agreed:
+        return done(status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps))
+    return done(status=Status.PROVED, reason=_headline(proof), samples=agreed, witness=witness, steps=tuple(proof.steps), shape_conditions=shape_conditions(rule))
+
+
+def _headline(proof: Proof) -> str:
+    return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
+
+
+def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadline: float) -> Verdict:
+    example = found.counterexample
+    assert example is not None and callable(done)
+    if not refute.replayed(rule, example):
+        return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)  # type: ignore[no-any-return]
+    if opaque:
+        why = f"it fails if an operation without a formula may be any function: {example}"
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
+    if rule.within is not None:
+        why = f"the sides differ by more than {float(rule.within):.3g}"
+        return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
+    why = "the right side is undefined where the left is not" if example.right == "undefined" else "its two sides differ"
+    advice = remedy(rule, min(deadline, time.monotonic() + 1.5))
+    return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
+
+
+def shape_conditions(rule: Rule) -> tuple[str, ...]:
+    """The conditions on shapes that the proof used."""
+    found = []
+    for condition in _conjuncts(rule.where):
+        match condition:
+            case Free(Capture(name), axes):
+                found.append(f"free[{', '.join(map(str, axes))}]({name})")
+            case SameSize(Capture(x), Capture(y), axes):
+                at = ", ".join(map(str, axes))
+                found.append(f"size[{at}]({x}) = size[{at}]({y})")
+    return tuple(found)
+
+
+def _conjuncts(condition: Condition) -> Iterator[Condition]:
+    if isinstance(condition, AllOf):
+        for part in condition.parts:
+            yield from _conjuncts(part)
+    else:
+        yield condition
+
+
+def remedy(rule: Rule, deadline: float) -> str:
+    """A condition under which the rule is proved and not vacuous, or nothing."""
+    for text, condition in _candidates(rule):
+        if time.monotonic() > deadline:
+            break
+        better = replace(rule, where=AllOf((*_conjuncts(rule.where), condition)))
+        found = refute.search(better, 60, 0.1, seed=2)
+        if found.counterexample is not None or not found.agreed:
+            continue
+        try:
+            Proof(better, min(deadline, time.monotonic() + 0.6)).run()
+        except Blocked:
+            continue
+        return f"it holds with `where {text}`"
+    return ""
+
+
+def _candidates(rule: Rule) -> Iterator[tuple[str, Condition]]:
+    names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
+    axes = sorted(used_axes(rule), key=repr)
+    ordered = [names[k] for k in sorted(names)]
+    for axis in axes:
+        for i, x in enumerate(ordered):
+            for y in ordered[i + 1 :]:
+                yield f"size[{axis}]({x.name}) = size[{axis}]({y.name})", SameSize(x, y, (axis,))
+        if len(ordered) > 1:
+            for x in ordered:
+                yield f"free[{axis}]({x.name})", Free(x, (axis,))
+    zero = Literal(term.Fraction(0))
+    for predicate, symbol in (("ge", ">="), ("gt", ">"), ("ne", "!=")):
+        for x in ordered:
+            yield f"{x.name} {symbol} 0", Comparison(predicate, x, zero)
+    if len(ordered) == 2:
+        both = AllOf(tuple(Comparison("gt", x, zero) for x in ordered))
+        yield " and ".join(f"{x.name} > 0" for x in ordered), both
+
+
+__all__ = ["DEFAULT_TIMEOUT_MS", "Blocked", "Proof", "verdict"]

@@ -1,0 +1,335 @@
+"""What is known of signs: facts, their instances, and the sign of a term by the rules of arithmetic.
+
+A sign is the set of signs a real may still have, as a bit mask of POS, ZERO and NEG. Facts hold in one case of a proof:
+the rule's `where`, the left side's definedness, and the assumptions of the case.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+from hnfc.dsl.soundness.term import (
+    ONE,
+    ZERO,
+    Atom,
+    Cond,
+    Ix,
+    Rational,
+    Terms,
+    TooLarge,
+    const,
+    factor,
+    of_atom,
+    primitive_coefficient,
+)
+
+POS, ZEROS, NEG = 1, 2, 4
+ANY = POS | ZEROS | NEG
+NONNEG, NONPOS, NONZERO = POS | ZEROS, NEG | ZEROS, POS | NEG
+
+MAX_INSTANCES = 60
+_VERSIONS = itertools.count()
+
+
+class Contradiction(Exception):
+    """The facts of this case exclude each other: nothing is left to prove."""
+
+
+def flip(mask: int) -> int:
+    return (mask & ZEROS) | (NEG if mask & POS else 0) | (POS if mask & NEG else 0)
+
+
+def times(a: int, b: int) -> int:
+    result = 0
+    if (a | b) & ZEROS:
+        result |= ZEROS
+    if a & POS:
+        result |= b & NONZERO
+    if a & NEG:
+        result |= flip(b) & NONZERO
+    return result
+
+
+def power(mask: int, exponent: object) -> int:
+    if mask in (POS, NONNEG):
+        return mask
+    if isinstance(exponent, int):
+        if exponent % 2 == 0:
+            return (POS if mask & NONZERO else 0) | (mask & ZEROS)
+        return mask
+    return ANY
+
+
+def plus(a: int, b: int) -> int:
+    """The signs of a sum."""
+    if a == ZEROS:
+        return b
+    if b == ZEROS:
+        return a
+    for side in (POS, NEG):
+        weak = side | ZEROS
+        if not (a | b) & ~weak:
+            return side if side in (a, b) else weak
+    return ANY
+
+
+def mask_of(relation: str) -> int:
+    return {">": POS, ">=": NONNEG, "=": ZEROS}[relation]
+
+
+class Signs:
+    """The facts of one case. `rename` substitutes indices in a term."""
+
+    def __init__(self, rename: Callable[[Rational, dict[Ix, Ix]], Rational]) -> None:
+        self.rename = rename
+        self.ground: dict[Rational, int] = {}
+        self.universal: list[tuple[tuple[Ix, ...], Rational, int]] = []
+        self.truths: dict[Cond, bool] = {}
+        self.formulas: list[tuple[tuple[Ix, ...], Cond]] = []
+        self.memo: dict[Rational, int] = {}
+        self.instances: dict[frozenset[Ix], dict[Rational, int]] = {}
+        self.busy: set[Rational] = set()
+        self.version = next(_VERSIONS)
+
+    def copy(self) -> Signs:
+        other = Signs(self.rename)
+        other.ground, other.universal = dict(self.ground), list(self.universal)
+        other.truths, other.formulas = dict(self.truths), list(self.formulas)
+        return other
+
+    # facts
+
+    def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
+        """sign(x) is in mask, for all values of the quantified indices."""
+        quantified = tuple(i for i in quantified if i in x.ixs)
+        self.version = next(_VERSIONS)
+        self.memo.clear()
+        self.instances.clear()
+        for base, allowed in self._split(x, mask):
+            if quantified:
+                self.universal.append((quantified, base, allowed))
+                continue
+            known = self.ground.get(base, ANY) & allowed
+            if not known or not known & self.base_sign(base):
+                raise Contradiction
+            self.ground[base] = known
+            self.memo.clear()
+            self.instances.clear()
+
+    def _split(self, x: Rational, mask: int) -> Iterable[tuple[Rational, int]]:
+        """The fact about x as facts about x itself and about the factors that it determines."""
+        unit, parts = self.factors(x)
+        sign = flip(mask) if unit < 0 else mask
+        if not parts:
+            if not mask & (POS if unit > 0 else NEG if unit < 0 else ZEROS):
+                raise Contradiction
+            return
+        whole = primitive(x)
+        if len(parts) > 1 or parts[0][1] != 1:
+            yield whole, (flip(mask) if primitive_coefficient(x.num) < 0 else mask)
+        unknown = []
+        for base, exponent in parts:
+            known = power(self.base_sign(base), exponent)
+            if not mask & ZEROS:
+                yield base, NONZERO
+            if known == POS:
+                continue
+            if known == NEG:
+                sign = flip(sign)
+                continue
+            unknown.append((base, exponent))
+        if not unknown and not sign & POS:
+            raise Contradiction
+        if len(unknown) == 1:
+            base, exponent = unknown[0]
+            if isinstance(exponent, int) and exponent % 2:
+                yield base, sign
+            elif sign == ZEROS:
+                yield base, ZEROS
+
+    def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
+        match cond.kind:
+            case "true" | "false":
+                if (cond.kind == "true") != value:
+                    raise Contradiction
+            case "not":
+                self.assume(cond.args[0], not value, quantified)
+            case "and" | "or" if (cond.kind == "and") == value:
+                for part in cond.args:
+                    self.assume(part, value, quantified)
+            case ">" | ">=" | "=":
+                mask = mask_of(cond.kind)
+                self.add(cond.args[0], mask if value else ANY & ~mask, quantified)
+            case _:
+                fact = cond if value else Cond("not", cond)
+                self.version = next(_VERSIONS)
+                self.formulas.append((tuple(i for i in quantified if i in cond.ixs), fact))
+                if not any(i in cond.ixs for i in quantified):
+                    if self.truths.get(cond, value) != value:
+                        raise Contradiction
+                    self.truths[cond] = value
+
+    def instantiated(self, ixs: frozenset[Ix]) -> dict[Rational, int]:
+        """Instances of the universal facts at these indices."""
+        if ixs not in self.instances:
+            found: dict[Rational, int] = {}
+            self.instances[ixs] = found  # a renaming may ask for signs itself
+            for quantified, x, mask in self.universal:
+                for renaming in assignments(quantified, ixs):
+                    instance = self.rename(x, renaming)
+                    if instance.constant() is not None:
+                        continue
+                    base = primitive(instance)
+                    allowed = flip(mask) if primitive_coefficient(instance.num) < 0 else mask
+                    found[base] = found.get(base, ANY) & allowed
+            self.memo.clear()
+        return self.instances[ixs]
+
+    # signs
+
+    def factors(self, x: Rational) -> tuple[int, list[tuple[Rational, object]]]:
+        """x as ±1 times a positive rational times powers of atoms and primitive polynomials."""
+        if x.zero:
+            return 0, []
+        parts: dict[Rational, object] = {}
+        unit = 1
+        for terms, sign in ((x.num, 1), (x.den, -1)):
+            if len(terms) == 1 and not next(iter(terms)):
+                unit *= 1 if terms[()] > 0 else -1
+                continue
+            c, mono, polynomials = factor(terms)
+            unit *= 1 if c > 0 else -1
+            for base, e in mono:
+                parts[of_atom(base) if base.kind != "root" else Rational({((base, e),): next(iter(ONE.num.values()))})] = (
+                    sign * e if base.kind != "root" else sign
+                )
+            for polynomial, multiplicity in polynomials:
+                parts[Rational(polynomial)] = sign * multiplicity
+        return unit, list(parts.items())
+
+    def sign(self, x: Rational) -> int:
+        """The signs that x may have, by arithmetic and the facts alone."""
+        known = self.memo.get(x)
+        if known is not None:
+            return known
+        c = x.constant()
+        if c is not None:
+            return POS if c > 0 else NEG if c < 0 else ZEROS
+        if x in self.busy:
+            return ANY
+        self.busy.add(x)
+        try:
+            mask = self._sign(x)
+        finally:
+            self.busy.discard(x)
+        if not self.busy:
+            self.memo[x] = mask
+        return mask
+
+    def _sign(self, x: Rational) -> int:
+        whole = primitive(x)
+        flipped = primitive_coefficient(x.num) < 0
+        mask = self.known(whole)
+        if mask not in (POS, NEG, ZEROS):
+            unit, parts = self.factors(x)
+            combined = POS if unit > 0 else NEG
+            for base, exponent in parts:
+                combined = times(combined, power(self.base_sign(base), exponent))
+            mask &= flip(combined) if flipped else combined
+            if len(parts) > 1 or (parts and parts[0][1] != 1):
+                by_terms = self._by_terms(whole)
+                mask &= by_terms
+        if not mask:
+            raise Contradiction
+        return flip(mask) if flipped else mask
+
+    def known(self, base: Rational) -> int:
+        mask = self.ground.get(base, ANY)
+        if self.universal and base.ixs:
+            mask &= self.instantiated(base.ixs).get(base, ANY)
+        return mask
+
+    def base_sign(self, base: Rational) -> int:
+        """The sign of a primitive polynomial or an atom."""
+        known = self.memo.get(base)
+        if known is not None:
+            return known
+        mask = self.known(base)
+        lone = base.single()
+        if lone and len(lone[0]) == 1 and lone[1] == 1:
+            return mask & self.atom_sign(lone[0][0][0])
+        if mask in (POS, NEG, ZEROS):
+            return mask
+        return mask & self._by_terms(base)
+
+    def _by_terms(self, x: Rational) -> int:
+        if not x.polynomial:
+            return times(self._sum_sign(x.num), self._sum_sign(x.den))
+        return self._sum_sign(x.num)
+
+    def _sum_sign(self, terms: Terms) -> int:
+        mask = ZEROS
+        for mono, c in terms.items():
+            part = POS if c > 0 else NEG
+            for base, exponent in mono:
+                part = times(part, power(self.base_sign(of_atom(base)) if base.kind != "root" else self.atom_sign(base), exponent))
+            mask = plus(mask, part)
+            if mask == ANY:
+                break
+        return mask
+
+    def atom_sign(self, base: Atom) -> int:
+        """Theorems on single functions: exp > 0, |a| ≥ 0, a sum of positives is positive, the maximum is one of the values, …"""
+        match base.kind:
+            case "exp" | "size" | "i0":
+                return POS
+            case "root" | "abs":
+                inner = self.sign(base.args[0])
+                return NONNEG if inner & ZEROS else POS
+            case "ind":
+                return NONNEG
+            case "log":
+                return self.sign(base.args[0] - ONE)
+            case "max" | "min":
+                return self.sign(base.args[1])
+            case "sum":
+                inner = self.sign(base.args[1])
+                return ANY if inner == NONZERO else inner
+            case "prod":
+                inner = self.sign(base.args[1])
+                return inner if inner in (POS, NONNEG) else NONZERO if not inner & ZEROS else ANY
+            case "erf" | "atan" | "asin":
+                return self.sign(base.args[0])
+            case "acos":
+                return NONNEG
+            case "ite":
+                return self.sign(base.args[1]) | self.sign(base.args[2])
+            case "floor":
+                return NONNEG if not self.sign(base.args[0]) & NEG else ANY
+        return ANY
+
+
+def primitive(x: Rational) -> Rational:
+    """x over a rational, so that the leading coefficient is positive and coefficients are coprime integers."""
+    if x.zero:
+        return ZERO
+    return x.scale(1 / primitive_coefficient(x.num))
+
+
+def assignments(quantified: tuple[Ix, ...], ixs: frozenset[Ix]) -> Iterable[dict[Ix, Ix]]:
+    """Ways to put the given indices for the quantified ones, class by class."""
+    choices = [sorted(i for i in ixs if i.cls == q.cls) for q in quantified]
+    count = 1
+    for choice in choices:
+        count *= len(choice)
+    if not count or count > MAX_INSTANCES:
+        return
+    for chosen in itertools.product(*choices):
+        yield dict(zip(quantified, chosen, strict=True))
+
+
+__all__ = [
+    "ANY", "NEG", "NONNEG", "NONPOS", "NONZERO", "POS", "ZEROS", "Contradiction", "Signs", "TooLarge",
+    "assignments", "const", "flip", "mask_of", "primitive", "times",
+]  # fmt: skip
