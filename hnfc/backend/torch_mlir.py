@@ -1,0 +1,240 @@
+"""`num` → torch dialect. An imported module is patched in place, so what did not change comes out byte for byte as it went in."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from hnfc.backend.emitter import Emitter
+from hnfc.backend.expansions import write
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import Imported, new_context, read
+
+
+def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> ir.Module:
+    """Patches `imported.torch` to compute what `imported.module` computes now, and returns it.
+
+    `replaced` maps each num value that has been replaced to its replacement (chains are followed). Operands of num operations
+    that were changed in place are found by themselves.
+    """
+    patch = _Patch(imported, replaced)
+    if replaced or any(patch.edited()):
+        patch.run()
+    verify(imported.torch)
+    return imported.torch
+
+
+class _Patch:
+    def __init__(self, imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> None:
+        self.imported = imported
+        self.replaced = replaced
+        self.emitter = Emitter(imported.torch.context, self.value, imported.weight_attributes)
+        self._stale: set[SSAValue] = set()
+        self._written: dict[SSAValue, ir.Value] = {}
+        self._location: ir.Location | None = None
+
+    def current(self, value: SSAValue) -> SSAValue:
+        """What stands for `value` now."""
+        seen = set()
+        while value in self.replaced and value not in seen:
+            seen.add(value)
+            value = self.replaced[value]
+        return value
+
+    def edited(self) -> Iterator[Operation]:
+        """The imported operations whose operands are neither what they were nor what replaced that."""
+        for operation, before in self.imported.operands.items():
+            if operation.parent is None:
+                continue
+            now = operation.operands
+            if len(now) != len(before) or any(a is not b and a is not self.current(b) for a, b in zip(now, before, strict=True)):
+                yield operation
+
+    def run(self) -> None:
+        """Sets every operand whose num value is computed otherwise now, then erases what only the old values needed."""
+        imported = self.imported
+        self._stale.update(result for operation in self.edited() for result in operation.results)
+        changed = self._stale | set(self.replaced)
+        for value, inner in imported.inner.items():
+            if any(part in changed for part in inner if part is not value):
+                self._stale.add(value)
+        dropped: list[ir.Value] = []
+        for record in imported.recorded:
+            if record.operation.name == "func.return":
+                self._update_return(record, dropped)
+                continue
+            for index, entry in enumerate(record.operands):
+                if isinstance(entry, SSAValue) and self._is_changed(entry):
+                    self._replace(record, index, entry, dropped)
+        _erase_unused(dropped)
+
+    def _is_changed(self, value: SSAValue) -> bool:
+        return value in self.replaced or value in self._stale
+
+    def _replace(self, record: Any, index: int, entry: SSAValue, dropped: list[ir.Value]) -> None:
+        old = record.operation.operands[index]
+        origin = self.imported.origin.get(entry)
+        self._location = origin.location if origin is not None else record.operation.location
+        self.emitter.move(ir.InsertionPoint(record.anchor), self._location)
+        new = self.value(self.current(entry))
+        if new.type != old.type:
+            new = self._retyped(new, old.type)
+        if new != old:
+            record.operation.operands[index] = new
+            dropped.append(old)
+
+    def _retyped(self, value: ir.Value, kind: ir.Type) -> ir.Value:
+        """A replacement may know more or less of its shape than the value it replaces."""
+        return self.emitter.create("torch.tensor_static_info_cast", [value], str(kind))[0]
+
+    def _update_return(self, record: Any, dropped: list[ir.Value]) -> None:
+        returns = next((op for op in self.imported.operands if isinstance(op, ReturnOp) and self._belongs(op, record)), None)
+        entries = list(returns.operands) if returns is not None else record.operands
+        for index, (entry, before) in enumerate(zip(entries, record.operands, strict=True)):
+            if entry is not before or self._is_changed(before):
+                self._replace_return(record, index, entry, before, dropped)
+
+    def _replace_return(self, record: Any, index: int, entry: SSAValue, before: SSAValue, dropped: list[ir.Value]) -> None:
+        origin = self.imported.origin.get(before)
+        self._location = origin.location if origin is not None else record.operation.location
+        self.emitter.move(ir.InsertionPoint(record.anchor), self._location)
+        old, new = record.operation.operands[index], self.value(self.current(entry))
+        if new.type != old.type:
+            new = self._retyped(new, old.type)
+        if new != old:
+            record.operation.operands[index] = new
+            dropped.append(old)
+
+    def _belongs(self, returns: ReturnOp, record: Any) -> bool:
+        return self.imported.operands[returns] == tuple(record.operands)
+
+    def value(self, value: SSAValue) -> ir.Value:
+        """The torch value of a num value; one that has none, or whose operation changed, is written here first."""
+        value = self.current(value)
+        known = self.imported.values.get(value)
+        if known is not None and value not in self._stale:
+            return known
+        if value not in self._written:
+            owner = value.owner
+            if not isinstance(owner, Operation):
+                raise ValueError("a block argument has no torch value")
+            outer = self.emitter.location
+            origin = self.imported.origin.get(value)
+            if origin is not None:
+                self.emitter.location = origin.location
+            for result, made in zip(owner.results, write(self.emitter, owner), strict=True):
+                self._written[result] = made
+            self.emitter.location = outer
+        return self._written[value]
+
+
+_EFFECTS = ("torch.aten._assert", "torch.overwrite", "torch.prim.Raise", "torch.prim.Print", "torch.operator", "torch.bind_symbolic")
+
+
+def _erase_unused(values: list[ir.Value]) -> None:
+    """Erases the operations of `values` that nobody uses any more, and what only they used."""
+    while values:
+        value = values.pop()
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            continue
+        operation = owner.operation if hasattr(owner, "operation") else owner
+        name = operation.name
+        if not name.startswith("torch.") or name.startswith(_EFFECTS) or len(operation.regions) or name.split(".")[2:3] and name.split(".")[2].endswith("_"):
+            continue
+        if any(next(iter(result.uses), None) is not None for result in operation.results):
+            continue
+        operands = list(operation.operands)
+        values[:] = [other for other in values if other.owner != owner]
+        operation.erase()
+        values += operands
+
+
+def build(module: ModuleOp, context: ir.Context | None = None, weights: Mapping[str, ir.Attribute] | None = None) -> ir.Module:
+    """A torch module for `num` text that never had one. Weights that `weights` lacks become references by name."""
+    context = context or new_context()
+    with context, ir.Location.unknown():
+        result = ir.Module.create()
+        for operation in module.body.block.ops:
+            if not isinstance(operation, FuncOp):
+                raise ModelError(f"expected functions, but got {operation.name}")
+            _build_function(result, operation, weights or {})
+    verify(result)
+    return result
+
+
+def _build_function(module: ir.Module, function: FuncOp, weights: Mapping[str, ir.Attribute]) -> None:
+    values: dict[SSAValue, ir.Value] = {}
+    emitter = Emitter(module.context, values.__getitem__, weights)
+    block = function.body.block
+    inputs = [emitter.type(argument.type) for argument in block.args]
+    returned = block.last_op
+    outputs = [emitter.type(operand.type) for operand in returned.operands] if returned is not None else []
+    signature = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs, module.context))
+    name = ir.StringAttr.get(function.sym_name.data, module.context)
+    location = ir.Location.unknown(module.context)
+    made = ir.Operation.create(
+        "func.func", attributes={"sym_name": name, "function_type": signature}, regions=1, loc=location, ip=ir.InsertionPoint(module.body)
+    )
+    body = made.regions[0].blocks.append(*inputs, arg_locs=[location] * len(inputs))
+    values.update(zip(block.args, body.arguments, strict=True))
+    emitter.move(ir.InsertionPoint(body), location)
+    for operation in block.ops:
+        if isinstance(operation, ReturnOp):
+            emitter.create("func.return", [values[operand] for operand in operation.operands])
+        else:
+            values.update(zip(operation.results, write(emitter, operation), strict=True))
+
+
+# what may be written to a file
+
+
+def verify(module: ir.Module) -> None:
+    """Raises ModelError where MLIR's verifier does not accept the module."""
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
+        raise ModelError(f"the module is not valid: {message}") from None
+
+
+def emit_torch(module: ir.Module) -> str:
+    """The module as text of the torch dialect."""
+    return str(module)
+
+
+def emit_bytecode(module: ir.Module) -> bytes:
+    """The module as MLIR bytecode."""
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+_TO_BACKEND = "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=})"
+_TO_LINALG = "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)"
+
+
+def lower_to_linalg(module: ir.Module) -> ir.Module:
+    """A copy of the module, lowered to linalg on tensors by torch-mlir's own pipelines. Raises ModelError where that fails."""
+    copy = read(emit_bytecode(module), module.context)
+    try:
+        for pipeline in (_TO_BACKEND, _TO_LINALG):
+            PassManager.parse(pipeline, module.context).run(copy.operation)
+    except ir.MLIRError as error:
+        message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
+        raise ModelError(f"torch-mlir cannot lower the module: {message}") from None
+    return copy
+
+
+def emit_linalg(module: ir.Module) -> str:
+    """The module as text of linalg on tensors."""
+    return str(lower_to_linalg(module))
+
+
