@@ -62,7 +62,7 @@ def _logs_cancel(n: Normalizer, x: Rational) -> bool:
             groups.setdefault(mono, {})[()] = c
             continue
         chosen = logs[0]
-        groups.setdefault(tuple(p for p in mono if p is not chosen), {})[(chosen,)] = c
+        groups.setdefault(tuple(p for p in mono if p != chosen), {})[(chosen,)] = c
     if not any(len(g) > 1 or m == () for m, g in groups.items() if g.keys() - {()}):
         return False
 

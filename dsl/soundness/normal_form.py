@@ -68,6 +68,7 @@ class Normalizer:
         self.guarded: set[tuple[tuple[Cond, ...], Cond]] = set()
         self.defined_powers: set[tuple[Rational, Rational]] = set()
         self.proving = False
+        self.settled = False
         self.obligations = 0
         self.fresh = 10_000
         self.depth = 0
@@ -177,10 +178,18 @@ class Normalizer:
             self.signs = before
             self.guards.pop()
 
+    def settle(self) -> None:
+        """From here on every definedness condition is known to hold, and terms are built again with all facts at hand."""
+        self.settled = True
+        self.slow.clear()
+        self.__dict__.pop("memo", None)
+
     def require(self, cond: Cond) -> None:
         """The value being built is defined only if cond: a fact on the left side, to be proved on the right."""
         self.obligations += 1
         guards = tuple(self.guards)
+        if self.settled:
+            return
         if cond.kind == "true" or (self.proving and (guards, cond) in self.guarded):
             return
         if self.proving:
@@ -303,48 +312,44 @@ class Normalizer:
             return x.power(int(c)) if abs(c) <= 64 else of_atom(atom("powc", x, c))
         if x.zero:
             return ZERO
-        result, open_parts = ONE, []
+        result, negative = ONE, False
+        open_parts: list[tuple[Rational, Exponent, int]] = []
         for base, e in self.factored(x):
             exponent = Fraction(e) * c
             value = base.constant()
-            if value is not None and value > 0:
-                result = result * power_of_rational(value, exponent)
+            if value is not None:
+                negative ^= value < 0
+                result = result * power_of_rational(abs(value), exponent)
                 continue
-            if base.single() and next(iter(base.atoms)).kind == "root":
-                (inner, _), *_ = next(iter(base.num))
-                if len(base.atoms) == 1:
-                    result = result * of_mono(((inner, exponent),))
-                    continue
-            lone = base.single()
-            if lone and lone[0][0][0].kind == "exp":
-                result = result * of_mono(((lone[0][0][0], exponent),))
+            only = next(iter(base.atoms)) if base.single() and len(base.atoms) == 1 else None
+            if only is not None and only.kind in ("root", "exp"):
+                result = result * of_mono(((only, exponent),))
                 continue
-            open_parts.append((base, e, exponent))
-        masks = [power_sign(self.sign(base), e) for base, e, _ in open_parts]
-        together, negative = ONE, False
-        all_weak = all(not mask & NEG for mask in masks)
-        for (base, e, exponent), mask in zip(open_parts, masks, strict=True):
-            if mask == POS or (all_weak and not mask & NEG):
-                result = result * self._power_of_factor(base, e, exponent, c)
-            elif mask == NEG and isinstance(e, int) and e % 2:
-                negative = not negative
-                result = result * self._power_of_factor(-base, e, exponent, c)
+            mask = self.sign(base)
+            if isinstance(e, int) and e % 2 == 0:
+                mask = power_sign(mask, e)
+            elif isinstance(e, int) and not mask & POS:
+                base, mask, negative = -base, flip(mask), not negative
+            open_parts.append((base, e, mask))
+        all_known = not any(mask & NEG for _, _, mask in open_parts)
+        together = ONE
+        for base, e, mask in open_parts:
+            if mask == POS or (all_known and not negative):
+                result = result * self._power_of_factor(base, e, Fraction(e) * c)
             else:
                 together = together * base.power(int(e))
         if negative:
             together = -together
         if together == ONE:
             return result
+        if together.constant() is not None:
+            raise TooLarge("a root of a negative number")
         return result * of_mono(((atom("root", together), c),))
 
-    def _power_of_factor(self, base: Rational, e: Exponent, exponent: Fraction, c: Fraction) -> Rational:
-        if base.constant() is not None:
-            return power_of_rational(base.constant() or Fraction(0), exponent)
+    def _power_of_factor(self, base: Rational, e: Exponent, exponent: Fraction) -> Rational:
+        """(base^e)^(exponent/e) for base^e ≥ 0: an even e leaves |base|."""
         if isinstance(e, int) and e % 2 == 0:
-            base, exponent = self.abs(base), exponent
-            flat = base.single()
-            if flat and flat[1] == 1 and exponent.denominator == 1:
-                return base.power(int(exponent))
+            base = self.abs(base)
         if exponent.denominator == 1:
             return base.power(int(exponent))
         return of_mono(((atom("root", base), exponent),))
@@ -363,7 +368,7 @@ class Normalizer:
             return self.root_power(x, c)
         if self.sign(x) == POS:
             return self.exp(y * self.log_of(x))
-        if self.proving and (x, y) not in self.defined_powers:
+        if self.proving and not self.settled and (x, y) not in self.defined_powers:
             raise NotProved(f"the right side needs ({x})^({y}) to be defined")
         if not self.guards and not self.bound:
             self.defined_powers.add((x, y))
@@ -434,7 +439,7 @@ class Normalizer:
 
     def lgamma(self, x: Rational) -> Rational:
         """Defined for x > 0, and (not used here) at negative non-integers."""
-        if self.sign(x) != POS and (not self.proving or (x, ZERO) not in self.defined_powers):
+        if self.sign(x) != POS and not self.settled and (x, ZERO) not in self.defined_powers:
             if self.proving:
                 raise NotProved(f"the right side needs lgamma({x}) to be defined")
             if not self.guards and not self.bound:

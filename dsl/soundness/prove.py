@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.core import AllOf, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
+from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
-from hnfc.dsl.soundness.denote import QUANTIFIED, RESULT, Denotation, Unrelated, abstracted, denote, rule_expressions, used_axes
+from hnfc.dsl.soundness.denote import QUANTIFIED, RESULT, Denotation, Unrelated, abstracted, denote, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
@@ -81,6 +82,10 @@ class Proof:
             n.proving = True
             right = meaning.right.real(n, env)
             reason = is_zero(n, left - right, closer)
+            if not reason:
+                n.settle()
+                left, right = meaning.left.real(n, env), meaning.right.real(n, env)
+                reason = is_zero(n, left - right, closer)
             if not reason:
                 raise NotProved(f"the sides differ by {str(left - right)[:300]}")
             self.steps.append(prefix + reason)
@@ -192,15 +197,18 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
 
 
 def shape_conditions(rule: Rule) -> tuple[str, ...]:
-    """The conditions on shapes that the proof used."""
-    found = []
+    """What the proof assumed of shapes; whoever applies the rule checks it.
+
+    A proof about `matmul` is one about matrices: NumPy's promotion of vectors moves axes, which the denotation does not follow.
+    """
+    found = ["every operand of a matmul has rank 2 or more"] if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in rule_expressions(rule)) else []
     for condition in _conjuncts(rule.where):
         match condition:
             case Free(Capture(name), axes):
                 found.append(f"free[{', '.join(map(str, axes))}]({name})")
             case SameSize(Capture(x), Capture(y), axes):
                 at = ", ".join(map(str, axes))
-                found.append(f"size[{at}]({x}) = size[{at}]({y})")
+                found.append(f"size[{at}]({x}) == size[{at}]({y})")
     return tuple(found)
 
 
@@ -233,20 +241,23 @@ def _candidates(rule: Rule) -> Iterator[tuple[str, Condition]]:
     names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
     axes = sorted(used_axes(rule), key=repr)
     ordered = [names[k] for k in sorted(names)]
-    for axis in axes:
-        for i, x in enumerate(ordered):
-            for y in ordered[i + 1 :]:
-                yield f"size[{axis}]({x.name}) = size[{axis}]({y.name})", SameSize(x, y, (axis,))
-        if len(ordered) > 1:
-            for x in ordered:
-                yield f"free[{axis}]({x.name})", Free(x, (axis,))
-    zero = Literal(term.Fraction(0))
+    zero = Literal(Fraction(0))
     for predicate, symbol in (("ge", ">="), ("gt", ">"), ("ne", "!=")):
         for x in ordered:
             yield f"{x.name} {symbol} 0", Comparison(predicate, x, zero)
     if len(ordered) == 2:
-        both = AllOf(tuple(Comparison("gt", x, zero) for x in ordered))
-        yield " and ".join(f"{x.name} > 0" for x in ordered), both
+        yield " and ".join(f"{x.name} > 0" for x in ordered), AllOf(tuple(Comparison("gt", x, zero) for x in ordered))
+    scalars = scalar_captures(rule)
+    known = {(c.operand, axis) for c in _conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
+    for axis in axes:
+        varying = [x for x in ordered if (x, axis) not in known and x.name not in scalars]
+        if len(varying) < 2:
+            continue
+        for i, x in enumerate(varying):
+            for y in varying[i + 1 :]:
+                yield f"size[{axis}]({x.name}) == size[{axis}]({y.name})", SameSize(x, y, (axis,))
+        for x in varying:
+            yield f"free[{axis}]({x.name})", Free(x, (axis,))
 
 
 __all__ = ["DEFAULT_TIMEOUT_MS", "Blocked", "Proof", "verdict"]

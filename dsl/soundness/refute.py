@@ -89,7 +89,7 @@ class Sampler:
         axes = used_axes(self.rule)
         self.named = sorted(a for a in axes if isinstance(a, str))
         self.placed = sorted(a for a in axes if isinstance(a, int))
-        self.contracting = any(isinstance(n, Apply) and n.name in CONTRACTING for n in nodes)
+        self.contracting = contracts(self.rule)
         self.integral = {c.operands[0].name for c in _parts(self.rule.where) if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)}
 
     def point(self) -> Point:
@@ -162,6 +162,11 @@ class Sampler:
         return flat.reshape(shape)
 
 
+def contracts(rule: Rule) -> bool:
+    """The rule speaks of matrices; vectors, which `matmul` promotes, are left out (see `prove.shape_conditions`)."""
+    return any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
+
+
 def _parts(condition: Condition) -> Iterator[Condition]:
     """The conjuncts."""
     if isinstance(condition, AllOf):
@@ -223,14 +228,13 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
         if all(v is UNDEFINED or v is UNDECIDED for v in left.values.reshape(-1).tolist()):
             return Outcome(left, left, None, False, False)
         right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
-        if np.broadcast_shapes(left.shape, right.shape) != left.shape:
-            return None
-        spread = Balls(np.broadcast_to(right.values, left.shape))
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        left, right = (Balls(np.broadcast_to(side.values, shape)) for side in (left, right))
     except ERRORS:
         return None
     agreed, defined, index = True, False, None
     for place in np.ndindex(left.shape):
-        x, y = left.values[place], spread.values[place]
+        x, y = left.values[place], right.values[place]
         if x is UNDEFINED or x is UNDECIDED:
             continue
         defined = True
@@ -238,7 +242,7 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
             index = index if index is not None else place
         elif y is UNDECIDED:
             agreed = False
-    return Outcome(left, spread, index, agreed and index is None, defined)
+    return Outcome(left, right, index, agreed and index is None, defined)
 
 
 def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = balls.DEFAULT_PRECISION) -> Search:
@@ -309,10 +313,11 @@ def minimised(rule: Rule, point: Point, flipped: bool, budget: int = 150) -> Poi
             return False
         return rule.within is None or difference(found) > float(rule.within)
 
+    least = 2 if contracts(rule) else 0
     changed = True
     while changed and spent <= budget:
         changed = False
-        for candidate in _smaller(point):
+        for candidate in _smaller(point, least):
             if breaks(candidate):
                 point, changed = candidate, True
                 break
@@ -339,7 +344,7 @@ def _with(point: Point, name: str, values: Any) -> Point | None:
     return Point({**point.inputs, name: array}, point.axes)
 
 
-def _smaller(point: Point) -> Iterator[Point]:
+def _smaller(point: Point, least: int) -> Iterator[Point]:
     """Along one axis, every tensor cut to fewer elements; or all tensors without their first axis."""
     rank = max((a.ndim for a in point.inputs.values()), default=0)
     for axis in range(-rank, 0):
@@ -352,8 +357,8 @@ def _smaller(point: Point) -> Iterator[Point]:
                     cut[name] = np.delete(a, min(keep, n - 1), axis=axis) if n > 1 else a
                 yield Point(cut, point.axes)
     used = [place for places in point.axes.values() for place in places]
-    if rank and -rank not in used:
-        yield Point({n: a[0] if a.ndim == rank else a for n, a in point.inputs.items()}, point.axes)
+    if rank > least and -rank not in used:
+        yield Point({n: a[:1].reshape(a.shape[1:]) if a.ndim == rank else a for n, a in point.inputs.items()}, point.axes)
     for name, places in point.axes.items():
         if len(places) > 1:
             yield Point(point.inputs, {**point.axes, name: places[:1]})

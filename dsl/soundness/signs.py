@@ -133,6 +133,11 @@ class Signs:
             known = power(self.base_sign(base), exponent)
             if not mask & ZEROS:
                 yield base, NONZERO
+                lone = base.single()
+                inner = lone[0][0][0] if lone and len(lone[0]) == 1 else None
+                if inner is not None and inner.kind in ("root", "abs"):
+                    # √a ≠ 0 and |a| ≠ 0 only where a ≠ 0, and √a is defined only for a ≥ 0
+                    yield from self._split(inner.args[0], POS if inner.kind == "root" else NONZERO)
             if known == POS:
                 continue
             if known == NEG:
