@@ -6,6 +6,7 @@ is measured on them, and without samples a property of the values counts as unkn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -168,7 +169,7 @@ class Judge:
             return Judgement(_HOLDS[predicate](rank, number), f"{text} (it is {rank})")
         if condition.name in ("finite", "bounded"):
             interval = self._interval(condition.operands[0])
-            known = interval is not None and interval.finite
+            known = interval is not None and math.isfinite(interval.lo) and math.isfinite(interval.hi)
             return Judgement(known if condition.name == "bounded" else known or None, text)
         if condition.name in ("integral", "rounds"):
             return self._of_constant(condition, text)

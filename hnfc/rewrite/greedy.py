@@ -55,6 +55,8 @@ class Greedy:
     assume: frozenset[str] = frozenset()
     place: Callable[[Operation], str] = lambda op: op.name
     numbering: Numbering = field(default_factory=Numbering)
+    origins: dict[Operation, Operation] = field(default_factory=dict)
+    """For an operation that was made here or before: the one in whose place it stands."""
     outcome: Outcome = field(default_factory=Outcome)
 
     def run(self, block: Block) -> Outcome:
@@ -78,6 +80,7 @@ class Greedy:
             self._apply(op, step)
             for new in step.operations:
                 generation[new] = age + 1
+                self.origins[new] = op
             for candidate in [*users_within(step.value, _REACH), *step.operations]:
                 if candidate not in waiting and isinstance(candidate, NumOp) and not isinstance(candidate, _OPAQUE):
                     waiting.add(candidate)
@@ -127,7 +130,7 @@ class Greedy:
         for operation in step.operations:
             block.insert_op_before(operation, op)
         old = op.results[0]
-        self.outcome.rewrites.append(Rewrite(rule, self.place(op), old, step.value, step.given))
+        self.outcome.rewrites.append(Rewrite(rule, self._place(op), old, step.value, step.given))
         self.outcome.replaced[old] = step.value
         self.outcome.statistics[rule.name].applied += 1
         if step.value.name_hint is None:
@@ -138,7 +141,12 @@ class Greedy:
     def _miss(self, statistics: Statistics, rule: core.Rule, op: Operation, reason: str) -> None:
         statistics.blocked[reason] += 1
         if len(self.outcome.near_misses) < _MAX_NEAR_MISSES:
-            self.outcome.near_misses.append(NearMiss(rule, self.place(op), reason))
+            self.outcome.near_misses.append(NearMiss(rule, self._place(op), reason))
+
+    def _place(self, op: Operation) -> str:
+        while op in self.origins:
+            op = self.origins[op]
+        return self.place(op)
 
     def _note(self, text: str) -> None:
         if text not in self.outcome.notes:

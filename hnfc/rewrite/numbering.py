@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
@@ -50,3 +51,19 @@ class Numbering:
         type_ = value.type if isinstance(owner, _TYPED) else None
         key = (owner.name, position, type_, *owner.properties.values(), *operands)
         return self._keys.setdefault(key, len(self._numbers))
+
+
+def share(block: Block, made: Collection[Operation], replaced: dict[SSAValue, SSAValue]) -> None:
+    """Drops each operation of `made` that computes again what one before it computes; notes in `replaced` what stands for it."""
+    numbering = Numbering()
+    first: dict[int, SSAValue] = {}
+    for op in list(block.ops):
+        if not isinstance(op, NumOp) or len(op.results) != 1:
+            continue
+        result = op.results[0]
+        known = first.setdefault(numbering.of(result), result)
+        if known is not result and op in made and known.type == result.type:
+            replaced[result] = known
+            result.replace_all_uses_with(known)
+            op.detach()
+            op.drop_all_references()

@@ -1,0 +1,191 @@
+"""The road of a model: import, canonical form, rewrite phase by phase, validate, hand back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.analysis.ranges import Ranges, interval_of_array
+from hnfc.backend.torch_mlir import export
+from hnfc.dialects.interval import Interval
+from hnfc.dsl import core
+from hnfc.dsl.soundness import Verdict
+from hnfc.evaluate import evaluate
+from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.rewrite.conditions import Observations
+from hnfc.rewrite.greedy import Greedy, compile_rules, erase_dead
+from hnfc.rewrite.lift import lift
+from hnfc.rewrite.matcher import Matcher
+from hnfc.rewrite.numbering import share
+from hnfc.rewrite.record import NearMiss, Outcome, Statistics
+from hnfc.samples import declared, drawn, from_file
+from hnfc.validate import Array, Error, Reference, unit_roundoff
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Request:
+    """What to do to a model. phases: the rules of each phase, proved or allowed by name."""
+
+    phases: Sequence[Sequence[core.Rule]]
+    ranges: Sequence[tuple[str, Interval]] = ()
+    calibrate: str | None = None
+    assume: frozenset[str] = frozenset()
+    validate: bool = True
+
+
+@dataclass
+class Applied:
+    """One rewrite as the report shows it: the errors are those of the value at its place, before and after everything."""
+
+    rule: core.Rule
+    place: str
+    given: str
+    before: Error | None = None
+    after: Error | None = None
+
+
+@dataclass
+class Output:
+    """The error of one result of the model, before and after."""
+
+    name: str
+    unit_roundoff: float
+    before: Error | None
+    after: Error | None
+
+    @property
+    def worse(self) -> bool:
+        return self.before is not None and self.after is not None and self.after.worse_than(self.before, self.unit_roundoff)
+
+
+@dataclass
+class Compiled:
+    """The rewritten model, and what is worth saying about how it came about."""
+
+    imported: Imported
+    replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    applied: list[Applied] = field(default_factory=list)
+    near_misses: list[NearMiss] = field(default_factory=list)
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    opaque: dict[str, int] = field(default_factory=dict)
+    operations: int = 0
+    samples: int = 0
+    reference: str = "none"
+    outputs: list[Output] = field(default_factory=list)
+    rolled_back: list[str] = field(default_factory=list)
+
+    def export(self) -> ir.Module:
+        """The torch module with the changes in it; the one that was read, byte by byte, where there are none."""
+        export(self.imported, self.replaced)
+        return self.imported.torch
+
+
+def compile_module(source: ir.Module, request: Request, progress: Progress = lambda text: None) -> Compiled:
+    """Rewrites every function of the module. A rule whose rewrites make an output worse on the samples is taken back.
+
+    Raises ModelError where ranges or samples do not fit the model.
+    """
+    excluded: list[str] = []
+    while True:
+        compiled = _attempt(source, request, frozenset(excluded), progress)
+        guilty = _guilty(compiled)
+        if not guilty:
+            compiled.rolled_back = excluded
+            return compiled
+        excluded += guilty
+
+
+def _guilty(compiled: Compiled) -> list[str]:
+    """The rules to take back: those whose places became worse, or all, if an output became worse and no place tells why."""
+    if not any(output.worse for output in compiled.outputs):
+        return []
+    suspects = [a.rule.name for a in compiled.applied if a.before and a.after and a.after.worse_than(a.before, 2.0**-24)]
+    return sorted(set(suspects or [a.rule.name for a in compiled.applied]))
+
+
+def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], progress: Progress) -> Compiled:
+    progress("importing …")
+    compiled = Compiled(import_module(source))
+    functions = [op for op in compiled.imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    for function in functions:
+        _function(compiled, function.body.block, request, excluded, progress)
+    return compiled
+
+
+def _function(compiled: Compiled, block: Block, request: Request, excluded: frozenset[str], progress: Progress) -> None:
+    imported = compiled.imported
+    compiled.operations += sum(1 for _ in block.ops)
+    for op in block.ops:
+        if op.name == "num.opaque":
+            name = opaque_name(op)
+            compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
+    renamed, origins = lift(block)
+    for old, new in renamed.items():
+        compiled.replaced[old] = new
+        if old in imported.values:
+            imported.values.setdefault(new, imported.values[old])
+    erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
+
+    intervals = declared(block, request.ranges)
+    inputs = from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)
+    if request.calibrate and inputs:
+        for value in block.args:
+            columns = [interval_of_array(sample[value]) for sample in inputs if value in sample]
+            for interval in columns if value not in intervals else ():
+                intervals[value] = interval if value not in intervals else intervals[value].hull(interval)
+    reference = Reference([], [], [], "none")
+    if inputs and request.validate:
+        progress("running the model on samples …")
+        reference = Reference.of(block, inputs, imported.weight)
+    compiled.samples += len(inputs)
+    compiled.reference = reference.kind
+    returned = list(block.ops)[-1].operands if block.ops else ()
+    outputs = list(returned)
+
+    outcome = Outcome()
+    for rules in request.phases:
+        progress("rewriting …")
+        matcher = Matcher(compile_rules(rule for rule in rules if rule.name not in excluded))
+        ranges = Ranges(intervals, imported.weight)
+        observations = Observations(reference.observed, imported.weight)
+        greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
+        greedy.run(block)
+    share(block, origins.keys(), outcome.replaced)
+    _report(compiled, block, outcome, reference, inputs, outputs)
+
+
+def _report(
+    compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, inputs: list[dict[SSAValue, Array]], outputs: list[SSAValue]
+) -> None:
+    compiled.replaced.update(outcome.replaced)
+    compiled.near_misses += outcome.near_misses
+    compiled.statistics.update(outcome.statistics)
+    compiled.notes += outcome.notes
+    now = [evaluate(block, sample, compiled.imported.weight) for sample in inputs] if reference.observed else []
+    for rewrite in outcome.rewrites:
+        after = reference.after(rewrite.before, outcome.final(rewrite.before), now)
+        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, reference.before(rewrite.before), after))
+    for value in outputs:
+        after = reference.after(value, outcome.final(value), now)
+        name = f"output {len(compiled.outputs)}"
+        compiled.outputs.append(Output(name, unit_roundoff(value), reference.before(value), after))
+
+
+def opaque_name(op: Operation) -> str:
+    for attribute in op.properties.values():
+        text = getattr(attribute, "data", None)
+        if isinstance(text, str):
+            return text
+    return op.name
+
+
+def allowed(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], unproved: frozenset[str]) -> list[core.Rule]:
+    """The rules that may run: proved ones, and those that the user lets run unproved."""
+    return [rule for rule in rules if verdicts[rule.name].proved or rule.name in unproved]

@@ -1,0 +1,30 @@
+"""What each `-O` level means: groups of rules, phase by phase. Each phase runs to its end before the next one starts."""
+
+from __future__ import annotations
+
+_STABLE = ("canonical", "stability", "cancellation")
+
+LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "none": (),
+    "stability": (_STABLE,),
+    "fusion": (_STABLE, ("fusion", "movement")),
+    "reassociation": (("reassociation", "movement"),),
+    "precision": (("precision",),),
+    "compensated": (("compensated",),),
+    "all": (_STABLE, ("fusion", "movement"), ("reassociation",), ("precision",)),
+}
+
+
+class UnknownLevel(Exception):
+    """No level and no group of rules has this name."""
+
+
+def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
+    """The phases of `-O level`: a named level, or names of rule groups joined by commas (one phase)."""
+    if level in LEVELS:
+        return LEVELS[level]
+    names = tuple(part.strip() for part in level.split(","))
+    unknown = [name for name in names if name not in groups]
+    if unknown:
+        raise UnknownLevel(f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}")
+    return (names,)

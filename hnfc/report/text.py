@@ -1,0 +1,111 @@
+"""What was done to a model, in words for the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from typing import Any
+
+from hnfc.compile import Applied, Compiled
+from hnfc.dsl.soundness import Verdict
+from hnfc.validate import Error
+
+_MAX_PLACES = 6
+_MAX_NEAR = 8
+
+
+def text_report(compiled: Compiled, verdicts: dict[str, Verdict], withheld: list[str], width: int) -> str:
+    """The report: each rule that ran with its places, then totals, what was opaque, what nearly ran."""
+    lines: list[str] = []
+    by_rule: dict[str, list[Applied]] = {}
+    for applied in compiled.applied:
+        by_rule.setdefault(applied.rule.name, []).append(applied)
+    for name, places in by_rule.items():
+        lines += _rule_section(name, places, verdicts.get(name), width) + [""]
+    lines += _totals(compiled, width)
+    for name in withheld:
+        lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
+    for name in compiled.rolled_back:
+        lines.append(f"  rule {name} was taken back: it made a result worse on the samples")
+    lines += [f"  note: {note}" for note in compiled.notes]
+    lines += _near_misses(compiled, width)
+    return "\n".join(lines)
+
+
+def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, width: int) -> list[str]:
+    rule = places[0].rule
+    count = f"  ({len(places)} places)" if len(places) > 1 else ""
+    proof = {True: "proved over the reals", False: "NOT PROVED: it ran because you allowed it"}[bool(verdict and verdict.proved)]
+    if rule.within is not None:
+        proof = f"an approximation within {float(rule.within):g}"
+    lines = [f"{name}{count}"]
+    lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
+    given = next((p.given for p in places if p.given), "")
+    lines.append(f"    safe  {proof}" + (f"; {given} holds here" if given else ""))
+    for applied in places[:_MAX_PLACES]:
+        error = f"   error {_change(applied.before, applied.after)}" if applied.before is not None else ""
+        lines.append(f"    at    {applied.place}{error}")
+    if len(places) > _MAX_PLACES:
+        lines.append(f"          … and {len(places) - _MAX_PLACES} more")
+    return lines
+
+
+def _change(before: Error | None, after: Error | None) -> str:
+    return f"{before} → {after if after is not None else 'not measured'}"
+
+
+def _totals(compiled: Compiled, width: int) -> list[str]:
+    count = len(compiled.applied)
+    lines = [f"{count} rewrite{'s' if count != 1 else ''} in {compiled.operations} operations" if count else "nothing to rewrite"]
+    if compiled.samples:
+        reference = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}[compiled.reference]
+        lines.append(f"  measured on {compiled.samples} samples against {reference}")
+        lines += [f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None]
+    elif count:
+        lines.append("  errors were not measured: give --range arg0=LO:HI or --calibrate F.npz")
+    if compiled.opaque:
+        names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in sorted(compiled.opaque.items()))
+        lines += textwrap.wrap(f"not known to hnfc, carried through: {names}", width - 2, initial_indent="  ", subsequent_indent="    ")
+    return lines
+
+
+def _near_misses(compiled: Compiled, width: int) -> list[str]:
+    fired = {(a.rule.name, a.place) for a in compiled.applied}
+    misses = Counter((m.rule.name, m.reason) for m in compiled.near_misses if (m.rule.name, m.place) not in fired)
+    places = {(m.rule.name, m.reason): m.place for m in reversed(compiled.near_misses)}
+    if not misses:
+        return []
+    lines = ["", "fitted, but did not run:"]
+    for (name, reason), count in list(misses.items())[:_MAX_NEAR]:
+        where = places[name, reason] + (f" and {count - 1} more" if count > 1 else "")
+        lines += textwrap.wrap(f"{name} at {where}: {reason}", width - 2, initial_indent="  ", subsequent_indent="      ")
+    if len(misses) > _MAX_NEAR:
+        lines.append(f"  … and {len(misses) - _MAX_NEAR} more kinds")
+    return lines
+
+
+def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
+    data: dict[str, Any] = {
+        "operations": compiled.operations,
+        "samples": compiled.samples,
+        "reference": compiled.reference,
+        "rewrites": [
+            {
+                "rule": a.rule.name, "group": a.rule.group, "place": a.place, "reason": a.rule.reason, "source": a.rule.source, "given": a.given,
+                "verdict": verdicts[a.rule.name].status.value, "error_before": _error(a.before), "error_after": _error(a.after),
+            }
+            for a in compiled.applied
+        ],
+        "outputs": [{"name": o.name, "error_before": _error(o.before), "error_after": _error(o.after)} for o in compiled.outputs],
+        "near_misses": [{"rule": m.rule.name, "place": m.place, "reason": m.reason} for m in compiled.near_misses],
+        "rules": {n: {"matched": s.matched, "applied": s.applied, "blocked": dict(s.blocked)} for n, s in compiled.statistics.items()},
+        "opaque": compiled.opaque,
+        "taken_back": compiled.rolled_back,
+        "notes": compiled.notes,
+    }  # fmt: skip
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _error(error: Error | None) -> dict[str, Any] | None:
+    return None if error is None else {"not_finite": error.not_finite, "relative": error.relative, "elements": error.elements}

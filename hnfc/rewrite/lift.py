@@ -1,0 +1,173 @@
+"""The canonical form of movement: reshapes that only add or drop axes of size 1 sink below elementwise operations.
+
+    reshape(a) * reshape(b)   →   reshape(a * b)
+    x - reshape(m)            →   x - m            where m has leading axes of size 1 more
+
+torch reduces without keeping axes; rules are written with kept axes. Every step is exact, bit by bit, so the torch
+value of the old value is the torch value of the new one, and what no rule touches is written as it was read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, IntsAttr, TypeMismatch, broadcast_shapes, tensor
+
+_RESHAPE, _BROADCAST, _TRANSPOSE = OPERATIONS["reshape"], OPERATIONS["broadcast"], OPERATIONS["transpose"]
+_WHERE, _CAST, _CONSTANT = OPERATIONS["where"], OPERATIONS["cast"], OPERATIONS["constant"]
+Shape = tuple[int, ...]
+
+
+def lift(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operation]]:
+    """Brings the block into canonical form; returns what each value that changed is now, and what each new operation stands for."""
+    renamed: dict[SSAValue, SSAValue] = {}
+    origins: dict[Operation, Operation] = {}
+    for op in list(block.ops):
+        if not isinstance(op, NumOp) or len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+            continue
+        new = None
+        if isinstance(op, _RESHAPE):
+            new = _reshaped(op)
+        elif isinstance(op, UnaryOp | BinaryOp | _WHERE):
+            new = _constant_cast(op) if isinstance(op, _CAST) else None
+            new = new or _elementwise(op)
+        if new is None:
+            continue
+        operations, value = new
+        for operation in operations:
+            block.insert_op_before(operation, op)
+            origins[operation] = op
+        old = op.results[0]
+        renamed[old] = value
+        if value.name_hint is None:
+            value.name_hint = old.name_hint
+        old.replace_all_uses_with(value)
+    return renamed, origins
+
+
+def _constant_cast(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
+    """A number in another element type that holds it exactly is that number."""
+    source = op.operands[0].owner
+    element = ELEMENT_NAMES.get(_type(op.results[0]).element_type, "")
+    if not isinstance(source, _CONSTANT) or element not in FORMATS:
+        return None
+    number = source.attributes_as_python()["value"]
+    if not math.isfinite(number) or float(np.asarray(number).astype(NUMPY_TYPES[element])) != number:
+        return None
+    constant = _CONSTANT.create(operands=[], result_types=[op.results[0].type], properties=source.properties)
+    return [constant], constant.results[0]
+
+
+def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
+    """A reshape of a reshape is one; one that moves an axis of size 1 past the last is a transpose; one that does nothing is nothing."""
+    if len(op.operands) != 1:
+        return None
+    source, wanted = op.operands[0], _shape(op.results[0])
+    inner = source.owner
+    operations: list[Operation] = []
+    if isinstance(inner, _RESHAPE) and len(inner.operands) == 1:
+        source = inner.operands[0]
+    if _shape(source) == wanted:
+        return [], source
+    shape = _shape(source)
+    if len(shape) >= 2 and DYNAMIC not in shape and shape[-1] == 1 and wanted == (*shape[:-2], 1, shape[-2]):
+        perm = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+        operations.append(_TRANSPOSE.create(operands=[source], result_types=[op.results[0].type], properties={"perm": IntsAttr(perm)}))
+    elif source is not op.operands[0]:
+        operations.append(_RESHAPE.create(operands=[source], result_types=[op.results[0].type]))
+    return (operations, operations[-1].results[0]) if operations else None
+
+
+def _elementwise(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
+    operands = [_seen_through(operand, op, index) for index, operand in enumerate(op.operands)]
+    lifted = _lifted(op, operands)
+    if lifted is not None:
+        return lifted
+    if all(a is b for a, b in zip(operands, op.operands, strict=True)):
+        return None
+    new = type(op).create(operands=operands, result_types=[op.results[0].type], properties=op.properties)
+    return [new], new.results[0]
+
+
+def _seen_through(operand: SSAValue, op: NumOp, index: int) -> SSAValue:
+    """The operand without a broadcast or leading axes of size 1 that the operation itself would add."""
+    owner = operand.owner
+    if not isinstance(owner, _RESHAPE | _BROADCAST) or len(owner.operands) != 1:
+        return operand
+    source = owner.operands[0]
+    result = _shape(op.results[0])
+    if len(_shape(source)) > len(result):
+        return operand
+    if isinstance(owner, _RESHAPE) and _without_leading(_shape(source)) != _without_leading(_shape(operand)):
+        return operand
+    others = [_shape(o) for i, o in enumerate(op.operands) if i != index]
+    try:
+        return source if broadcast_shapes(_shape(source), *others) == result and DYNAMIC not in result else operand
+    except TypeMismatch:
+        return operand
+
+
+def _lifted(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSAValue] | None:
+    """The operation above the reshapes of its operands, where all of them drop the same axes; scalars go along."""
+    tensors = [operand for operand in operands if _shape(operand)]
+    if not tensors:
+        return None
+    dropped: set[tuple[int, ...]] = set()
+    for operand in tensors:
+        owner = operand.owner
+        if not isinstance(owner, _RESHAPE) or len(owner.operands) != 1:
+            return None
+        axes = _dropped_axes(_shape(owner.operands[0]), _shape(operand))
+        if axes is None:
+            return None
+        dropped.add((len(_shape(owner.operands[0])), *axes))
+    if len(dropped) != 1 or len({len(_shape(t)) for t in tensors}) != 1:
+        return None
+    sources = [operand.owner.operands[0] if _shape(operand) else operand for operand in operands]  # type: ignore[union-attr]
+    element = _type(op.results[0]).element_type
+    try:
+        shape = broadcast_shapes(*(_shape(source) for source in sources))
+    except TypeMismatch:
+        return None
+    above = type(op).create(operands=sources, result_types=[tensor(element, shape)], properties=op.properties)
+    below = _RESHAPE.create(operands=[above.results[0]], result_types=[op.results[0].type])
+    return [above, below], below.results[0]
+
+
+def _dropped_axes(source: Shape, target: Shape) -> tuple[int, ...] | None:
+    """The axes of size 1 whose removal makes `target` of `source`; None if that is not what happened."""
+    if len(source) <= len(target) or DYNAMIC in source:
+        return None
+    axes, position = [], 0
+    for axis, size in enumerate(source):
+        left = len(source) - axis - 1
+        if position < len(target) and size == target[position] and not (size == 1 and left >= len(target) - position):
+            position += 1
+        elif size == 1:
+            axes.append(axis)
+        else:
+            return None
+    return tuple(axes) if position == len(target) else None
+
+
+def _without_leading(shape: Shape) -> Shape:
+    start = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return shape[start:]
+
+
+def _type(value: SSAValue) -> TensorType[Attribute]:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _shape(value: SSAValue) -> tuple[Any, ...]:
+    return tuple(value.type.get_shape()) if isinstance(value.type, TensorType) else ()

@@ -1,0 +1,107 @@
+"""Old against new on samples, both in the model's own precision, beside the values over the reals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, SSAValue
+
+from hnfc.analysis.ranges import WeightReader
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.evaluate import evaluate, evaluate_exactly
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+EXACT_BUDGET = 150_000
+"""Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
+MAX_RESIDENT = 200_000_000
+"""Elements of all values of one sample together; larger functions are not evaluated."""
+TOLERATED_GROWTH = 4.0
+TOLERATED_ULPS = 16.0
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far values are from the true ones: elements that are not finite where the truth is, and the largest relative
+    error of the others (measured against the smallest normal number where the truth is smaller)."""
+
+    not_finite: int
+    relative: float
+    elements: int
+
+    def __str__(self) -> str:
+        if self.not_finite:
+            return f"{self.not_finite} of {self.elements} not finite"
+        return "exact" if self.relative == 0 else f"{self.relative:.1e}"
+
+    def worse_than(self, other: Error, unit_roundoff: float) -> bool:
+        if self.not_finite != other.not_finite:
+            return self.not_finite > other.not_finite
+        return self.relative > max(TOLERATED_GROWTH * other.relative, TOLERATED_ULPS * unit_roundoff)
+
+
+@dataclass
+class Reference:
+    """What the values of the original function were on each sample, and what they should have been."""
+
+    inputs: list[dict[SSAValue, Array]]
+    observed: list[dict[SSAValue, Array]]
+    truth: list[dict[SSAValue, Array]]
+    kind: str
+
+    @staticmethod
+    def of(block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None) -> Reference:
+        values = [result for op in block.ops for result in op.results if _format(result) is not None]
+        resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)  # type: ignore[attr-defined]
+        if resident > MAX_RESIDENT:
+            return Reference(inputs, [], [], "none")
+        observed = [evaluate(block, sample, weights) for sample in inputs]
+        truth, kind = [], "exact"
+        for sample in inputs:
+            exact = evaluate_exactly(block, sample, values, weights, budget=EXACT_BUDGET // max(len(inputs), 1)) if kind == "exact" else {}
+            if not exact and values:
+                kind = "float64"
+                break
+            truth.append(exact)
+        if kind == "float64":
+            truth = [evaluate(block, sample, weights, wide=True) for sample in inputs]
+        return Reference(inputs, observed, truth, kind)
+
+    def before(self, value: SSAValue) -> Error | None:
+        return self._error(value, value, self.observed)
+
+    def after(self, before: SSAValue, now: SSAValue, values: list[dict[SSAValue, Array]]) -> Error | None:
+        return self._error(before, now, values)
+
+    def _error(self, wanted: SSAValue, found: SSAValue, values: list[dict[SSAValue, Array]]) -> Error | None:
+        form = _format(wanted)
+        errors = [measure(v[found], t[wanted], form) for v, t in zip(values, self.truth, strict=False) if found in v and wanted in t and form]
+        if not errors:
+            return None
+        return Error(sum(e.not_finite for e in errors), max(e.relative for e in errors), sum(e.elements for e in errors))
+
+
+def measure(found: Array, truth: Array, format: Any) -> Error:
+    """The error of an array against the true values (NaN where there is none)."""
+    got, want = np.asarray(found).astype(np.float64), np.asarray(truth).astype(np.float64)
+    if got.shape != want.shape:
+        got, want = np.broadcast_arrays(got, want)
+    with np.errstate(all="ignore"):
+        representable = np.isfinite(want) & (np.abs(want) <= format.largest)
+        wrong = representable & ~np.isfinite(got)
+        good = representable & np.isfinite(got)
+        smallest_normal = format.tiny / (2 * format.unit_roundoff)
+        relative = np.abs(got - want)[good] / np.maximum(np.abs(want)[good], smallest_normal)
+    return Error(int(wrong.sum()), float(relative.max()) if relative.size else 0.0, int(got.size))
+
+
+def _format(value: SSAValue) -> Any:
+    return FORMATS.get(ELEMENT_NAMES.get(value.type.element_type, "")) if isinstance(value.type, TensorType) else None
+
+
+def unit_roundoff(value: SSAValue) -> float:
+    form = _format(value)
+    return form.unit_roundoff if form else 0.0

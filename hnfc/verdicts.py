@@ -1,0 +1,51 @@
+"""Which rules may run: verdicts, shipped with the rules and looked up by fingerprint, or found now and kept in the user's cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
+
+from hnfc.dsl import core
+from hnfc.dsl.soundness import Verdict, fingerprint, prove_all
+
+Progress = Callable[[str], None]
+
+
+@cache
+def _shipped() -> dict[str, dict[str, object]]:
+    """Verdicts that were found when the library was built; a rule, definition or prover that has changed since misses here."""
+    source = files("hnfc") / "rules" / "verdicts.json"
+    try:
+        loaded = json.loads(source.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def verdicts(rules: Iterable[core.Rule], *, jobs: int | None = None, progress: Progress | None = None) -> dict[str, Verdict]:
+    """The verdict on each rule, by name. Only what is nowhere known is proved now."""
+    found: dict[str, Verdict] = {}
+    unknown: list[core.Rule] = []
+    known = _shipped()
+    for rule in rules:
+        entry = known.get(fingerprint(rule))
+        if entry is None:
+            unknown.append(rule)
+        else:
+            found[rule.name] = Verdict.from_json(entry)
+    if unknown:
+        if progress is not None:
+            progress(f"proving {len(unknown)} rule{'s' if len(unknown) > 1 else ''} …")
+        for rule, verdict in zip(unknown, prove_all(unknown, jobs=jobs), strict=True):
+            found[rule.name] = verdict
+    return found
+
+
+def write_shipped(rules: list[core.Rule], path: str) -> None:
+    """Proves every rule anew and writes the verdicts that ship."""
+    entries = {fingerprint(rule): verdict.to_json() for rule, verdict in zip(rules, prove_all(rules, use_cache=False), strict=True)}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(entries, file, indent=0, sort_keys=True)
+        file.write("\n")
