@@ -1,21 +1,271 @@
-"""Forms in other operations of `num`, for operations that torch-mlir cannot lower, or lowers with a loss of digits."""
+"""Forms in other operations of `num`, for operations that torch lacks, or that torch-mlir cannot lower or lowers with a loss of digits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from torch_mlir import ir
 from xdsl.ir import Operation
 
 from hnfc.backend.emitter import Emitter
+from hnfc.backend.term import Term
 from hnfc.backend.writers import WRITERS
+from hnfc.dialects.num.base import as_tensor
+from hnfc.dialects.types import DYNAMIC
 from hnfc.errors import ModelError
+
+Expansion: TypeAlias = Callable[[Any], "Term | tuple[Term, ...] | None"]
+
+EXPANSIONS: dict[str, Expansion] = {}
+
+
+def expands(*names: str) -> Callable[[Expansion], Expansion]:
+    """Registers a form of the operations of these names; where it gives None, torch's own operation is written."""
+
+    def register(expansion: Expansion) -> Expansion:
+        for name in names:
+            EXPANSIONS[f"num.{name}"] = expansion
+        return expansion
+
+    return register
 
 
 def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
-    """The torch values of the operation's results."""
+    """The torch values of the operation's results. Raises ModelError where there is no way to write it."""
+    expansion = EXPANSIONS.get(operation.name)
+    made = expansion(operation) if expansion is not None else None
+    if made is not None:
+        return [e.resolve(term.value) for term in (made if isinstance(made, tuple) else (made,))]
     writer = WRITERS.get(operation.name)
     if writer is None:
         raise ModelError(f"no torch operation is known for {operation.name}")
-    made = writer(e, operation)
-    return made if isinstance(made, list) else [made]
+    written = writer(e, operation)
+    return written if isinstance(written, list) else [written]
+
+
+_HALVES = ("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ")
+
+
+def in_f32(form: Callable[..., Term]) -> Expansion:
+    """`form` of the operands in float32 where they are narrower, as torch computes; the result in their type."""
+
+    def expansion(operation: Any) -> Term:
+        operands = [Term(operand) for operand in operation.operands]
+        element = operands[0].element
+        if element not in _HALVES:
+            return form(*operands)
+        return form(*(operand.cast("f32") for operand in operands)).cast(element)
+
+    return expansion
+
+
+def _log_sigmoid(x: Term) -> Term:
+    """min(x, 0) - log1p(e^-|x|); torch-mlir lowers torch's own to log(sigmoid(x)), which loses all digits for large x."""
+    return x.of("minimum", 0.0) - (-x.of("abs")).of("exp").of("log1p")
+
+
+def _hypot(x: Term, y: Term) -> Term:
+    """a·sqrt(1 + (b/a)²) with a the larger of |x| and |y|; 0 and inf have no quotient."""
+    a, b = x.of("abs").of("maximum", y.of("abs")), x.of("abs").of("minimum", y.of("abs"))
+    ratio = b / a.compare("eq", 0.0).where(1.0, a)
+    finite = a * (ratio * ratio + 1.0).of("sqrt")
+    return a.compare("eq", math.inf).where(a, finite)
+
+
+def _logaddexp(x: Term, y: Term) -> Term:
+    """max(x, y) + log1p(e^-|x - y|), with 0 for the difference of equal infinities."""
+    gap = x.compare("eq", y).where(0.0, (x - y).of("abs"))
+    return x.of("maximum", y) + (-gap).of("exp").of("log1p")
+
+
+def _xlogy(x: Term, y: Term) -> Term:
+    """x·log(y) with 1 for y where x is 0, unless y is NaN."""
+    known = x.compare("eq", 0.0).of("logical_and", y.compare("eq", y))
+    return x * known.where(1.0, y).of("log")
+
+
+for _name, _form in {"log_sigmoid": _log_sigmoid, "hypot": _hypot, "logaddexp": _logaddexp, "xlogy": _xlogy}.items():
+    EXPANSIONS[f"num.{_name}"] = in_f32(_form)
+
+
+@expands("softplus")
+def softplus(operation: Any) -> Term | None:
+    """max(x, 0) + log1p(e^-|x|) in float64, where torch's own drops the logarithm above 20."""
+    x = Term(operation.x)
+    return x.of("maximum", 0.0) + (-x.of("abs")).of("exp").of("log1p") if x.element == "f64" else None
+
+
+@expands("isfinite")
+def isfinite(operation: Any) -> Term:
+    """|x| < inf: false for NaN."""
+    return Term(operation.x).of("abs").compare("lt", math.inf)
+
+
+@expands("fma")
+def fma(operation: Any) -> Term:
+    """x·y + z in a type where the product is exact, then rounded; in float64 there is none, and it is rounded twice."""
+    x, y, z = (Term(operand) for operand in operation.operands)
+    wide = {"f32": "f64", "f16": "f32", "bf16": "f32"}.get(x.element, x.element)
+    return (x.cast(wide) * y.cast(wide) + z.cast(wide)).cast(x.element)
+
+
+@expands("round_to")
+def round_to(operation: Any) -> Term:
+    """A cast there and back."""
+    x = Term(operation.x)
+    return x.cast(operation.format.data).cast(x.element)
+
+
+def _two_sum(x: Term, y: Term) -> tuple[Term, Term]:
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+@expands("two_sum")
+def two_sum(operation: Any) -> tuple[Term, ...]:
+    """Knuth's six additions."""
+    return _two_sum(Term(operation.x), Term(operation.y))
+
+
+def _halves(x: Term, axis: int) -> tuple[Term, Term, Term | None]:
+    """The first and the second half along `axis`, and the last element where the size is odd."""
+    size = x.type.get_shape()[axis]
+    half = size // 2
+    parts = [x.of("slice", axis=axis, start=i * half, stop=(i + 1) * half, step=1) for i in (0, 1)]
+    rest = x.of("slice", axis=axis, start=size - 1, stop=size, step=1) if size % 2 else None
+    return parts[0], parts[1], rest
+
+
+def _joined(x: Term, rest: Term | None, axis: int) -> Term:
+    return x if rest is None else x.of("concat", rest, axis=axis)
+
+
+def _static(operation: Any) -> bool:
+    sizes = as_tensor(operation.x.type).get_shape()
+    return all(sizes[axis] not in (DYNAMIC, 0) for axis in operation.axes.data)
+
+
+@expands("pairwise_sum")
+def pairwise_sum(operation: Any) -> Term:
+    """Halves added until one element is left; a plain sum where the size is unknown."""
+    x = Term(operation.x)
+    if not _static(operation):
+        return x.of("sum", axes=operation.axes.data)
+    for axis in operation.axes.data:
+        while x.type.get_shape()[axis] > 1:
+            first, second, rest = _halves(x, axis)
+            x = _joined(first + second, rest, axis)
+    return x
+
+
+@expands("kahan_sum")
+def kahan_sum(operation: Any) -> Term:
+    """Pairwise, with the rounding error of every addition summed beside it; accumulated wider where the size is unknown."""
+    x = Term(operation.x)
+    if not _static(operation):
+        wide = {"f16": "f32", "bf16": "f32", "f32": "f64"}.get(x.element)
+        return x.of("sum", axes=operation.axes.data, **({} if wide is None else {"accumulate": wide}))
+    lost = x * 0.0
+    for axis in operation.axes.data:
+        while x.type.get_shape()[axis] > 1:
+            first, second, rest = _halves(x, axis)
+            total, error = _two_sum(first, second)
+            one, other, remainder = _halves(lost, axis)
+            x, lost = _joined(total, rest, axis), _joined(one + other + error, remainder, axis)
+    return x + lost
+
+
+@expands("logsumexp")
+def logsumexp(operation: Any) -> Term:
+    """max + log Σ e^(x - max), with 0 for a max that is not finite."""
+    x, axes = Term(operation.x), operation.axes.data
+    top = x.of("max", axes=axes)
+    shift = top.of("abs").compare("eq", math.inf).where(0.0, top)
+    return (x - shift).of("exp").of("sum", axes=axes).of("log") + shift
+
+
+@expands("softmax")
+def softmax(operation: Any) -> Term | None:
+    """e^(x - max)/Σ over several axes at once."""
+    x, axes = Term(operation.x), operation.axes.data
+    if len(axes) == 1:
+        return None
+    raised = (x - x.of("max", axes=axes)).of("exp")
+    return raised / raised.of("sum", axes=axes)
+
+
+@expands("log_softmax")
+def log_softmax(operation: Any) -> Term | None:
+    x, axes = Term(operation.x), operation.axes.data
+    if len(axes) == 1:
+        return None
+    shifted = x - x.of("max", axes=axes)
+    return shifted - shifted.of("exp").of("sum", axes=axes).of("log")
+
+
+def _affine(y: Term, parameters: Sequence[Any]) -> Term:
+    for index, parameter in enumerate(parameters):
+        term = Term(parameter).cast(y.element)
+        y = y + term if index else y * term
+    return y
+
+
+@expands("normalize")
+def normalize(operation: Any) -> Term:
+    """x / max(√Σx², eps), in float32 where x is narrower."""
+    x, axes = Term(operation.x), operation.axes.data
+    wide = x.cast("f32") if x.element in _HALVES else x
+    norm = wide.of("square").of("sum", axes=axes).of("sqrt").of("maximum", operation.eps.value.data)
+    return (wide / norm).cast(x.element)
+
+
+@expands("rms_norm")
+def rms_norm(operation: Any) -> Term:
+    """x·(1/√(mean x² + eps))·weight, in float32 where x is narrower."""
+    x = Term(operation.x)
+    wide = x.cast("f32") if x.element in _HALVES else x
+    scale = (wide.of("square").of("mean", axes=operation.axes.data) + operation.eps.value.data).of("rsqrt")
+    return _affine(wide * scale, operation.parameters).cast(x.element)
+
+
+@expands("layer_norm")
+def layer_norm(operation: Any) -> Term | None:
+    """torch's own wants the last axes, of known size, and parameters of just their shape; else the formula."""
+    x, axes = Term(operation.x), operation.axes.data
+    sizes = as_tensor(operation.x.type).get_shape()
+    trailing = tuple(sizes[len(sizes) - len(axes) :])
+    fits = all(tuple(as_tensor(p.type).get_shape()) == trailing for p in operation.parameters)
+    if axes == tuple(range(len(sizes) - len(axes), len(sizes))) and DYNAMIC not in trailing and fits:
+        return None
+    wide = x.cast("f32") if x.element in _HALVES else x
+    centered = wide - wide.of("mean", axes=axes)
+    scale = (centered.of("square").of("mean", axes=axes) + operation.eps.value.data).of("rsqrt")
+    return _affine(centered * scale, operation.parameters).cast(x.element)
+
+
+@expands("matmul")
+def matmul(operation: Any) -> Term | None:
+    """torch-mlir does not lower a vector times a batch of matrices: the vector becomes a matrix of one row."""
+    a, b = Term(operation.a), Term(operation.b)
+    if len(a.type.get_shape()) != 1 or len(b.type.get_shape()) < 3:
+        return None
+    row = a.of("reshape", shape=(1, *a.type.get_shape()))
+    return row.of("matmul", b).of("reshape", shape=as_tensor(operation.result.type).get_shape())
+
+
+@expands("attention")
+def attention(operation: Any) -> Term | None:
+    """A mask of fewer axes than the scores gets axes of size 1 in front, which torch-mlir does not do by itself."""
+    if not operation.mask:
+        return None
+    mask, rank = Term(operation.mask[0]), len(as_tensor(operation.q.type).get_shape())
+    sizes = mask.type.get_shape()
+    if len(sizes) >= rank:
+        return None
+    full = mask.of("reshape", shape=((1,) * (rank - len(sizes)) + tuple(sizes)))
+    q, k, v = (Term(part) for part in (operation.q, operation.k, operation.v))
+    scale, causal = operation.scale.value.data, bool(operation.causal.value.data)
+    return q.of("attention", k, v, full, scale=scale, causal=causal)

@@ -37,6 +37,7 @@ class _Patch:
         self.replaced = replaced
         self.emitter = Emitter(imported.torch.context, self.value, imported.weight_attributes)
         self._stale: set[SSAValue] = set()
+        self._dirty: dict[SSAValue, bool] = {}
         self._written: dict[SSAValue, ir.Value] = {}
         self._location: ir.Location | None = None
 
@@ -65,15 +66,36 @@ class _Patch:
         for value, inner in imported.inner.items():
             if any(part in changed for part in inner if part is not value):
                 self._stale.add(value)
+        self._stale.update(value for value in imported.rebased if value in imported.values and self._is_dirty(value))
         dropped: list[ir.Value] = []
         for record in imported.recorded:
             if record.operation.name == "func.return":
                 self._update_return(record, dropped)
                 continue
             for index, entry in enumerate(record.operands):
-                if isinstance(entry, SSAValue) and self._is_changed(entry):
+                if isinstance(entry, SSAValue) and self._is_changed(entry) and self._is_there(entry):
                     self._replace(record, index, entry, dropped)
         _erase_unused(dropped)
+
+    def _is_dirty(self, value: SSAValue) -> bool:
+        """Whether a rebased value is computed otherwise now than by the torch operation that it stands for."""
+        known = self._dirty.get(value)
+        if known is not None:
+            return known
+        self._dirty[value] = False
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.parent is not None:
+            before = self.imported.operands.get(owner)
+            now = tuple(owner.operands)
+            self._dirty[value] = before != now or any(
+                self._is_dirty(operand) for operand in now if operand not in self.imported.values or operand in self.imported.rebased
+            )
+        return self._dirty[value]
+
+    def _is_there(self, value: SSAValue) -> bool:
+        """False for a value that nothing needs any more: it left the num module, and so did what used it."""
+        owner = self.current(value).owner
+        return not isinstance(owner, Operation) or owner.parent is not None
 
     def _is_changed(self, value: SSAValue) -> bool:
         return value in self.replaced or value in self._stale
@@ -172,7 +194,14 @@ def build(module: ModuleOp, context: ir.Context | None = None, weights: Mapping[
 
 def _build_function(module: ir.Module, function: FuncOp, weights: Mapping[str, ir.Attribute]) -> None:
     values: dict[SSAValue, ir.Value] = {}
-    emitter = Emitter(module.context, values.__getitem__, weights)
+
+    def value(wanted: SSAValue) -> ir.Value:
+        """A value of the function, or of a form that an operation of it is written in."""
+        if wanted not in values:
+            values.update(zip(wanted.owner.results, write(emitter, wanted.owner), strict=True))  # type: ignore[union-attr,arg-type]
+        return values[wanted]
+
+    emitter = Emitter(module.context, value, weights)
     block = function.body.block
     inputs = [emitter.type(argument.type) for argument in block.args]
     returned = block.last_op

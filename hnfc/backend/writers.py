@@ -41,8 +41,8 @@ def shape(value: SSAValue) -> tuple[int, ...]:
 # elementwise
 
 _UNARY = (
-    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh erf "
-    "sigmoid silu relu floor ceil round trunc isnan isinf isfinite logical_not"
+    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh erf sigmoid silu mish relu floor ceil round trunc isnan isinf logical_not"
 )
 
 
@@ -50,8 +50,16 @@ def _unary(name: str) -> Writer:
     return lambda e, op: e.aten(name, [e.resolve(op.x)], op.result.type)
 
 
+def _operator(name: str) -> Writer:
+    return lambda e, op: e.operator(name, [e.resolve(op.x)], op.result.type)
+
+
 for _name in _UNARY.split():
     WRITERS[f"num.{_name}"] = _unary(_name)
+
+
+for _name, _torch in {"erfc": "erfc", "lgamma": "lgamma", "i0": "i0", "i0e": "special_i0e", "log_ndtr": "special_log_ndtr"}.items():
+    WRITERS[f"num.{_name}"] = _operator(_torch)
 
 
 def _binary(name: str) -> Writer:
@@ -147,6 +155,11 @@ def gelu(e: Emitter, op: Any) -> ir.Value:
     return e.aten("gelu", [e.resolve(op.x), op.approximate.data], op.result.type)
 
 
+@writes("softplus")
+def softplus(e: Emitter, op: Any) -> ir.Value:
+    return e.aten("softplus", [e.resolve(op.x), 1.0, 20.0], op.result.type)
+
+
 @writes("cast")
 def cast(e: Emitter, op: Any) -> ir.Value:
     code = DTYPE_CODES[ELEMENT_NAMES[kind(op.result).element_type]]
@@ -189,11 +202,6 @@ def mean(e: Emitter, op: Any) -> ir.Value:
 @writes("max", "min")
 def amax(e: Emitter, op: Any) -> ir.Value:
     return e.aten("amax" if op.name == "num.max" else "amin", [e.resolve(op.x), op.axes.data, True], op.result.type)
-
-
-@writes("logsumexp")
-def logsumexp(e: Emitter, op: Any) -> ir.Value:
-    return e.aten("logsumexp", [e.resolve(op.x), op.axes.data, True], op.result.type)
 
 
 @writes("var")
