@@ -127,11 +127,8 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
             name = opaque_name(op)
             compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
     renamed, origins = lift(block)
-    for old, new in renamed.items():
-        compiled.replaced[old] = new
-        if old in imported.values:
-            imported.values.setdefault(new, imported.values[old])
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
+    imported.rebase(renamed, origins)
 
     intervals = declared(block, request.ranges)
     inputs = from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)

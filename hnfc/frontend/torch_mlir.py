@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,26 @@ class Imported:
     operands: dict[Operation, tuple[SSAValue, ...]] = field(default_factory=dict)
     recorded: list[Recorded] = field(default_factory=list)
     weight_attributes: dict[str, ir.Attribute] = field(default_factory=dict)
+    rebased: set[SSAValue] = field(default_factory=set)
+    """Values that `rebase` gave the torch value of another: it holds as long as nothing that they are computed from changes."""
+
+    def rebase(self, renamed: Mapping[SSAValue, SSAValue], made: Mapping[Operation, Operation]) -> None:
+        """Takes bit-exact changes of the module as if it had been imported so.
+
+        renamed: what stands for each value that is gone. made: each new operation, and the one in whose place it stands.
+        """
+        for operation, old in made.items():
+            for result in operation.results:
+                self.rebased.add(result)
+                if old.results and old.results[0] in self.origin:
+                    self.origin[result] = self.origin[old.results[0]]
+        for old_value, new_value in renamed.items():
+            if old_value in self.values:
+                self.values.setdefault(new_value, self.values[old_value])
+        for record in self.recorded:
+            record.operands = [_renamed(entry, renamed) for entry in record.operands]
+        self.operands = {op: tuple(op.operands) for function in self.module.ops for region in function.regions
+                         for block in region.blocks for op in block.ops}  # fmt: skip
 
     def location(self, operation: Operation) -> str:
         """Where `operation` comes from: `file:line` if MLIR knows it, else the torch operation and its results' names."""
@@ -105,6 +126,14 @@ class Imported:
     def weight(self, name: str) -> np.ndarray[Any, Any]:
         """The elements of `num.weight @name`."""
         return weights.read(self.weight_attributes[name])
+
+
+def _renamed(entry: Any, renamed: Mapping[SSAValue, SSAValue]) -> Any:
+    if isinstance(entry, list):
+        return [_renamed(part, renamed) for part in entry]
+    while isinstance(entry, SSAValue) and entry in renamed:
+        entry = renamed[entry]
+    return entry
 
 
 def import_module(module: ir.Module) -> Imported:
