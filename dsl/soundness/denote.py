@@ -31,6 +31,7 @@ NOTHING: frozenset[Member] = frozenset()
 RESULT, QUANTIFIED, BOUND = 0, 500, 1000
 """Where the numbers of free indices start: the result's own, those of a universal fact, those below reductions."""
 MAX_MEMBERS = 12
+MAX_AXES = 8
 
 
 class Unrelated(Exception):
@@ -359,8 +360,9 @@ class Denotation:
     fact_shapes: list[Shape]
 
     def env(self, number: int) -> dict[Axis, dict[int, Ix]]:
-        """One index for every class along every axis."""
-        return {axis: {c: Ix(c, "free", number) for c in range(len(self.layout.classes))} for axis in self.layout.universe}
+        """An index of its own for every class along every axis: a class may lie along both axes of a square matrix."""
+        places = range(len(self.layout.classes))
+        return {axis: {c: Ix(c, "free", number + i) for c in places} for i, axis in enumerate(self.layout.universe)}
 
 
 def denote(rule: Rule) -> Denotation:
@@ -492,7 +494,10 @@ def universe(rule: Rule) -> tuple[Axis, ...]:
         raise Unrelated(f"how axis {named[0]} lies to the axes {', '.join(map(str, sorted(placed)))} is not known")
     if any(a >= 0 for a in placed) and any(a < 0 for a in placed):
         raise Unrelated("axes counted from the left and from the right")
-    return tuple(named) if named else tuple(sorted(placed))
+    found = tuple(named) if named else tuple(sorted(placed))
+    if len(found) > MAX_AXES:
+        raise Unrelated(f"{len(found)} axes")
+    return found
 
 
 def boolean_captures(rule: Rule) -> frozenset[str]:
@@ -509,10 +514,10 @@ def boolean_captures(rule: Rule) -> frozenset[str]:
 
 
 def scalar_captures(rule: Rule) -> frozenset[str]:
-    """Constants that occur as an attribute: one number."""
-    return frozenset(
-        value.name for node in rule_expressions(rule) if isinstance(node, Apply) for _, value in node.attributes if isinstance(value, Capture)
-    )
+    """Compile-time constants: each is one number."""
+    captures = [n for n in rule_expressions(rule) if isinstance(n, Capture)]
+    attributes = [v for n in rule_expressions(rule) if isinstance(n, Apply) for _, v in n.attributes if isinstance(v, Capture)]
+    return frozenset(c.name for c in (*captures, *attributes) if c.const) | frozenset(c.name for c in attributes)
 
 
 def abstracted(rule: Rule) -> tuple[Rule, bool]:

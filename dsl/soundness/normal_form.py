@@ -41,7 +41,8 @@ from hnfc.dsl.soundness.term import (
 )
 
 MAX_DEPTH = 60
-MAX_PRIME = 10**6
+RESULT_INDICES = 100
+"""Free indices below this number are those of the result; others are bound or quantified somewhere."""
 
 
 class Split(Exception):
@@ -95,7 +96,7 @@ class Normalizer:
 
     def splittable(self, ixs: Iterable[Ix]) -> bool:
         """Only the result's own indices occur, so a case distinction is one over values, not over functions."""
-        return all(i.kind == "free" and i.n == 0 for i in ixs)
+        return all(i.kind == "free" and i.n < RESULT_INDICES for i in ixs)
 
     def compare(self, predicate: str, x: Rational, y: Rational) -> Cond:
         difference = x - y

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+import z3
+
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
@@ -61,6 +63,9 @@ class Proof:
             raise Blocked(f"the terms grow too large: {error}") from None
         except (TimeoutError, RecursionError):
             raise Blocked("out of time") from None
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, z3.Z3Exception) as error:
+            # a fault of the prover or of an operation's formula is no verdict on the rule
+            raise Blocked(f"the proof failed: {type(error).__name__}: {error}") from None
 
     def case(self, meaning: Denotation, assumptions: Case) -> None:
         self.cases += 1
@@ -142,12 +147,15 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     """Search and proof together: PROVED only if the proof closes and the search has not broken the rule."""
     start = time.monotonic()
     deadline = start + timeout_ms / 1000
-    rule, opaque = abstracted(rule)
 
     def done(**parts: object) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)  # type: ignore[arg-type]
 
-    found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+    try:
+        rule, opaque = abstracted(rule)
+        found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
     if found.counterexample is not None:
         return _refuted(rule, found, opaque, done, deadline)
     proof = Proof(rule, deadline)
@@ -201,7 +209,12 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
 
     A proof about `matmul` is one about matrices: NumPy's promotion of vectors moves axes, which the denotation does not follow.
     """
-    found = ["every operand of a matmul has rank 2 or more"] if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in rule_expressions(rule)) else []
+    nodes = rule_expressions(rule)
+    found = []
+    if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in nodes):
+        found.append("every operand of a matmul has rank 2 or more")
+    if used_axes(rule) and any(isinstance(n, Literal) or (isinstance(n, Capture) and n.const) for n in nodes):
+        found.append("no constant has a larger shape than what it is combined with")
     for condition in _conjuncts(rule.where):
         match condition:
             case Free(Capture(name), axes):

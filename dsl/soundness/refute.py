@@ -84,8 +84,8 @@ class Sampler:
 
     def __post_init__(self) -> None:
         nodes = rule_expressions(self.rule)
-        self.names = sorted({n.name for n in nodes if isinstance(n, Capture)})
         self.booleans, self.scalars = boolean_captures(self.rule), scalar_captures(self.rule)
+        self.names = sorted({n.name for n in nodes if isinstance(n, Capture)} | self.scalars)
         axes = used_axes(self.rule)
         self.named = sorted(a for a in axes if isinstance(a, str))
         self.placed = sorted(a for a in axes if isinstance(a, int))
