@@ -25,7 +25,7 @@ class UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the input is wrong or a rule is refuted, 2 usage, 3 not proved."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
         command = given[0] if given else ""
         if command in _COMMANDS:
@@ -52,6 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         _say("error: not enough memory for this model")
         return WRONG
+
+
+def _join_ranges(given: list[str]) -> list[str]:
+    """`--range -40:40` as `--range=-40:40`: argparse would take the bound for an option."""
+    joined: list[str] = []
+    for argument in given:
+        if joined and joined[-1] == "--range" and ":" in argument:
+            joined[-1] = f"--range={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _say(text: str) -> None:
@@ -143,14 +154,14 @@ def _optimize(options: argparse.Namespace) -> int:
 
 
 def _emit(compiled: Any, form: str) -> bytes:
-    from hnfc.backend.torch_mlir import to_bytecode, to_linalg, to_text
+    from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 
     if form == "num":
         return (str(compiled.imported.module) + "\n").encode()
     module = compiled.export()
     if form == "mlirbc":
-        return bytes(to_bytecode(module))
-    return (to_linalg(module) if form == "linalg" else to_text(module)).encode()
+        return bytes(emit_bytecode(module))
+    return (emit_linalg(module) if form == "linalg" else emit_torch(module)).encode()
 
 
 def _write(path: str | None, content: bytes) -> None:

@@ -49,3 +49,9 @@ def write_shipped(rules: list[core.Rule], path: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=0, sort_keys=True)
         file.write("\n")
+
+
+if __name__ == "__main__":
+    from hnfc.dsl.rulebook import shipped
+
+    write_shipped(shipped().rules, str(files("hnfc") / "rules" / "verdicts.json"))

@@ -1,0 +1,50 @@
+# Each target does its own set-up in .venv, once, and says what it does.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check models slow bench clean
+
+demo: $(VENV)/.installed
+	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
+	$(BIN)/hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable_attention.mlir
+	@echo "== written: stable_attention.mlir"
+
+test: $(VENV)/.installed-dev
+	@echo "== style, types, tests (about five minutes on two cores)"
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q
+
+models: $(VENV)/.installed-models
+	$(BIN)/python -m pytest -q -m models
+
+slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -m slow
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/import_speed.py
+	$(BIN)/python benchmarks/rewrite_speed.py
+
+$(VENV)/bin/python:
+	@echo "== making a virtual environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo "== installing hnfc and what it needs (no torch)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+# torch is pinned: a looser requirement may bring a CUDA build of several GB
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
+	@echo "== installing what the tests need (torch for the CPU, IREE, pytest, ruff, mypy …)"
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-models: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[models]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info stable_attention.mlir

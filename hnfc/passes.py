@@ -1,0 +1,123 @@
+"""The arrows of the road as xDSL passes, so that `hnfc-opt` runs any part of it and prints the IR between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func, FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from hnfc.backend.torch_mlir import build, export
+from hnfc.dialects.num import NUM
+from hnfc.dsl.rulebook import shipped
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.pipelines import UnknownLevel, phases
+from hnfc.rewrite.greedy import Greedy, compile_rules, erase_dead
+from hnfc.rewrite.lift import lift
+from hnfc.rewrite.matcher import Matcher
+from hnfc.verdicts import verdicts
+
+
+class Road(Context):
+    """A context that remembers where the module came from. `source` is read by import-torch; `exported` is what export-torch made."""
+
+    def __init__(self, source: ir.Module | None = None) -> None:
+        super().__init__()
+        for dialect in (Builtin, Func, NUM):
+            self.load_dialect(dialect)
+        self.source = source
+        self.imported: Imported | None = None
+        self.replaced: dict[SSAValue, SSAValue] = {}
+        self.exported: ir.Module | None = None
+
+
+def _functions(module: ModuleOp) -> list[FuncOp]:
+    return [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+
+
+@dataclass(frozen=True)
+class ImportTorchPass(ModulePass):
+    """The torch module that was read, in the num dialect."""
+
+    name = "import-torch"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not isinstance(ctx, Road) or ctx.source is None:
+            raise ModelError("import-torch comes first, and needs a file in the torch dialect")
+        ctx.imported = import_module(ctx.source)
+        for function in list(ctx.imported.module.ops):
+            function.detach()
+            op.body.block.add_op(function)
+        ctx.imported.module = op
+
+
+@dataclass(frozen=True)
+class LiftPass(ModulePass):
+    """Reshapes that only add or drop axes of size 1 sink below elementwise operations."""
+
+    name = "lift"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in _functions(op):
+            block = function.body.block
+            renamed, made = lift(block)
+            erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
+            if isinstance(ctx, Road) and ctx.imported is not None:
+                ctx.imported.rebase(renamed, made)
+
+
+@dataclass(frozen=True)
+class RewritePass(ModulePass):
+    """The proved rules of a level or group, phase by phase."""
+
+    name = "rewrite"
+    group: str = field(default="stability")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        book = shipped()
+        try:
+            plan = [book.only(names).rules for names in phases(self.group, set(book.groups()))]
+        except UnknownLevel as error:
+            raise ModelError(str(error)) from None
+        proved = verdicts([rule for phase in plan for rule in phase])
+        place = ctx.imported.location if isinstance(ctx, Road) and ctx.imported is not None else lambda o: o.name
+        for function in _functions(op):
+            for rules in plan:
+                matcher = Matcher(compile_rules(rule for rule in rules if proved[rule.name].proved))
+                outcome = Greedy(matcher, place=place).run(function.body.block)
+                if isinstance(ctx, Road):
+                    ctx.replaced.update(outcome.replaced)
+
+
+@dataclass(frozen=True)
+class EraseDeadPass(ModulePass):
+    """Pure operations that nothing uses go away."""
+
+    name = "erase-dead"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in _functions(op):
+            erase_dead([o for o in function.body.block.ops if not any(r.uses for r in o.results)])
+
+
+@dataclass(frozen=True)
+class ExportTorchPass(ModulePass):
+    """Back to the torch dialect: a patch of what was read, or a new module where nothing was."""
+
+    name = "export-torch"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not isinstance(ctx, Road):
+            raise ModelError("export-torch needs the context of hnfc-opt")
+        ctx.exported = export(ctx.imported, ctx.replaced) if ctx.imported is not None else build(op)
+
+
+PASSES: Mapping[str, type[ModulePass]] = {
+    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, EraseDeadPass, ExportTorchPass)
+}  # fmt: skip
