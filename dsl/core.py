@@ -179,7 +179,12 @@ def walk(expression: Expr) -> Iterator[Expr]:
 
 
 def captures(expression: Expr) -> dict[str, Capture]:
-    return {node.name: node for node in walk(expression) if isinstance(node, Capture)}
+    """The captures of an expression by name, those in attributes included."""
+    found = {}
+    for node in walk(expression):
+        attributes = [value for _, value in node.attributes] if isinstance(node, Apply) else []
+        found.update({part.name: part for part in (node, *attributes) if isinstance(part, Capture)})
+    return found
 
 
 def condition_parts(condition: Condition) -> Iterator[Condition]:

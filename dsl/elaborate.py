@@ -282,7 +282,7 @@ class Elaborator:
         return core.Apply(operation, operands, tuple(attributes), tree.span)
 
     def _attribute(self, tree: syntax.Tree, scope: Scope) -> Any:
-        if isinstance(tree, syntax.Name) and tree.name not in scope.bindings and tree.name not in scope.lets:
+        if isinstance(tree, syntax.Name) and not tree.const and tree.name not in scope.bindings and tree.name not in scope.lets:
             return {"true": True, "false": False}.get(tree.name, tree.name)
         value = self._expression(tree, scope)
         if isinstance(value, core.Literal):

@@ -1,0 +1,49 @@
+"""Who may import whom: dialects ← dsl ← hnfc, and rich only in the command line."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FORBIDDEN = {
+    "dialects": ("hnfc.dsl", "hnfc.frontend", "hnfc.backend", "hnfc.rewrite", "hnfc.analysis", "hnfc.report", "torch"),
+    "dsl": ("hnfc.frontend", "hnfc.backend", "hnfc.rewrite", "hnfc.analysis", "hnfc.report", "hnfc.evaluate", "hnfc.compile", "hnfc.main", "torch"),
+    "hnfc": ("torch",),
+}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+def sources(folder: str) -> list[Path]:
+    return [p for p in (ROOT / folder).rglob("*.py") if not any(part.is_symlink() for part in [p, *p.parents])]
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_imports_go_one_way(folder):
+    for path in sources(folder):
+        for name in imported(path):
+            for forbidden in FORBIDDEN[folder]:
+                assert name != forbidden and not name.startswith(forbidden + "."), f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_only_the_command_line_imports_rich():
+    for folder in FORBIDDEN:
+        for path in sources(folder):
+            if path.name != "main.py":
+                assert not any(name.split(".")[0] == "rich" for name in imported(path)), path
+
+
+def test_the_folders_are_the_package():
+    for name in ("dialects", "dsl", "rules"):
+        assert (ROOT / "hnfc" / name).is_symlink() and (ROOT / "hnfc" / name).resolve() == ROOT / name
