@@ -91,6 +91,7 @@ class Facts:
     range: `range(*intervals, **attributes)`: an interval that holds every value of the result, before its last rounding
         to the element type (`NumOp.transfer` adds that).
     torch: the names of the torch operations that mean exactly this (the first is what is written on export).
+    ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     """
 
@@ -98,4 +99,5 @@ class Facts:
     evaluate: Callable[..., Any] | None
     range: Callable[..., Any]
     torch: tuple[str, ...]
+    ulps: float = 8.0
     contextual: bool = False

@@ -54,8 +54,8 @@ class Interval:
 
     def widened(self, unit_roundoff: float, tiny: float, largest: float) -> Interval:
         """Every value after one rounding to a format: relative error u, underflow up to `tiny`, overflow past `largest`."""
-        lo = _down(self.lo - abs(self.lo) * unit_roundoff - tiny) if self.lo != 0 else 0.0
-        hi = _up(self.hi + abs(self.hi) * unit_roundoff + tiny) if self.hi != 0 else 0.0
+        lo = self.lo if self.lo == 0 or math.isinf(self.lo) else _down(self.lo - abs(self.lo) * unit_roundoff - tiny)
+        hi = self.hi if self.hi == 0 or math.isinf(self.hi) else _up(self.hi + abs(self.hi) * unit_roundoff + tiny)
         if self.lo >= 0:
             lo = max(lo, 0.0)
         if self.hi <= 0:

@@ -58,18 +58,20 @@ class Format:
     """Numbers ±m·2^e of a floating-point element type.
 
     unit_roundoff: half the distance from 1 to the next number. tiny: the smallest positive number. largest: the largest one.
+    flushed: results smaller than this may become 0 (a float32 unit that flushes subnormals; bfloat16 shares its exponents).
     """
 
     unit_roundoff: float
     tiny: float
     largest: float
+    flushed: float = 0.0
 
 
 FORMATS: dict[str, Format] = {
     "f64": Format(2.0**-53, 2.0**-1074, sys.float_info.max),
-    "f32": Format(2.0**-24, 2.0**-149, (2 - 2.0**-23) * 2.0**127),
+    "f32": Format(2.0**-24, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
     "f16": Format(2.0**-11, 2.0**-24, 65504.0),
-    "bf16": Format(2.0**-8, 2.0**-133, (2 - 2.0**-7) * 2.0**127),
+    "bf16": Format(2.0**-8, 2.0**-133, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
     "f8E4M3FN": Format(2.0**-4, 2.0**-9, 448.0),
     "f8E5M2": Format(2.0**-3, 2.0**-16, 57344.0),
     "f8E4M3FNUZ": Format(2.0**-4, 2.0**-10, 240.0),

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
 
@@ -73,6 +73,38 @@ def dip(gate: Any, at: float, least: float) -> Any:
     return transfer
 
 
+def _deepest(context: Context) -> float:
+    """Where e^-x starts to overflow in the format (with some room): what is left of it may be taken for 0."""
+    return -math.log(context.format.largest) + 1 if context.format else -700.0
+
+
+def sigmoid_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    y = increasing(_sigmoid)(x)
+    return Interval(0.0, min(y.hi, 1.0), y.nan) if x.lo < _deepest(context) else Interval(y.lo, min(y.hi, 1.0), y.nan)
+
+
+def softplus_range(x: Interval) -> Interval:
+    """torch drops the logarithm above 20."""
+    y = increasing(_softplus)(x)
+    return y.hull(Interval(x.lo, x.lo)) if x.lo > 20 else y
+
+
+def silu_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    y = dip(_sigmoid, -1.2784645427610738, -0.27846455)(x)
+    return y.hull(Interval(-0.0, 0.0)) if x.lo < _deepest(context) else y
+
+
+def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """x·Φ(x), where an implementation may round Φ(x) = (1 + erf(x/√2))/2 to a multiple of the unit roundoff; tanh is within 5e-4."""
+    unit = context.format.unit_roundoff if context.format else 2.0**-53
+    y = dip(lambda t: math.erfc(-t / math.sqrt(2)) / 2, GELU_MINIMUM, -0.1701)(x)
+    stray = 5e-4 if approximate == "tanh" else 0.0
+    below = stray + 8 * unit * min(abs(x.lo), 40.0) if x.lo < 0 else stray
+    huge = math.sqrt(context.format.largest if context.format else 1e300)
+    nan = y.nan or x.magnitude >= huge  # kernels square or cube x
+    return Interval(y.lo - below, max(y.hi + stray, 8 * unit * abs(min(x.lo, 0.0)) if x.lo > -math.inf else 1.0), nan)
+
+
 def square_of(m: Any, x: Any) -> Any:
     """(1 + e^x)² = e^(2·softplus(x))."""
     return (m.const(1) + m.exp(x)) * (m.const(1) + m.exp(x))
@@ -86,8 +118,9 @@ class SigmoidOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.const(1) / (m.const(1) + m.exp(-x)),
         evaluate=sigmoid,
-        range=increasing(_sigmoid),
+        range=sigmoid_range,
         torch=("aten.sigmoid",),
+        contextual=True,
     )
 
 
@@ -112,8 +145,9 @@ class SiluOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: x / (m.const(1) + m.exp(-x)),
         evaluate=lambda x: x * sigmoid(x),
-        range=dip(_sigmoid, -1.2784645427610738, -0.27846455),
+        range=silu_range,
         torch=("aten.silu",),
+        contextual=True,
     )
 
 
@@ -125,7 +159,7 @@ class SoftplusOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.log(m.const(1) + m.exp(x)),
         evaluate=softplus,
-        range=increasing(_softplus),
+        range=softplus_range,
         torch=("aten.softplus",),
     )
 
@@ -140,6 +174,7 @@ class ReluOp(UnaryOp):
         evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
         range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan),
         torch=("aten.relu",),
+        ulps=0,
     )
 
 
@@ -153,10 +188,9 @@ class GeluOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=gelu_formula,
         evaluate=gelu,
-        range=lambda x, approximate="none": dip(lambda t: math.erfc(-t / math.sqrt(2)) / 2, GELU_MINIMUM, -0.1701)(x).hull(
-            Interval(0.0, 0.0) if x.lo < 0 else Interval(max(x.lo, 0.0) / 2, max(x.hi, 0.0))
-        ),
+        range=gelu_range,
         torch=("aten.gelu",),
+        contextual=True,
     )
 
 
@@ -168,6 +202,6 @@ class MishOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: x * (square_of(m, x) - m.const(1)) / (square_of(m, x) + m.const(1)),
         evaluate=lambda x: x * np.tanh(softplus(x)),
-        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924612, -0.3088397),
+        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924612, -0.3088413),
         torch=("aten.mish",),
     )

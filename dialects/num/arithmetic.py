@@ -14,7 +14,9 @@ from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp, special
-from hnfc.dialects.types import TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.types import FORMATS, TypeMismatch, broadcast_shapes, tensor
+
+FLUSHED = FORMATS["f32"].flushed
 
 
 def truncate(m: Any, x: Any) -> Any:
@@ -54,15 +56,20 @@ def _looser(x: float, direction: int = 1) -> float:
     return x
 
 
+def may_be_zero(x: Interval) -> bool:
+    """Whether 0, or a number that a float32 unit may take for 0, is among the values."""
+    return x.lo <= FLUSHED and x.hi >= -FLUSHED
+
+
 def remainder_range(x: Interval, y: Interval) -> Interval:
     """The result has the sign of y and is smaller than |y|."""
-    nan = x.nan or y.nan or 0.0 in y or math.isinf(x.magnitude)
+    nan = x.nan or y.nan or may_be_zero(y) or math.isinf(x.magnitude)
     return Interval(min(y.lo, -5e-324), max(y.hi, 0.0), nan) if y.lo < 0 else Interval(-5e-324, y.hi, nan)
 
 
 def fmod_range(x: Interval, y: Interval) -> Interval:
     """The result has the sign of x, is smaller than |y|, and not larger than |x|."""
-    nan = x.nan or y.nan or 0.0 in y or math.isinf(x.magnitude)
+    nan = x.nan or y.nan or may_be_zero(y) or math.isinf(x.magnitude)
     bound = y.magnitude
     return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
 
@@ -112,6 +119,7 @@ class AddOp(BinaryOp):
         evaluate=np.add,
         range=lambda x, y: x + y,
         torch=("aten.add.Tensor",),
+        ulps=1,
     )
 
 
@@ -125,6 +133,7 @@ class SubOp(BinaryOp):
         evaluate=np.subtract,
         range=lambda x, y: x - y,
         torch=("aten.sub.Tensor",),
+        ulps=1,
     )
 
 
@@ -138,6 +147,7 @@ class MulOp(BinaryOp):
         evaluate=np.multiply,
         range=lambda x, y: x * y,
         torch=("aten.mul.Tensor",),
+        ulps=1,
     )
 
 
@@ -151,6 +161,7 @@ class DivOp(BinaryOp):
         evaluate=np.divide,
         range=lambda x, y: x / y,
         torch=("aten.div.Tensor",),
+        ulps=1,
     )
 
 
@@ -164,6 +175,7 @@ class PowOp(BinaryOp):
         evaluate=np.power,
         range=pow_range,
         torch=("aten.pow.Tensor_Tensor",),
+        ulps=32,
     )
 
 
@@ -177,6 +189,7 @@ class MaximumOp(BinaryOp):
         evaluate=np.maximum,
         range=maximum_range,
         torch=("aten.maximum",),
+        ulps=0,
     )
 
 
@@ -190,6 +203,7 @@ class MinimumOp(BinaryOp):
         evaluate=np.minimum,
         range=minimum_range,
         torch=("aten.minimum",),
+        ulps=0,
     )
 
 
@@ -286,6 +300,7 @@ class FmaOp(NumOp):
         evaluate=fma,
         range=lambda x, y, z: x * y + z,
         torch=(),
+        ulps=1,
     )
 
     @classmethod

@@ -83,7 +83,7 @@ class NumOp(IRDLOperation, ABC):
             attributes["context"] = self.context()
         result: Interval = self.FACTS.range(*intervals, **attributes)
         form = format_of(self.results[0].type)
-        return result if form is None else result.widened(form.unit_roundoff, form.tiny, form.largest)
+        return result if form is None else result.widened(form.unit_roundoff * self.FACTS.ulps, max(form.tiny, form.flushed), form.largest)
 
     def verify_(self) -> None:
         types = [as_tensor(operand.type) for operand in self.operands]

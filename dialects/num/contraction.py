@@ -232,6 +232,7 @@ class MaxPoolOp(UnaryOp):
         evaluate=max_pool,
         range=lambda x, **_: x,
         torch=("aten.max_pool2d", "aten.max_pool1d", "aten.max_pool3d"),
+        ulps=0,
     )
 
     @classmethod
@@ -283,6 +284,7 @@ class EmbeddingOp(NumOp):
         evaluate=take,
         range=gathered_range,
         torch=("aten.embedding",),
+        ulps=0,
     )
 
     @classmethod
@@ -306,6 +308,7 @@ class GatherOp(NumOp):
         evaluate=gather,
         range=gathered_range,
         torch=("aten.gather",),
+        ulps=0,
     )
 
     @classmethod
@@ -331,6 +334,7 @@ class IndexSelectOp(NumOp):
         evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
         range=gathered_range,
         torch=("aten.index_select",),
+        ulps=0,
     )
 
     @classmethod

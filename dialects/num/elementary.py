@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
 from hnfc.dialects.interval import (
     Interval,
     decreasing,
@@ -20,6 +20,9 @@ from hnfc.dialects.interval import (
     within,
 )
 from hnfc.dialects.num.base import UnaryOp
+
+LARGEST_LOGARITHM = 710.0
+"""Beyond it sinh and cosh leave the range of a double."""
 
 GAMMA_MINIMUM = 1.4616321449683622
 """Where lgamma is least on the positive numbers; its value there is -0.1214862905."""
@@ -47,6 +50,19 @@ def lgamma_range(x: Interval) -> Interval:
     return Interval(-math.inf, math.inf, x.nan or x.lo == -math.inf)
 
 
+def sinh(x: float) -> float:
+    return math.copysign(math.inf, x) if abs(x) > LARGEST_LOGARITHM else math.sinh(x)
+
+
+def cosh(x: float) -> float:
+    return math.inf if abs(x) > LARGEST_LOGARITHM else math.cosh(x)
+
+
+def i0_range(x: Interval) -> Interval:
+    y = valley(i0, 0.0, 1.0)(x)
+    return Interval(y.lo, y.hi, y.nan or math.isinf(x.magnitude))
+
+
 def i0(x: float) -> float:
     import scipy.special
 
@@ -65,6 +81,13 @@ def log_ndtr(x: float) -> float:
     return float(scipy.special.log_ndtr(x))
 
 
+def log_ndtr_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Rising to 0; near 0 and far on the left an implementation rounds numbers of the size of 1 + x²."""
+    unit = context.format.unit_roundoff if context.format else 2.0**-53
+    y = increasing(log_ndtr)(x)
+    return Interval(y.lo - 16 * unit * (1 + abs(y.lo)), min(0.0, y.hi + 16 * unit * (1 + abs(y.hi))), y.nan)
+
+
 def rsqrt(x: float) -> float:
     return 1 / math.sqrt(x) if x > 0 else math.inf
 
@@ -79,6 +102,7 @@ class NegOp(UnaryOp):
         evaluate=np.negative,
         range=lambda x: -x,
         torch=("aten.neg",),
+        ulps=0,
     )
 
 
@@ -92,6 +116,7 @@ class AbsOp(UnaryOp):
         evaluate=np.abs,
         range=magnitude,
         torch=("aten.abs",),
+        ulps=0,
     )
 
 
@@ -109,6 +134,7 @@ class SignOp(UnaryOp):
             -1.0 if x.lo < 0 else 0.0 if x.lo == 0 or x.nan else 1.0, 1.0 if x.hi > 0 else 0.0 if x.hi == 0 or x.nan else -1.0
         ),
         torch=("aten.sign", "aten.sgn"),
+        ulps=0,
     )
 
 
@@ -213,6 +239,7 @@ class SqrtOp(UnaryOp):
         evaluate=np.sqrt,
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
         torch=("aten.sqrt",),
+        ulps=1,
     )
 
 
@@ -239,6 +266,7 @@ class SquareOp(UnaryOp):
         evaluate=np.square,
         range=square,
         torch=("aten.square",),
+        ulps=1,
     )
 
 
@@ -289,7 +317,7 @@ class TanOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.sin(x) / m.cos(x),
         evaluate=np.tan,
-        range=lambda x: increasing(math.tan)(x) if -1.5 <= x.lo and x.hi <= 1.5 else within(-math.inf, math.inf, nan_at_infinity=True)(x),
+        range=lambda x: increasing(math.tan)(x) if x.lo >= -1.5 and x.hi <= 1.5 else within(-math.inf, math.inf, nan_at_infinity=True)(x),
         torch=("aten.tan",),
     )
 
@@ -341,7 +369,7 @@ class SinhOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: (m.exp(x) - m.exp(-x)) / m.const(2),
         evaluate=np.sinh,
-        range=increasing(math.sinh),
+        range=increasing(sinh),
         torch=("aten.sinh",),
     )
 
@@ -354,7 +382,7 @@ class CoshOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: (m.exp(x) + m.exp(-x)) / m.const(2),
         evaluate=np.cosh,
-        range=valley(math.cosh, 0.0, 1.0),
+        range=valley(cosh, 0.0, 1.0),
         torch=("aten.cosh",),
     )
 
@@ -434,6 +462,7 @@ class ErfcOp(UnaryOp):
         evaluate=special("erfc"),
         range=decreasing(math.erfc),
         torch=("aten.special_erfc", "aten.erfc"),
+        ulps=64,
     )
 
 
@@ -447,6 +476,7 @@ class LgammaOp(UnaryOp):
         evaluate=special("gammaln"),
         range=lgamma_range,
         torch=("aten.lgamma",),
+        ulps=64,
     )
 
 
@@ -458,8 +488,9 @@ class I0Op(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.i0(x),
         evaluate=special("i0"),
-        range=valley(i0, 0.0, 1.0),
+        range=i0_range,
         torch=("aten.i0", "aten.special_i0"),
+        ulps=64,
     )
 
 
@@ -473,6 +504,7 @@ class I0eOp(UnaryOp):
         evaluate=special("i0e"),
         range=lambda x: decreasing(i0e)(magnitude(x)),
         torch=("aten.special_i0e",),
+        ulps=64,
     )
 
 
@@ -484,6 +516,7 @@ class LogNdtrOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.log((m.const(1) + m.erf(x / m.sqrt(m.const(2)))) / m.const(2)),
         evaluate=special("log_ndtr"),
-        range=increasing(log_ndtr),
+        range=log_ndtr_range,
         torch=("aten.special_log_ndtr",),
+        contextual=True,
     )

@@ -74,6 +74,7 @@ class TransposeOp(UnaryOp):
         evaluate=lambda x, perm: np.transpose(x, perm),
         range=unchanged,
         torch=("aten.permute", "aten.transpose.int", "aten.t"),
+        ulps=0,
     )
 
     @classmethod
@@ -118,6 +119,7 @@ class ReshapeOp(ShapedOp):
         evaluate=reshape,
         range=unchanged,
         torch=("aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze.dim", "aten.flatten.using_ints"),
+        ulps=0,
     )
 
     @classmethod
@@ -138,6 +140,7 @@ class BroadcastOp(ShapedOp):
         evaluate=broadcast,
         range=unchanged,
         torch=("aten.broadcast_to", "aten.expand"),
+        ulps=0,
     )
 
     @classmethod
@@ -164,6 +167,7 @@ class SliceOp(UnaryOp):
         evaluate=slice_along,
         range=unchanged,
         torch=("aten.slice.Tensor",),
+        ulps=0,
     )
 
     @classmethod
@@ -190,6 +194,7 @@ class ConcatOp(NumOp):
         evaluate=lambda *parts, axis: np.concatenate(parts, axis=axis),
         range=hull,
         torch=("aten.cat",),
+        ulps=0,
     )
 
     @classmethod
@@ -227,6 +232,7 @@ class PadOp(UnaryOp):
         evaluate=pad,
         range=lambda x, low, high, value: x.hull(Interval.point(value)),
         torch=("aten.constant_pad_nd",),
+        ulps=1,
     )
 
     @classmethod
@@ -250,6 +256,7 @@ class ReverseOp(UnaryOp):
         evaluate=lambda x, axes: np.flip(x, axis=tuple(axes)),
         range=unchanged,
         torch=("aten.flip",),
+        ulps=0,
     )
 
     @classmethod

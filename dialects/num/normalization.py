@@ -62,7 +62,7 @@ def standardized(x: Interval, eps: float, context: Context) -> Interval:
     """
     n, form = context.count, context.format or EXACT
     nan = x.nan or math.isinf(x.magnitude) or 4 * scaled(n, x.magnitude) > form.largest or eps == 0
-    if nan and eps == 0 or math.isinf(n) or math.isinf(x.magnitude):
+    if (nan and eps == 0) or math.isinf(n) or math.isinf(x.magnitude):
         return Interval(-math.inf, math.inf, nan)
     stray = 8 * n * form.unit_roundoff
     bound = math.sqrt(n) * (1 + stray) + stray * x.magnitude / math.sqrt(eps)

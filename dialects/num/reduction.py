@@ -195,6 +195,7 @@ class MaxOp(ReductionOp):
         evaluate=along(np.max),
         range=max_range,
         torch=("aten.amax", "aten.max"),
+        ulps=0,
     )
 
 
@@ -208,6 +209,7 @@ class MinOp(ReductionOp):
         evaluate=along(np.min),
         range=max_range,
         torch=("aten.amin", "aten.min"),
+        ulps=0,
     )
 
 

@@ -84,6 +84,7 @@ class FloorOp(UnaryOp):
         evaluate=np.floor,
         range=increasing(np.floor),
         torch=("aten.floor",),
+        ulps=0,
     )
 
 
@@ -97,6 +98,7 @@ class CeilOp(UnaryOp):
         evaluate=np.ceil,
         range=keeps_sign_of_zero(increasing(np.ceil)),
         torch=("aten.ceil",),
+        ulps=0,
     )
 
 
@@ -110,6 +112,7 @@ class TruncOp(UnaryOp):
         evaluate=np.trunc,
         range=keeps_sign_of_zero(increasing(np.trunc)),
         torch=("aten.trunc",),
+        ulps=0,
     )
 
 
@@ -123,6 +126,7 @@ class RoundOp(UnaryOp):
         evaluate=np.rint,
         range=keeps_sign_of_zero(increasing(np.rint)),
         torch=("aten.round",),
+        ulps=0,
     )
 
 
@@ -138,6 +142,7 @@ class RoundToOp(UnaryOp):
         evaluate=round_to,
         range=round_to_range,
         torch=(),
+        ulps=1,
     )
 
     @classmethod
@@ -158,6 +163,7 @@ class CastOp(UnaryOp):
         evaluate=cast,
         range=cast_range,
         torch=("aten.to.dtype",),
+        ulps=1,
     )
 
     @classmethod

@@ -76,7 +76,12 @@ class Emitter:
         """The results of one operation; Python scalars and lists among its operands become constants."""
         values = [self.operand(operand) for operand in operands]
         operation = ir.Operation.create(
-            name, results=[self.type(kind) for kind in results], operands=values, attributes=dict(attributes or {}), loc=self.location, ip=self._point
+            name,
+            results=[self.type(kind) for kind in results],
+            operands=values,
+            attributes=dict(attributes or {}),
+            loc=self.location,
+            ip=self._point,
         )
         self.made.append(operation)
         return list(operation.results)
@@ -86,7 +91,9 @@ class Emitter:
 
     def operator(self, name: str, operands: Sequence[Operand], result: Attribute | str) -> ir.Value:
         """An operation of torch that the torch dialect has no operation of its own for."""
-        return self.create("torch.operator", operands, result, attributes={"name": ir.StringAttr.get(f"torch.aten.{name}", self.context)})[0]
+        return self.create("torch.operator", operands, result, attributes={"name": ir.StringAttr.get(f"torch.aten.{name}", self.context)})[
+            0
+        ]
 
     def operand(self, operand: Operand) -> ir.Value:
         if isinstance(operand, ir.Value):

@@ -169,7 +169,13 @@ def _erase_unused(values: list[ir.Value]) -> None:
             continue
         operation = owner.operation if hasattr(owner, "operation") else owner
         name = operation.name
-        if not name.startswith("torch.") or name.startswith(_EFFECTS) or len(operation.regions) or name.split(".")[2:3] and name.split(".")[2].endswith("_"):
+        if (
+            not name.startswith("torch.")
+            or name.startswith(_EFFECTS)
+            or len(operation.regions)
+            or (name.split(".")[2:3]
+            and name.split(".")[2].endswith("_"))
+        ):
             continue
         if any(next(iter(result.uses), None) is not None for result in operation.results):
             continue
@@ -265,5 +271,3 @@ def lower_to_linalg(module: ir.Module) -> ir.Module:
 def emit_linalg(module: ir.Module) -> str:
     """The module as text of linalg on tensors."""
     return str(lower_to_linalg(module))
-
-

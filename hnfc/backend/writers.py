@@ -176,7 +176,10 @@ def iota(e: Emitter, op: Any) -> ir.Value:
     element = ELEMENT_NAMES[kind(op.result).element_type]
     number: Any = float if element in FORMATS else int
     start, step, (count,) = number(op.start.value.data), number(op.step.value.data), shape(op.result)
-    code, cpu = DTYPE_CODES[element], e.create("torch.constant.device", [], "!torch.Device", attributes={"value": ir.StringAttr.get("cpu", e.context)})[0]
+    code, cpu = (
+        DTYPE_CODES[element],
+        e.create("torch.constant.device", [], "!torch.Device", attributes={"value": ir.StringAttr.get("cpu", e.context)})[0],
+    )
     stop = start + count * step
     return e.aten("arange.start_step", [start, stop, step, code, None, cpu, False], op.result.type)
 
@@ -322,7 +325,14 @@ def max_pool(e: Emitter, op: Any) -> ir.Value:
 @writes("avg_pool")
 def avg_pool(e: Emitter, op: Any) -> ir.Value:
     rank = len(op.kernel.data)
-    operands = [e.resolve(op.x), op.kernel.data, op.stride.data, op.padding.data, bool(op.ceil.value.data), bool(op.count_padding.value.data)]
+    operands = [
+        e.resolve(op.x),
+        op.kernel.data,
+        op.stride.data,
+        op.padding.data,
+        bool(op.ceil.value.data),
+        bool(op.count_padding.value.data),
+    ]
     return e.aten(f"avg_pool{rank}d", [*operands, None] if rank > 1 else operands, op.result.type)
 
 
@@ -401,5 +411,3 @@ def weight(e: Emitter, op: Any) -> ir.Value:
 def opaque(e: Emitter, op: Any) -> list[ir.Value]:
     attributes = {name: e.attribute(text.data) for name, text in op.carried.data.items()}
     return e.create(op.operation.data, [e.resolve(x) for x in op.inputs], *(r.type for r in op.outputs), attributes=attributes)
-
-
