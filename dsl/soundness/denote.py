@@ -18,6 +18,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import AllOf, AnyOf, Apply, Axis, Capture, Comparison, Condition, DTypeOf, Expr, Free, Literal, Not, Property, Rule, SameSize, Size
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
+from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Cond, Ix, Rational, atom, const, of_atom
 
 Member: TypeAlias = tuple[str, Axis]
@@ -249,10 +250,13 @@ class SymMath:
             if known is not None:
                 return (x if known else y).at(n, env)
             before = n.obligations
-            with n.guard(cond):
-                yes = x.at(n, env)
-            with n.guard(negation(cond)):
-                no = y.at(n, env)
+            yes, no = branch(n, cond, x, env), branch(n, negation(cond), y, env)
+            if yes is None or no is None:
+                # one branch is never taken, for any index
+                value = no if yes is None else yes
+                if value is None:
+                    raise Contradiction
+                return value
             if isinstance(yes, Cond) and isinstance(no, Cond):
                 return connect("or", connect("and", cond, yes), connect("and", negation(cond), no))
             values = [n.ite(v, ONE, ZERO, True) if isinstance(v, Cond) else v for v in (yes, no)]
@@ -344,6 +348,15 @@ class SymMath:
         self.check((-1, -2))
         shape = {-1: x.shape.get(-2, NOTHING), -2: x.shape.get(-1, NOTHING)}
         return Sym(self.layout, shape, lambda n, env: x.at(n, {-1: env.get(-2, {}), -2: env.get(-1, {})}))
+
+
+def branch(n: Normalizer, cond: Cond, x: Sym, env: dict[Axis, dict[int, Ix]]) -> Value | None:
+    """x where cond holds; None where that is never."""
+    try:
+        with n.guard(cond):
+            return x.at(n, env)
+    except Contradiction:
+        return None
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------
@@ -566,5 +579,25 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
                 return part
         raise TypeError(f"no condition: {part!r}")
 
-    new = replace(rule, pattern=image(rule.pattern), replacement=image(rule.replacement), where=condition(rule.where))
+    left = image(rule.pattern)
+    of_left = set(names)
+    new = replace(rule, pattern=left, replacement=image(rule.replacement), where=condition(rule.where))
+    if names:
+        check_total(rule, names, of_left)
     return new, bool(names)
+
+
+TOTAL = frozenset(("add", "sub", "mul", "neg", "abs", "exp", "expm1", "sin", "cos", "square", "maximum", "minimum", "relu", "sigmoid", "tanh", "cast"))
+
+
+def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -> None:
+    """An operation without a formula may stand for any value only if it has one. Raises NoFormula where that is not sure."""
+    inside = {id(x) for node in names for x in walk_expression(node)}
+    for node in names:
+        if node not in of_left and not any(node == x for x in walk_expression(rule.pattern)):
+            raise NoFormula("the right side has an operation without a formula that the left side lacks")
+        for x in walk_expression(node):
+            if isinstance(x, Apply) and x not in names and x.name not in TOTAL and x.operation.FACTS.real is not None:
+                raise NoFormula(f"whether {x.name} is defined below an operation without a formula is not known")
+    if any(isinstance(x, Apply) and x.name == "where" and id(x) not in inside for x in rule_expressions(rule)):
+        raise NoFormula("a choice beside an operation without a formula")

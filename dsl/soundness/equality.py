@@ -17,6 +17,7 @@ from hnfc.dsl.soundness.term import (
     Cond,
     Rational,
     Terms,
+    TooLarge,
     atom,
     const,
     of_atom,
@@ -70,7 +71,10 @@ def _logs_cancel(n: Normalizer, x: Rational) -> bool:
         scale = math.lcm(*(c.denominator for c in terms.values()))
         if max(abs(c * scale) for c in terms.values()) > 16:
             return False
-        return (n.exp(of_terms(terms).scale(Fraction(scale))) - ONE).zero
+        try:
+            return (n.exp(of_terms(terms).scale(Fraction(scale))) - ONE).zero
+        except TooLarge:
+            return False
 
     if vanishes(x.num):
         return True

@@ -167,13 +167,12 @@ class Normalizer:
 
     @contextlib.contextmanager
     def guard(self, cond: Cond) -> Iterator[None]:
-        """Inside, cond holds: for a branch that is taken only then."""
+        """Inside, cond holds: for a branch that is taken only then. Contradiction: it never is."""
         before = self.signs
         self.signs = before.copy()
         self.guards.append(cond)
         try:
-            with contextlib.suppress(Contradiction):
-                self.signs.assume(cond)
+            self.signs.assume(cond)
             yield
         finally:
             self.signs = before
@@ -535,6 +534,8 @@ class Normalizer:
         for orders in itertools.product(*(itertools.permutations(g) for g in groups)):
             renaming = {i: Ix(i.cls, "bound", level * 16 + p) for group in orders for p, i in enumerate(group)}
             term = self.rename(body, renaming)
+            if term.level > level:
+                raise TooLarge("a renamed body gained a binder")
             key = tuple(sorted((order(m), c) for m, c in term.num.items())), tuple(sorted((order(m), c) for m, c in term.den.items()))
             if best is None or key < best[0]:  # type: ignore[operator]
                 best = key, tuple(sorted(renaming.values())), term
@@ -622,7 +623,7 @@ class Normalizer:
         if isinstance(e, int):
             return new.power(e)
         lone = new.single()
-        if base.kind == "root" or lone is None or lone[1] != 1:
+        if base.kind == "root" or lone is None or lone[1] != 1 or any(b.kind != "exp" for b, _ in lone[0]):
             return self.root_power(new, Fraction(e))
         return of_mono(mono_pow(lone[0], e))
 

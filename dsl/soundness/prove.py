@@ -154,6 +154,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     try:
         rule, opaque = abstracted(rule)
         found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+    except NoFormula as error:
+        return done(status=Status.UNKNOWN, reason=str(error))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
     if found.counterexample is not None:
@@ -193,6 +195,9 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
     assert example is not None and callable(done)
     if not refute.replayed(rule, example):
         return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)  # type: ignore[no-any-return]
+    if refute.floating_properties(rule.where):
+        why = f"its condition is one on floating point; without it, it fails: {example}"
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
     if opaque:
         why = f"it fails if an operation without a formula may be any function: {example}"
         return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]

@@ -29,6 +29,7 @@ from hnfc.dsl.core import (
     Property,
     Rule,
     SameSize,
+    condition_parts,
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, Unsupported, evaluate, positions, surely_different
@@ -195,12 +196,28 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
         case AnyOf(parts):
             found = [holds(part, point, tensors) for part in parts]
             return True if True in found else None if None in found else False
+        case Not(Property(name)) if name not in DECIDED:
+            return True
         case Not(part):
             value = holds(part, point, tensors)
             return None if value is None else not value
         case Property("integral", (Capture(name),)):
             return all(F(v).denominator == 1 for v in point.inputs[name].reshape(-1).tolist())
+        case Property("rank", (operand,), (predicate, number)):
+            rank = len(evaluate(operand, tensors, point.axes, 0).shape)
+            order = (rank > number) - (rank < number)
+            return order in {"eq": (0,), "ne": (-1, 1), "lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (0, 1)}[predicate]
     return True
+
+
+DECIDED = ("integral", "rank")
+REAL = (*DECIDED, "dtype", "finite")
+"""Properties that are decided here, or that every real number has."""
+
+
+def floating_properties(condition: Condition) -> bool:
+    """The condition speaks of what only floating-point numbers do, so that no sample shows whether it holds."""
+    return any(isinstance(part, Property) and part.name not in REAL for part in condition_parts(condition))
 
 
 def size_at(shape: tuple[int, ...], axis: int) -> int:

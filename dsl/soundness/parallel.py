@@ -1,0 +1,144 @@
+"""Many rules at once, each in a process that is killed when its time is up: no rule can hang the prover."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from hnfc.dsl.core import Rule
+from hnfc.dsl.soundness import prove as proving
+from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
+from hnfc.dsl.soundness.verdict import Status, Verdict
+
+LIMIT_SECONDS = 20.0
+GRACE_SECONDS = 2.0
+START_SECONDS = 30.0
+MEMORY_BYTES = 4 << 30
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    index: int | None = None
+    since: float = 0.0
+    fresh: bool = True
+
+
+def _serve(pipe: Connection, rules: Sequence[Rule], limit: float) -> None:
+    """Judges the rules whose numbers come through the pipe, until None comes."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    while (index := pipe.recv()) is not None:
+        try:
+            verdict = proving.verdict(rules[index], int(1000 * limit))
+        except MemoryError:
+            verdict = Verdict(Status.UNKNOWN, "out of memory")
+        except Exception as error:
+            # whatever goes wrong in a worker is reported, and never taken for a verdict
+            verdict = Verdict(Status.UNKNOWN, f"the prover failed: {type(error).__name__}: {error}")
+        pipe.send(verdict)
+
+
+def prove_all(
+    rules: Sequence[Rule],
+    *,
+    jobs: int | None = None,
+    limit: float = LIMIT_SECONDS,
+    cache: VerdictCache | None = None,
+    done: Callable[[Rule, Verdict], None] | None = None,
+) -> list[Verdict]:
+    """The verdicts in the order of the rules. `limit`: seconds a rule may take. `done` is called as each is known."""
+    verdicts: dict[int, Verdict] = {}
+    keys: list[str] = []
+    if cache is not None:
+        keys = [fingerprint(rule) for rule in rules]
+        known = cache.get_all(keys)
+        verdicts = {i: known[key] for i, key in enumerate(keys) if key in known}
+    todo = [i for i in range(len(rules)) if i not in verdicts]
+    if done is not None:
+        for i in sorted(verdicts):
+            done(rules[i], verdicts[i])
+
+    def finish(i: int, verdict: Verdict) -> None:
+        verdicts[i] = verdict
+        if done is not None:
+            done(rules[i], verdict)
+
+    if todo:
+        _run(rules, todo, max(1, min(jobs or os.cpu_count() or 1, len(todo))), limit, finish)
+        if cache is not None:
+            cache.put({keys[i]: verdicts[i] for i in todo})
+    return [verdicts[i] for i in range(len(rules))]
+
+
+def _run(rules: Sequence[Rule], todo: list[int], jobs: int, limit: float, finish: Callable[[int, Verdict], None]) -> None:
+    context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn")
+    waiting = list(reversed(todo))
+    workers: list[_Worker] = []
+
+    def start() -> _Worker:
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there, rules, limit), daemon=True)  # type: ignore[attr-defined]
+        process.start()
+        there.close()
+        return _Worker(process, here)
+
+    def give(worker: _Worker) -> None:
+        worker.index = waiting.pop()
+        worker.since = time.monotonic()
+        worker.pipe.send(worker.index)
+
+    try:
+        for _ in range(jobs):
+            workers.append(start())
+            give(workers[-1])
+        while any(w.index is not None for w in workers):
+            busy = [w for w in workers if w.index is not None]
+            ready = wait([w.pipe for w in busy], timeout=0.2)
+            for worker in busy:
+                assert worker.index is not None
+                verdict: Verdict | None = None
+                dead = False
+                if worker.pipe in ready:
+                    try:
+                        verdict = worker.pipe.recv()
+                        worker.fresh = False
+                    except (EOFError, OSError):
+                        verdict, dead = Verdict(Status.UNKNOWN, "the prover's process died"), True
+                elif time.monotonic() - worker.since > limit + GRACE_SECONDS + START_SECONDS * worker.fresh * (context.get_start_method() == "spawn"):
+                    verdict, dead = Verdict(Status.UNKNOWN, f"out of time: no verdict within {limit:g} s", seconds=limit), True
+                if verdict is None:
+                    continue
+                finish(worker.index, verdict)
+                worker.index = None
+                if dead:
+                    _kill(worker)
+                    workers.remove(worker)
+                    if waiting:
+                        worker = start()
+                        workers.append(worker)
+                if waiting:
+                    give(worker)
+    finally:
+        for worker in workers:
+            with contextlib.suppress(OSError):
+                worker.pipe.send(None)
+        for worker in workers:
+            worker.process.join(0.5)
+            _kill(worker)
+
+
+def _kill(worker: _Worker) -> None:
+    if worker.process.is_alive():
+        worker.process.kill()
+    worker.process.join(5)
+    worker.pipe.close()
