@@ -87,7 +87,10 @@ def of(base: Atom) -> Iterator[tuple[str, Cond]]:
             cond, x, y = base.args
             yield "choice", either(both(cond, eq(t - x)), both(no(cond), eq(t - y)))
         case "sin" | "cos":
-            yield "pythagoras", eq(of_atom(atom("sin", *base.args)) * of_atom(atom("sin", *base.args)) + of_atom(atom("cos", *base.args), 2) - ONE)
+            yield (
+                "pythagoras",
+                eq(of_atom(atom("sin", *base.args)) * of_atom(atom("sin", *base.args)) + of_atom(atom("cos", *base.args), 2) - ONE),
+            )
     for name, (kind, statement) in AXIOMS.items():
         if kind == base.kind:
             yield name, statement(t, base.args)

@@ -499,7 +499,13 @@ def evaluate(
             case Size(operand, over):
                 return MATH.size(value(operand), resolve(over, known))
             case Apply(operation, operands):
-                attributes = {k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v for k, v in resolve_attributes(node, known).items()}
+                place = dict(node.attributes).get("unsqueeze", dict(node.attributes).get("squeeze"))
+                if node.name == "reshape" and isinstance(place, int) and len(node.attributes) == 1:
+                    return resized(value(operands[0]), node.attributes[0][0], place)
+                attributes = {
+                    k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v
+                    for k, v in resolve_attributes(node, known).items()
+                }
                 return apply(MATH, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 
@@ -507,6 +513,15 @@ def evaluate(
         return value(expression)
     with precision(bits):
         return value(expression)
+
+
+def resized(x: Balls, how: str, place: int) -> Balls:
+    """x with an axis of size 1 more, or less. Raises ShapeMismatch where it has no such axis."""
+    if how == "unsqueeze":
+        return Balls(np.expand_dims(x.values, place))
+    if not -x.values.ndim <= place < x.values.ndim or x.shape[place] != 1:
+        raise ShapeMismatch(f"axis {place} of {list(x.shape)} has not size 1")
+    return Balls(np.squeeze(x.values, axis=place))
 
 
 def apply(math: Any, operation: type[NumOp], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:

@@ -15,7 +15,24 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.core import AllOf, AnyOf, Apply, Axis, Capture, Comparison, Condition, DTypeOf, Expr, Free, Literal, Not, Property, Rule, SameSize, Size
+from hnfc.dsl.core import (
+    AllOf,
+    AnyOf,
+    Apply,
+    Axis,
+    Capture,
+    Comparison,
+    Condition,
+    DTypeOf,
+    Expr,
+    Free,
+    Literal,
+    Not,
+    Property,
+    Rule,
+    SameSize,
+    Size,
+)
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
@@ -133,6 +150,10 @@ class Sym:
 
     def __neg__(self) -> Sym:
         return pointwise(lambda n, x: -x, self)
+
+
+def _without_matrix(x: Sym) -> Sym:
+    return Sym(x.layout, {axis: members for axis, members in x.shape.items() if axis not in (-1, -2)}, x.element)
 
 
 def joined(layout: Layout, *tensors: Sym) -> Shape:
@@ -286,7 +307,9 @@ class SymMath:
         shape = {a: NOTHING if a in axes else members for a, members in x.shape.items()}
 
         def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-            inner = {a: self.bind(n, x.shape.get(a, NOTHING), i) if a in axes else env.get(a, {}) for i, a in enumerate(self.layout.universe)}
+            inner = {
+                a: self.bind(n, x.shape.get(a, NOTHING), i) if a in axes else env.get(a, {}) for i, a in enumerate(self.layout.universe)
+            }
             ixs = [i for a in axes for i in inner.get(a, {}).values()]
             n.bound += ixs
             try:
@@ -328,14 +351,17 @@ class SymMath:
         self.layout.unite(left | right)
         self.layout.equal.add((left, right))
         self.layout.seen_by_reductions |= {s for s in (left, right) if s}
-        shape = {-2: a.shape.get(-2, NOTHING), -1: b.shape.get(-1, NOTHING)}
+        batch = {
+            axis: members for axis, members in joined(self.layout, _without_matrix(a), _without_matrix(b)).items() if axis not in (-1, -2)
+        }
+        shape = {**batch, -2: a.shape.get(-2, NOTHING), -1: b.shape.get(-1, NOTHING)}
 
         def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
             inner = self.bind(n, left | right, 0)
             ixs = list(inner.values())
             n.bound += ixs
             try:
-                product = a.real(n, {-2: env.get(-2, {}), -1: inner}) * b.real(n, {-2: inner, -1: env.get(-1, {})})
+                product = a.real(n, {**env, -2: env.get(-2, {}), -1: inner}) * b.real(n, {**env, -2: inner, -1: env.get(-1, {})})
                 return n.sum(ixs, product)
             finally:
                 del n.bound[len(n.bound) - len(ixs) :]
@@ -346,8 +372,24 @@ class SymMath:
         if perm != "last_two":
             raise NoFormula("a permutation of axes that are counted from the left")
         self.check((-1, -2))
-        shape = {-1: x.shape.get(-2, NOTHING), -2: x.shape.get(-1, NOTHING)}
-        return Sym(self.layout, shape, lambda n, env: x.at(n, {-1: env.get(-2, {}), -2: env.get(-1, {})}))
+        return self.moved(x, {-1: -2, -2: -1})
+
+    def moved(self, x: Sym, source: Mapping[Axis, Axis | None]) -> Sym:
+        """The tensor whose axis a is the axis source[a] of x (None: an axis of size 1); other axes stay."""
+        origin = {axis: source.get(axis, axis) for axis in self.layout.universe}
+        shape = {axis: x.shape.get(o, NOTHING) if o is not None else NOTHING for axis, o in origin.items()}
+        places = {o: axis for axis, o in origin.items() if o is not None}
+        return Sym(self.layout, shape, lambda n, env: x.at(n, {o: env.get(axis, {}) for o, axis in places.items()}))
+
+    def unsqueeze(self, x: Sym, place: int) -> Sym:
+        """An axis of size 1 comes in at `place`, counted from the right in the result."""
+        return self.moved(x, {a: a if a > place else None if a == place else a + 1 for a in self.layout.universe if isinstance(a, int)})
+
+    def squeeze(self, x: Sym, place: int) -> Sym:
+        """The axis at `place`, which has size 1, goes away."""
+        if x.shape.get(place, NOTHING):
+            raise NoFormula(f"whether axis {place} has size 1 is not known")
+        return self.moved(x, {a: a if a > place else a - 1 for a in self.layout.universe if isinstance(a, int)})
 
 
 def branch(n: Normalizer, cond: Cond, x: Sym, env: dict[Axis, dict[int, Ix]]) -> Value | None:
@@ -383,6 +425,7 @@ def denote(rule: Rule) -> Denotation:
     layout = Layout(universe(rule), scalar_captures(rule))
     math = SymMath(layout)
     booleans = boolean_captures(rule)
+    ranks, fixed = known_ranks(rule), all_ranks_known(rule)
     memo: dict[Expr, Sym] = {}
 
     def tensor(node: Expr) -> Sym:
@@ -393,7 +436,11 @@ def denote(rule: Rule) -> Denotation:
     def build(node: Expr) -> Sym:
         match node:
             case Capture(name):
-                members = {axis: NOTHING if name in layout.scalars else frozenset({(name, axis)}) for axis in layout.universe}
+                rank = ranks.get(name, 0) if fixed else MAX_AXES
+                members = {
+                    axis: NOTHING if name in layout.scalars or (isinstance(axis, int) and axis < -rank) else frozenset({(name, axis)})
+                    for axis in layout.universe
+                }
                 for own in members.values():
                     layout.unite(own)
                 return Sym(layout, members, capture_element(name, name in booleans))
@@ -402,6 +449,9 @@ def denote(rule: Rule) -> Denotation:
             case Size(operand, axes):
                 return math.size(tensor(operand), axes)
             case Apply(operation, operands):
+                step = reshaping(node)
+                if step is not None and fixed:
+                    return getattr(math, step[0])(tensor(operands[0]), step[1])  # type: ignore[no-any-return]
                 if operation.FACTS.real is None:
                     raise NoFormula(f"{node.name} has no formula over the reals")
                 attributes = {k: math_attribute(v, tensor) for k, v in node.attributes}
@@ -495,6 +545,30 @@ def used_axes(rule: Rule) -> set[Axis]:
 CONTRACTING = frozenset(("matmul", "attention", "transpose"))
 
 
+def reshaping(node: Expr) -> tuple[str, int] | None:
+    """The reshapes that only add or drop an axis of size 1, as (`unsqueeze` or `squeeze`, axis)."""
+    if isinstance(node, Apply) and node.name == "reshape" and len(node.operands) == 1 and len(node.attributes) == 1:
+        key, place = node.attributes[0]
+        if key in ("unsqueeze", "squeeze") and isinstance(place, int) and place < 0:
+            return key, place
+    return None
+
+
+def known_ranks(rule: Rule) -> dict[str, int]:
+    """The captures' ranks that the conditions fix."""
+    return {
+        c.operands[0].name: int(c.arguments[1])
+        for c in conjuncts(rule.where)
+        if isinstance(c, Property) and c.name == "rank" and isinstance(c.operands[0], Capture) and c.arguments[0] == "eq"
+    }
+
+
+def all_ranks_known(rule: Rule) -> bool:
+    """Every capture's rank is fixed, so that every axis has a number from the right."""
+    names = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
+    return names <= known_ranks(rule).keys()
+
+
 def universe(rule: Rule) -> tuple[Axis, ...]:
     """The axes that matter. Raises Unrelated where named and positional axes occur together."""
     axes = used_axes(rule)
@@ -503,10 +577,17 @@ def universe(rule: Rule) -> tuple[Axis, ...]:
     placed = {a for a in axes if isinstance(a, int)}
     if CONTRACTING & set(names):
         placed |= {-1, -2}
+    steps = [step for n in rule_expressions(rule) if (step := reshaping(n)) is not None]
+    if steps and named and all_ranks_known(rule):
+        raise Unrelated(f"how axis {named[0]} lies to an axis that is added or dropped is not known")
+    if steps and all_ranks_known(rule):
+        deepest = max(known_ranks(rule).values(), default=0) + sum(step[0] == "unsqueeze" for step in steps)
+        placed |= set(range(-deepest, 0)) | {step[1] for step in steps}
     if named and placed:
         raise Unrelated(f"how axis {named[0]} lies to the axes {', '.join(map(str, sorted(placed)))} is not known")
-    if any(a >= 0 for a in placed) and any(a < 0 for a in placed):
-        raise Unrelated("axes counted from the left and from the right")
+    tensors = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
+    if any(a >= 0 for a in placed) and (len(tensors) > 1 or any(a < 0 for a in placed)):
+        raise Unrelated("axes counted from the left, which are not the same for tensors of different rank")
     found = tuple(named) if named else tuple(sorted(placed))
     if len(found) > MAX_AXES:
         raise Unrelated(f"{len(found)} axes")
@@ -538,13 +619,25 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
     names: dict[Expr, Capture] = {}
     shaped = bool(used_axes(rule)) or any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
 
+    fixed = all_ranks_known(rule)
+
     def known(node: Apply) -> bool:
+        if fixed and reshaping(node) is not None:
+            return True
+        if node.name == "cast" and not real_format(dict(node.attributes).get("to"), rule):
+            return False
         if node.operation.FACTS.real is None or (shaped and node.name == "broadcast"):
             return False
-        layout = Layout((-1, -2) if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,)) else tuple(dict(node.attributes)["axes"]))
+        layout = Layout(
+            (-1, -2)
+            if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,))
+            else tuple(dict(node.attributes)["axes"])
+        )
         blank = Sym(layout, {}, lambda n, env: ZERO)
         try:
-            node.operation.FACTS.real(SymMath(layout), *[blank] * len(node.operands), **{k: math_attribute(v, lambda _: blank) for k, v in node.attributes})
+            node.operation.FACTS.real(
+                SymMath(layout), *[blank] * len(node.operands), **{k: math_attribute(v, lambda _: blank) for k, v in node.attributes}
+            )
         except NoFormula:
             return False
         except Unrelated:
@@ -587,14 +680,29 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
     return new, bool(names)
 
 
-TOTAL = frozenset(("add", "sub", "mul", "neg", "abs", "exp", "expm1", "sin", "cos", "square", "maximum", "minimum", "relu", "sigmoid", "tanh", "cast"))
+def real_format(element: Any, rule: Rule) -> bool:
+    """A cast to this element type is the identity over the reals: a floating-point format."""
+    if isinstance(element, DTypeOf):
+        captures = [n for n in rule_expressions(rule) if isinstance(n, Capture) and n.name == element.capture]
+        dtypes = [d for n in captures for d in n.dtypes]
+        return bool(dtypes) and all(real_format(d, rule) for d in dtypes)
+    return isinstance(element, str) and element.startswith(("f", "bf"))
+
+
+TOTAL = frozenset(
+    ("add", "sub", "mul", "neg", "abs", "exp", "expm1", "sin", "cos", "square", "maximum", "minimum", "relu", "sigmoid", "tanh", "cast")
+)
 
 
 def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -> None:
     """An operation without a formula may stand for any value only if it has one. Raises NoFormula where that is not sure."""
     inside = {id(x) for node in names for x in walk_expression(node)}
     for node in names:
-        if node not in of_left and not any(node == x for x in walk_expression(rule.pattern)):
+        if (
+            node not in of_left
+            and not (isinstance(node, Apply) and node.name == "round_to")
+            and not any(node == x for x in walk_expression(rule.pattern))
+        ):
             raise NoFormula("the right side has an operation without a formula that the left side lacks")
         for x in walk_expression(node):
             if isinstance(x, Apply) and x not in names and x.name not in TOTAL and x.operation.FACTS.real is not None:

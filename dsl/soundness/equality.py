@@ -18,7 +18,6 @@ from hnfc.dsl.soundness.term import (
     Rational,
     Terms,
     TooLarge,
-    atom,
     const,
     of_atom,
     of_mono,

@@ -114,7 +114,9 @@ def _run(rules: Sequence[Rule], todo: list[int], jobs: int, limit: float, finish
                         worker.fresh = False
                     except (EOFError, OSError):
                         verdict, dead = Verdict(Status.UNKNOWN, "the prover's process died"), True
-                elif time.monotonic() - worker.since > limit + GRACE_SECONDS + START_SECONDS * worker.fresh * (context.get_start_method() == "spawn"):
+                elif time.monotonic() - worker.since > limit + GRACE_SECONDS + START_SECONDS * worker.fresh * (
+                    context.get_start_method() == "spawn"
+                ):
                     verdict, dead = Verdict(Status.UNKNOWN, f"out of time: no verdict within {limit:g} s", seconds=limit), True
                 if verdict is None:
                     continue

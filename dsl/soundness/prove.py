@@ -17,7 +17,17 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
-from hnfc.dsl.soundness.denote import QUANTIFIED, RESULT, Denotation, Unrelated, abstracted, denote, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.denote import (
+    QUANTIFIED,
+    RESULT,
+    Denotation,
+    Unrelated,
+    abstracted,
+    denote,
+    rule_expressions,
+    scalar_captures,
+    used_axes,
+)
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
@@ -182,8 +192,17 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
         why = "vacuous: no input was found that meets the conditions and for which the left side is defined"
         return done(status=Status.UNKNOWN, reason=why, samples=agreed)
     if not agreed:
-        return done(status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps))
-    return done(status=Status.PROVED, reason=_headline(proof), samples=agreed, witness=witness, steps=tuple(proof.steps), shape_conditions=shape_conditions(rule))
+        return done(
+            status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
+        )
+    return done(
+        status=Status.PROVED,
+        reason=_headline(proof),
+        samples=agreed,
+        witness=witness,
+        steps=tuple(proof.steps),
+        shape_conditions=shape_conditions(rule),
+    )
 
 
 def _headline(proof: Proof) -> str:

@@ -33,7 +33,7 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, Unsupported, evaluate, positions, surely_different
-from hnfc.dsl.soundness.denote import CONTRACTING, boolean_captures, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.denote import CONTRACTING, boolean_captures, known_ranks, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
 F = Fraction
@@ -87,11 +87,16 @@ class Sampler:
         nodes = rule_expressions(self.rule)
         self.booleans, self.scalars = boolean_captures(self.rule), scalar_captures(self.rule)
         self.names = sorted({n.name for n in nodes if isinstance(n, Capture)} | self.scalars)
+        self.ranks = known_ranks(self.rule)
         axes = used_axes(self.rule)
         self.named = sorted(a for a in axes if isinstance(a, str))
         self.placed = sorted(a for a in axes if isinstance(a, int))
         self.contracting = contracts(self.rule)
-        self.integral = {c.operands[0].name for c in _parts(self.rule.where) if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)}
+        self.integral = {
+            c.operands[0].name
+            for c in _parts(self.rule.where)
+            if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)
+        }
 
     def point(self) -> Point:
         choose = self.random
@@ -119,16 +124,25 @@ class Sampler:
         if name in self.scalars:
             return ()
         choose = self.random
+        if name in self.ranks:
+            while len(sizes) < self.ranks[name]:
+                sizes = [choose.choice((1, 2, 3)), *sizes]
+            sizes = sizes[len(sizes) - self.ranks[name] :]
         shape = [1 if choose.random() < broadcast else size for size in sizes]
         for condition in _parts(self.rule.where):
-            if isinstance(condition, Free) and isinstance(condition.operand, Capture) and condition.operand.name == name and choose.random() < 0.9:
+            if (
+                isinstance(condition, Free)
+                and isinstance(condition.operand, Capture)
+                and condition.operand.name == name
+                and choose.random() < 0.9
+            ):
                 for place in positions(balls.resolve(condition.axes, axes), len(shape)):
                     shape[place] = 1
         if self.contracting:
             # sizes of matrices differ: any of a few
             pool = sorted(set(sizes)) or [1]
             shape[-2:] = [choose.choice(pool) if choose.random() < 0.6 else s for s in shape[-2:]]
-        elif choose.random() < 0.15:
+        elif choose.random() < 0.15 and name not in self.ranks:
             while shape and shape[0] == 1:
                 shape = shape[1:]
         return tuple(shape)
@@ -137,7 +151,7 @@ class Sampler:
         pools = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
         if self.random.random() < 0.6:
             one = self.random.choice(pools)
-            return {name: one for name in self.names}
+            return dict.fromkeys(self.names, one)
         return {name: self.random.choice(pools) for name in self.names}
 
     def _values(self, name: str, shape: tuple[int, ...], style: tuple[Fraction, ...] | str, same: bool) -> np.ndarray[Any, Any]:
@@ -399,7 +413,9 @@ def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:
 
 
 def tensors_of(point: Point) -> tuple[tuple[str, Tensor], ...]:
-    return tuple((name, Tensor(tuple(a.shape), tuple(_text(v) for v in a.reshape(-1).tolist()))) for name, a in sorted(point.inputs.items()))
+    return tuple(
+        (name, Tensor(tuple(a.shape), tuple(_text(v) for v in a.reshape(-1).tolist()))) for name, a in sorted(point.inputs.items())
+    )
 
 
 def _text(value: Any) -> str:

@@ -391,7 +391,7 @@ class _Frame:
     def __init__(self, *polynomials: Terms) -> None:
         atoms = {x for terms in polynomials for m in terms for x, _ in m}
         self.atoms = sorted(atoms, key=lambda x: x.id)
-        self.scale = {x: 1 for x in self.atoms}
+        self.scale = dict.fromkeys(self.atoms, 1)
         for terms in polynomials:
             for m in terms:
                 for x, e in m:
@@ -505,7 +505,9 @@ TRUE, FALSE = Cond("true"), Cond("false")
 
 def show_atom(base: Atom) -> str:
     def index(ixs: Iterable[Ix]) -> str:
-        return ",".join(("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls) for i in ixs)
+        return ",".join(
+            ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls) for i in ixs
+        )
 
     match base.kind:
         case "cap":

@@ -64,7 +64,10 @@ def _changed_application(node: Apply) -> Iterator[tuple[str, Expr]]:
     if node.name in ("neg", "abs", "transpose", "relu", "sqrt"):
         yield f"{node.name} dropped", node.operands[0]
     if node.name == "compare":
-        attributes = tuple((k, {"gt": "lt", "lt": "gt", "eq": "ne", "ne": "eq", "ge": "le", "le": "ge"}[v] if k == "predicate" else v) for k, v in node.attributes)
+        attributes = tuple(
+            (k, {"gt": "lt", "lt": "gt", "eq": "ne", "ne": "eq", "ge": "le", "le": "ge"}[v] if k == "predicate" else v)
+            for k, v in node.attributes
+        )
         yield "comparison flipped", replace(node, attributes=attributes)
     for other in NEIGHBOURS.get(node.name, ()):
         if other in OPERATIONS:

@@ -1,0 +1,159 @@
+"""The corpus: what must be proved is proved, what is wrong is refuted by a small counterexample that replays."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Free, Literal, Rule, SameSize
+from hnfc.dsl.soundness import Status, prove, replayed
+from tests.soundness.reading import corpus, rule_of
+
+PROVED = corpus("proved.hnf")
+REFUTED = corpus("refuted.hnf")
+
+
+@pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
+def test_is_proved(rule: Rule) -> None:
+    verdict = prove(rule)
+    assert verdict.status is Status.PROVED, verdict.reason
+    assert verdict.samples > 0
+    assert verdict.witness
+    assert verdict.steps
+    assert verdict.seconds < 10
+
+
+@pytest.mark.parametrize("rule", REFUTED, ids=lambda r: r.name)
+def test_is_refuted(rule: Rule) -> None:
+    verdict = prove(rule)
+    assert verdict.status is Status.REFUTED, verdict.reason
+    assert verdict.counterexample is not None
+    assert replayed(rule, verdict.counterexample)
+    assert sum(len(tensor.values) for _, tensor in verdict.counterexample.inputs) <= 30
+    assert verdict.counterexample.left != "undefined"
+
+
+@pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
+def test_a_rule_is_sound_as_an_identity(rule: Rule) -> None:
+    """left ⇒ left needs no theorem, only that the left side implies its own definedness."""
+    from dataclasses import replace
+
+    if rule.both_ways:
+        pytest.skip("the other direction is another rule")
+    verdict = prove(replace(rule, replacement=rule.pattern))
+    assert verdict.status is Status.PROVED, verdict.reason
+
+
+# Rules built by hand, without a parser -----------------------------------------------------------------------------------
+
+X, Y, C = Capture("x"), Capture("y"), Capture("c")
+
+
+def call(name: str, *operands: object, **attributes: object) -> Apply:
+    return Apply(OPERATIONS[name], operands, tuple(attributes.items()))  # type: ignore[arg-type]
+
+
+def made(pattern: object, replacement: object, *conditions: object) -> Rule:
+    return Rule("made", "test", "", "", pattern, replacement, AllOf(conditions))  # type: ignore[arg-type]
+
+
+def test_by_hand() -> None:
+    total = call("sum", call("mul", C, X), axes=("k",))
+    outside = call("mul", C, call("sum", X, axes=("k",)))
+    assert prove(made(total, outside, Free(C, ("k",)))).proved
+    assert prove(made(total, outside)).status is Status.REFUTED
+    sums = call("add", call("sum", X, axes=("k",)), call("sum", Y, axes=("k",)))
+    together = call("sum", call("add", X, Y), axes=("k",))
+    assert prove(made(sums, together, SameSize(X, Y, ("k",)))).proved
+    wrong = prove(made(sums, together))
+    assert wrong.status is Status.REFUTED
+    assert wrong.help == "it holds with `where size[k](x) == size[k](y)`"
+
+
+def test_a_condition_is_used_and_needed() -> None:
+    identity = call("exp", call("log", X))
+    positive = Comparison("gt", X, Literal(Fraction(0)))
+    one = call("mul", X, Literal(Fraction(1)))
+    assert prove(made(one, identity, positive)).proved
+    verdict = prove(made(one, identity))
+    assert verdict.status is Status.REFUTED
+    assert verdict.help == "it holds with `where x > 0`"
+
+
+# What is neither -----------------------------------------------------------------------------------------------------
+
+
+def test_conditions_that_exclude_everything_are_no_proof() -> None:
+    verdict = prove(rule_of("abs(x) => x + 1\n where x > 1 and x < 0"))
+    assert verdict.status is Status.UNKNOWN
+    assert "vacuous" in verdict.reason
+
+
+def test_a_left_side_that_is_never_defined_is_no_proof() -> None:
+    verdict = prove(rule_of("log(0 * x) => x + 1"))
+    assert verdict.status is Status.UNKNOWN
+    assert "vacuous" in verdict.reason
+
+
+def test_named_axes_beside_positions_are_unknown() -> None:
+    verdict = prove(rule_of("sum[k](a @ b) => sum[k](a) @ b"))
+    assert verdict.status is not Status.PROVED
+
+
+def test_axes_from_the_left_of_two_tensors_are_unknown() -> None:
+    sums = call("add", call("sum", X, axes=(0,)), call("sum", Y, axes=(0,)))
+    assert not prove(made(sums, call("sum", call("add", X, Y), axes=(0,)), SameSize(X, Y, (0,)))).proved
+
+
+def test_an_approximation_reports_what_was_measured() -> None:
+    verdict = prove(rule_of("sin(x) ~> x within 0.25\n where x > -1 and x < 1"))
+    assert verdict.status is Status.UNKNOWN
+    assert "measured at most" in verdict.reason
+    assert prove(rule_of("sin(x) ~> x within 0.01\n where x > -1 and x < 1")).status is Status.REFUTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exp(sum[k](x)) => exp(sum[k](y)) * exp(sum[k](x) - sum[k](y)) \n where size[k](x) == size[k](x)",
+        "lgamma(x + 1) => lgamma(x) + log(abs(x))",
+        "atan(x) + atan(1 / x) => sign(x) * 1.5707963267948966",
+    ],
+)
+def test_what_it_cannot_prove_is_not_proved(text: str) -> None:
+    try:
+        rule = rule_of(text)
+    except Exception:
+        pytest.skip("not a rule of the language")
+    assert prove(rule, timeout_ms=4000).status is not Status.PROVED
+
+
+def test_a_right_side_with_an_unknown_operation_needs_it_on_the_left() -> None:
+    assert prove(rule_of("0 * x => 0 * cumsum(log(x), axis=0)")).status is not Status.PROVED
+
+
+def test_a_broadcast_is_no_identity_below_a_sum() -> None:
+    x = call("sum", call("broadcast", X, shape=(3, 4)), axes=("k",))
+    assert not prove(made(x, call("sum", X, axes=("k",)))).proved
+
+
+def test_a_cast_to_integers_is_no_identity() -> None:
+    assert not prove(made(call("cast", call("neg", X), to="si32"), call("neg", X))).proved
+    assert prove(made(call("cast", call("neg", X), to="f16"), call("neg", X))).proved
+
+
+def test_a_class_of_a_square_matrix_has_two_indices() -> None:
+    assert prove(rule_of("transpose(a @ b) => a @ b")).status is Status.REFUTED
+    assert prove(rule_of("(a * d) @ b => a @ (transpose(d) * b)")).status is Status.REFUTED
+
+
+def test_json_round_trip() -> None:
+    import json
+
+    from hnfc.dsl.soundness import Verdict
+
+    for rule in (PROVED[0], REFUTED[0], REFUTED[9]):
+        verdict = prove(rule)
+        assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
