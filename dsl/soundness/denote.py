@@ -82,6 +82,8 @@ class Layout:
 
     def finish(self) -> None:
         """Forms the classes: sets of members that no reduction, contraction or condition tells apart, as large as possible."""
+        for a, b in self.equal:
+            self.unite(a | b)
         components: dict[Member, list[Member]] = {}
         for member in list(self.parent):
             components.setdefault(self.root(member), []).append(member)
@@ -461,8 +463,6 @@ def denote(rule: Rule) -> Denotation:
     left, right = tensor(rule.pattern), tensor(rule.replacement)
     for axis in layout.universe:
         layout.unite(left.shape.get(axis, NOTHING) | right.shape.get(axis, NOTHING))
-        if isinstance(axis, str):
-            layout.unite(m for m in list(layout.parent) if m[1] == axis)
     facts, shapes = [], []
     for condition in conjuncts(rule.where):
         match condition:
@@ -476,6 +476,9 @@ def denote(rule: Rule) -> Denotation:
                 if fact is not None:
                     facts.append(fact[0])
                     shapes.append(joined(layout, *fact[1]))
+    for axis in layout.universe:
+        if isinstance(axis, str):
+            layout.unite([m for m in layout.parent if m[1] == axis])
     layout.finish()
     return Denotation(layout, left, right, facts, shapes)
 
