@@ -27,7 +27,7 @@ _PASSES = """builtin.module(
   func.func(refback-generalize-tensor-pad),func.func(refback-generalize-tensor-concat),func.func(tm-tensor-bufferize),
   one-shot-bufferize{copy-before-write bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},
   refback-mlprogram-bufferize,func.func(tm-tensor-to-loops),func.func(convert-linalg-to-loops),func.func(lower-affine),
-  convert-scf-to-cf,math-expand-ops{ops=rsqrt},convert-math-to-libm,func.func(arith-expand{include-bf16=true}),
+  convert-scf-to-cf,math-expand-ops{ops=rsqrt,fpowi},convert-math-to-libm,func.func(arith-expand{include-bf16=true}),
   func.func(convert-math-to-llvm),expand-strided-metadata,finalize-memref-to-llvm,lower-affine,
   convert-bufferization-to-memref,finalize-memref-to-llvm,func.func(convert-arith-to-llvm),convert-vector-to-llvm,
   convert-func-to-llvm,convert-cf-to-llvm,convert-complex-to-llvm,reconcile-unrealized-casts)"""
@@ -35,8 +35,20 @@ _IREE_FLAGS = ["--iree-llvmcpu-target-cpu=generic", "--iree-input-demote-f64-to-
 
 
 def run_torch_mlir(module: ir.Module | str, inputs: Sequence[Any], function: str = "main") -> list[np.ndarray[Any, Any]]:
-    """The results of `function` on NumPy arrays (ml_dtypes for bf16). Raises ModelError where torch-mlir cannot lower it."""
-    lowered = lower_to_linalg(read(module.encode()) if isinstance(module, str) else module)
+    """The results of `function` on NumPy arrays (ml_dtypes for bf16). Raises ModelError where torch-mlir cannot lower it.
+
+    IREE runs what LLVM's JIT has no library function for, and attention, whose mask torch-mlir's loops ignore.
+    """
+    original = read(module.encode()) if isinstance(module, str) else module
+    if "scaled_dot_product_attention" in original.operation.get_asm(large_elements_limit=4):
+        return run_iree(original, inputs, function)
+    try:
+        return _run_jit(lower_to_linalg(original), inputs, function)
+    except RuntimeError:
+        return run_iree(original, inputs, function)
+
+
+def _run_jit(lowered: ir.Module, inputs: Sequence[Any], function: str) -> list[np.ndarray[Any, Any]]:
     (target,) = [op.operation for op in lowered.body.operations if op.operation.attributes["sym_name"].value == function]
     kinds = [ir.ShapedType(kind) for kind in ir.FunctionType(target.attributes["function_type"].value).results]
     results = [(len(kind.shape), np.dtype(NUMPY_TYPES[element_type(kind)])) for kind in kinds]
@@ -44,6 +56,7 @@ def run_torch_mlir(module: ir.Module | str, inputs: Sequence[Any], function: str
         target.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
         PassManager.parse(_PASSES.replace("\n", "")).run(lowered.operation)
         engine = ExecutionEngine(lowered, opt_level=1)
+    engine.raw_register_runtime("memrefCopy", ctypes.cast(_COPY, ctypes.c_void_p))
     returned = (ctypes.c_int64 * max(1, sum(3 + 2 * rank for rank, _ in results)))()
     arrays = [np.ascontiguousarray(array) for array in inputs]
     arguments = [ctypes.pointer(returned), *(ctypes.pointer(_descriptor(array)) for array in arrays)]
@@ -73,6 +86,29 @@ def _copied(fields: list[int], rank: int, dtype: np.dtype[Any]) -> np.ndarray[An
     flat = np.frombuffer(memory, dtype)
     return np.lib.stride_tricks.as_strided(flat, sizes, [stride * dtype.itemsize for stride in strides]).copy()
 
+
+def _view(rank: int, descriptor: int, width: int) -> np.ndarray[Any, Any]:
+    """The elements that a memref descriptor at an address describes, as bytes."""
+    fields = (ctypes.c_int64 * (3 + 2 * rank)).from_address(descriptor)
+    sizes, strides = list(fields[3 : 3 + rank]), list(fields[3 + rank :])
+    span = 1 + sum(max(size - 1, 0) * stride for size, stride in zip(sizes, strides, strict=True))
+    memory = (ctypes.c_uint8 * (span * width)).from_address(fields[1] + fields[2] * width)
+    flat = np.frombuffer(memory, np.dtype(f"V{width}"))
+    return np.lib.stride_tricks.as_strided(flat, sizes, [stride * width for stride in strides], writeable=True)
+
+
+class _Unranked(ctypes.Structure):
+    _fields_ = (("rank", ctypes.c_int64), ("descriptor", ctypes.c_void_p))
+
+
+def _copy(width: int, source: Any, target: Any) -> None:
+    """MLIR's runtime function `memrefCopy`."""
+    origin = _view(source.contents.rank, source.contents.descriptor, width)
+    if origin.size:
+        _view(target.contents.rank, target.contents.descriptor, width)[...] = origin
+
+
+_COPY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.POINTER(_Unranked), ctypes.POINTER(_Unranked))(_copy)
 
 _CONFIGS: list[Any] = []
 

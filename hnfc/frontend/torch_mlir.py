@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from hnfc.dialects.torch import TorchType
+from hnfc.dialects.types import TypeMismatch
 from hnfc.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.builder import Builder
@@ -190,7 +192,7 @@ def _import_operation(imported: Imported, builder: Builder, operation: ir.Operat
     before = len(builder.operations)
     types = [builder.type_of(result) for result in results]
     handler = CONVERSIONS.get(name)
-    made = handler(builder, entries, *types) if handler is not None else None
+    made = _converted(handler, builder, entries, types) if handler is not None else None
     if made is None or (type(made) is tuple and _lacks_used(made, results)):
         builder.rollback(before)
         made = builder.opaque(operation, operands, types)
@@ -215,6 +217,18 @@ def _import_operation(imported: Imported, builder: Builder, operation: ir.Operat
         imported.origin[value] = operation
         if value in outputs:
             imported.inner[value] = inner
+
+
+def _converted(handler: Any, builder: Builder, entries: list[Any], types: list[Any]) -> Any:
+    """What the handler makes, or None where an operand or result is no tensor of known rank, or not as torch's schema has it."""
+    if not all(isinstance(kind, TensorType) or kind.text.data.startswith("!torch.list") for kind in types):
+        return None
+    if any(isinstance(entry, SSAValue) and isinstance(entry.type, TorchType) and "tensor" in entry.type.text.data for entry in entries):
+        return None
+    try:
+        return handler(builder, entries, *types)
+    except (TypeMismatch, ValueError, TypeError, AttributeError, IndexError):  # a schema of another version of torch
+        return None
 
 
 def _lacks_used(made: tuple[SSAValue | None, ...], results: list[ir.Value]) -> bool:

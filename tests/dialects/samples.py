@@ -131,7 +131,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "silu": _unary(F.silu), "softplus": _unary(F.softplus), "relu": _unary(torch.relu, exact=True), "mish": _unary(F.mish),
     "gelu": [
         *_unary(F.gelu, attributes={"approximate": "none"}, slack=64.0),
-        *_unary(lambda x: F.gelu(x, approximate="tanh"), attributes={"approximate": "tanh"}, slack=512.0),
+        Sample(lambda x: F.gelu(x, approximate="tanh"), attributes={"approximate": "tanh"}, slack=64.0),
     ],
     "add": _binary(torch.add), "sub": _binary(torch.sub), "mul": _binary(torch.mul), "div": _binary(torch.div, [(-4.0, 4.0), (0.5, 4.0)]),
     "pow": _binary(torch.pow, [(0.1, 4.0), (-3.0, 3.0)], slack=32.0), "maximum": _binary(torch.maximum, exact=True),
