@@ -7,10 +7,10 @@ import math
 from fractions import Fraction
 
 from hnfc.dsl.soundness.closing import Closer
+from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.normal_form import Normalizer, deep_atoms
 from hnfc.dsl.soundness.signs import primitive
 from hnfc.dsl.soundness.term import (
-    BINDERS,
     ONE,
     ZERO,
     Atom,

@@ -485,7 +485,7 @@ class Normalizer:
             return ONE, body
         if not any(i in ixs for base in {x for m in body.den for x, _ in m} for i in base.ixs):
             return Rational(body.den).inverse(), Rational(body.num)
-        c, _, parts = factor(body.den)
+        _, _, parts = factor(body.den)
         free = [(Rational(p), m) for p, m in parts if not Rational(p).ixs & ixs]
         if not free:
             return ONE, body

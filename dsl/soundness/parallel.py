@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness import prove as proving
+from hnfc.dsl.soundness import proof
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
@@ -39,7 +39,7 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     while (index := pipe.recv()) is not None:
         try:
-            verdict = proving.verdict(rules[index], int(1000 * limit))
+            verdict = proof.verdict(rules[index], int(1000 * limit))
         except MemoryError:
             verdict = Verdict(Status.UNKNOWN, "out of memory")
         except Exception as error:

@@ -178,7 +178,7 @@ class Sampler:
 
 
 def contracts(rule: Rule) -> bool:
-    """The rule speaks of matrices; vectors, which `matmul` promotes, are left out (see `prove.shape_conditions`)."""
+    """The rule speaks of matrices; vectors, which `matmul` promotes, are left out (see `proof.shape_conditions`)."""
     return any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
 
 

@@ -71,7 +71,7 @@ def test_a_prover_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01)
         return Verdict(Status.UNKNOWN, "quick")
 
-    monkeypatch.setattr(parallel.proving, "verdict", stuck)
+    monkeypatch.setattr(parallel.proof, "verdict", stuck)
     monkeypatch.setattr(parallel, "GRACE_SECONDS", 0.2)
     verdicts = prove_all(RULES[:3], jobs=2, limit=0.3)
     assert [v.reason.split(":")[0] for v in verdicts] == ["quick", "out of time", "quick"]
@@ -85,7 +85,7 @@ def test_a_prover_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> No
             os._exit(1)
         raise KeyError("x")
 
-    monkeypatch.setattr(parallel.proving, "verdict", dies)
+    monkeypatch.setattr(parallel.proof, "verdict", dies)
     reasons = [v.reason for v in prove_all(RULES[:3], jobs=1)]
     assert reasons[0] == "the prover's process died"
     assert reasons[1].startswith("the prover failed: KeyError")

@@ -14,7 +14,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.denote import abstracted
-from hnfc.dsl.soundness.prove import Blocked, Proof
+from hnfc.dsl.soundness.proof import Blocked, Proof
 from tests.soundness.mutation import mutants
 from tests.soundness.reading import corpus
 

@@ -1,0 +1,169 @@
+"""Atoms, and polynomials over them as dictionaries from monomial to coefficient.
+
+An atom is anything that polynomial arithmetic does not look into: an element of a captured tensor, exp of a monomial, log of a
+polynomial, a sum over bound indices. Atoms are hash-consed. Exponents are rational on positive atoms (exp, root) and integers elsewhere.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+MAX_TERMS = 1500
+
+
+class TooLarge(Exception):
+    """The terms outgrew what is worth computing."""
+
+
+class Ix(NamedTuple):
+    """An index along the axes of one class. kind: `free` (a variable) or `bound` (the canonical name inside a binder)."""
+
+    cls: int
+    kind: str
+    n: int
+
+
+class Atom:
+    """One node: `kind` says what, `args` hold terms, conditions, Ix tuples and plain values."""
+
+    __slots__ = ("args", "id", "ixs", "kind", "level")
+    kind: str
+    args: tuple[Any, ...]
+    id: int
+    ixs: frozenset[Ix]
+    level: int
+
+    def __repr__(self) -> str:
+        from hnfc.dsl.soundness.text import show_atom
+
+        return show_atom(self)
+
+
+Exponent: TypeAlias = int | Fraction
+
+Mono: TypeAlias = tuple[tuple[Atom, Exponent], ...]
+
+Terms: TypeAlias = dict[Mono, Fraction]
+
+BINDERS = ("sum", "prod", "max", "min")
+
+SPECIAL = frozenset(("root", "abs", "sin", "ind"))
+
+_ATOMS: dict[tuple[Any, ...], Atom] = {}
+
+
+def reset() -> None:
+    """Forgets all atoms; terms made before must not be used afterwards."""
+    _ATOMS.clear()
+
+
+def atom(kind: str, *args: Any) -> Atom:
+    key = (kind, args)
+    found = _ATOMS.get(key)
+    if found is not None:
+        return found
+    new = Atom()
+    new.kind, new.args, new.id = kind, args, len(_ATOMS)
+    ixs: set[Ix] = set()
+    level = 0
+    for arg in args:
+        if isinstance(arg, tuple):
+            if kind in BINDERS:
+                continue
+            ixs |= {i for i in arg if isinstance(i, Ix)}
+        elif hasattr(arg, "ixs"):
+            ixs |= arg.ixs
+            level = max(level, arg.level)
+    if kind in BINDERS:
+        bound = args[0]
+        ixs -= set(bound)
+        level += 1
+    new.ixs, new.level = frozenset(ixs), level
+    _ATOMS[key] = new
+    return new
+
+
+def tidy(exponent: Exponent) -> Exponent:
+    return int(exponent) if isinstance(exponent, Fraction) and exponent.denominator == 1 else exponent
+
+
+def mono_mul(a: Mono, b: Mono) -> Mono:
+    if not a:
+        return b
+    if not b:
+        return a
+    powers: dict[Atom, Exponent] = dict(a)
+    for base, exponent in b:
+        powers[base] = powers.get(base, 0) + exponent
+    return tuple(sorted(((x, tidy(e)) for x, e in powers.items() if e != 0), key=lambda p: p[0].id))
+
+
+def mono_pow(a: Mono, exponent: Exponent) -> Mono:
+    return tuple((x, tidy(e * exponent)) for x, e in a)
+
+
+def canonical_power(base: Atom, e: Exponent) -> bool:
+    match base.kind:
+        case "root":
+            return 0 < e < 1
+        case "abs" | "ind":
+            return e == 1
+        case "sin":
+            return e < 2
+    return True
+
+
+def good(mono: Mono) -> bool:
+    return all(base.kind not in SPECIAL or canonical_power(base, e) for base, e in mono)
+
+
+def order(mono: Mono) -> tuple[Any, ...]:
+    return tuple((base.id, e) for base, e in mono)
+
+
+def raw_mul(a: Terms, b: Terms) -> Terms:
+    if len(a) * len(b) > 40 * MAX_TERMS:
+        raise TooLarge("too many terms")
+    result: Terms = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            key = mono_mul(m, n)
+            value = result.get(key, Fraction(0)) + c * d
+            if value:
+                result[key] = value
+            else:
+                result.pop(key, None)
+    if len(result) > MAX_TERMS:
+        raise TooLarge("too many terms")
+    return result
+
+
+def raw_add(a: Terms, b: Terms) -> Terms:
+    result = dict(a)
+    for m, c in b.items():
+        value = result.get(m, Fraction(0)) + c
+        if value:
+            result[m] = value
+        else:
+            result.pop(m, None)
+    return result
+
+
+def content(terms: Terms) -> Mono:
+    """The largest monomial (least exponent of each atom, with its sign) that divides every term."""
+    least: dict[Atom, Exponent] | None = None
+    for mono in terms:
+        powers = dict(mono)
+        if least is None:
+            least = powers
+            continue
+        for base in set(least) | set(powers):
+            least[base] = min(least.get(base, 0), powers.get(base, 0))
+    return tuple(sorted(((x, e) for x, e in (least or {}).items() if e != 0), key=lambda p: p[0].id))
+
+
+def lowered(terms: Terms) -> tuple[Mono, Terms]:
+    """(monomial, polynomial without negative exponents) whose product is `terms`."""
+    common = content(terms)
+    return common, (raw_mul(terms, {mono_pow(common, -1): Fraction(1)}) if common else terms)
