@@ -42,9 +42,10 @@ def run_torch_mlir(module: ir.Module | str, inputs: Sequence[Any], function: str
     original = read(module.encode()) if isinstance(module, str) else module
     if "scaled_dot_product_attention" in original.operation.get_asm(large_elements_limit=4):
         return run_iree(original, inputs, function)
+    lowered = lower_to_linalg(original)
     try:
-        return _run_jit(lower_to_linalg(original), inputs, function)
-    except RuntimeError:
+        return _run_jit(lowered, inputs, function)
+    except (RuntimeError, ir.MLIRError):
         return run_iree(original, inputs, function)
 
 

@@ -256,11 +256,20 @@ _TO_BACKEND = "builtin.module(func.func(torch-match-quantized-custom-ops),torchd
 _TO_LINALG = "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)"
 
 
+def lower_to_torch_backend(module: ir.Module) -> ir.Module:
+    """A copy of the module in torch-mlir's backend form, composite operations taken apart. Raises ModelError where that fails."""
+    return _lowered(module, _TO_BACKEND)
+
+
 def lower_to_linalg(module: ir.Module) -> ir.Module:
     """A copy of the module, lowered to linalg on tensors by torch-mlir's own pipelines. Raises ModelError where that fails."""
+    return _lowered(module, _TO_BACKEND, _TO_LINALG)
+
+
+def _lowered(module: ir.Module, *pipelines: str) -> ir.Module:
     copy = read(emit_bytecode(module), module.context)
     try:
-        for pipeline in (_TO_BACKEND, _TO_LINALG):
+        for pipeline in pipelines:
             PassManager.parse(pipeline, module.context).run(copy.operation)
     except ir.MLIRError as error:
         message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
