@@ -6,7 +6,7 @@ import re
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.irdl import irdl_attr_definition
 
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, tensor
 
@@ -18,7 +18,7 @@ class TorchType(ParametrizedAttribute, TypeAttribute):
     """A type of the torch dialect that is no tensor of known rank and element type: `!num.torch<"!torch.int">`."""
 
     name = "num.torch"
-    text: StringAttr = param_def(StringAttr)
+    text: StringAttr
 
 
 def from_torch(text: str) -> Attribute:

@@ -42,7 +42,9 @@ class _Function(torch.nn.Module):
         return self.function(*inputs)
 
 
-def export_torch(model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None, decompose: bool = True, name: str = "main") -> ir.Module:
+def export_torch(
+    model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None, decompose: bool = True, name: str = "main"
+) -> ir.Module:
     """The module of the torch dialect (raw form) that `model` is when called with tensors like `inputs`."""
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     if dynamic_shapes is not None and not isinstance(model, torch.nn.Module):

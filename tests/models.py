@@ -42,7 +42,13 @@ def llama() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64, use_cache=False
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        use_cache=False,
     )
     return _Output(LlamaForCausalLM(config), ("input_ids",)), (_tokens(),)
 
@@ -72,7 +78,9 @@ def whisper() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    config = WhisperConfig(d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=20)
+    config = WhisperConfig(
+        d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=20
+    )
     return _Output(WhisperEncoder(config), ("input_features",)), (torch.randn(1, 16, 40),)
 
 

@@ -15,13 +15,16 @@ from hnfc.dialects.num import (
     opaque,
     reduction,
     rounding,
+    special,
+    trigonometry,
 )
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import IntsAttr
 
 _MODULES = (
-    elementary, activation, arithmetic, rounding, comparison, reduction, normalization, compensated, contraction, movement, constant, opaque,
+    elementary, trigonometry, special, activation, arithmetic, rounding, comparison, reduction, normalization, compensated, contraction,
+    movement, constant, opaque,
 )  # fmt: skip
 
 OPERATIONS: dict[str, type[NumOp]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -35,7 +36,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return (x * sigmoid(2 * inner)).astype(np.asarray(x).dtype)
-    import scipy.special
+    import scipy.special  # type: ignore[import-untyped,unused-ignore]
 
     return (x * scipy.special.erfc(-x / math.sqrt(2)) / 2).astype(np.asarray(x).dtype)
 
@@ -62,7 +63,7 @@ def _product_with(gate: Any) -> Any:
     return lambda x: 0.0 if x == -math.inf else x * gate(x)
 
 
-def dip(gate: Any, at: float, least: float) -> Any:
+def dip(gate: Any, at: float, least: float) -> Callable[..., Interval]:
     """The transfer of x·gate(x), gate rising from 0 to 1: least at `at`, approaching 0 on the left, NaN at -inf."""
     inner = valley(_product_with(gate), at, least)
 

@@ -13,7 +13,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
-from hnfc.dialects.num.elementary import LogOp, special
+from hnfc.dialects.num.elementary import LogOp
+from hnfc.dialects.num.special import special
 from hnfc.dialects.types import FORMATS, TypeMismatch, broadcast_shapes, tensor
 
 FLUSHED = FORMATS["f32"].flushed

@@ -89,7 +89,7 @@ class WeightOp(SourceOp):
 
     @property
     def weight_name(self) -> str:
-        return self.symbol.string_value()
+        return str(self.symbol.string_value())  # type: ignore[no-untyped-call]
 
 
 @irdl_op_definition

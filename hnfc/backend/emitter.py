@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -23,8 +23,9 @@ DTYPE_CODES = {
 }  # fmt: skip
 """torch's numbers for element types."""
 
-Scalar = int | float | bool | str | None
-Operand = ir.Value | Scalar | Sequence[Any]
+Scalar: TypeAlias = int | float | bool | str | None
+Operand: TypeAlias = Any
+"""A torch value, a Scalar, or a list of them."""
 
 
 class Emitter:

@@ -86,7 +86,8 @@ def _xlogy(x: Term, y: Term) -> Term:
     return x * known.where(1.0, y).of("log")
 
 
-for _name, _form in {"log_sigmoid": _log_sigmoid, "hypot": _hypot, "logaddexp": _logaddexp, "xlogy": _xlogy}.items():
+_NARROW: dict[str, Callable[..., Term]] = {"log_sigmoid": _log_sigmoid, "hypot": _hypot, "logaddexp": _logaddexp, "xlogy": _xlogy}
+for _name, _form in _NARROW.items():
     EXPANSIONS[f"num.{_name}"] = in_f32(_form)
 
 

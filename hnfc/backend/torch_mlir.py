@@ -173,8 +173,7 @@ def _erase_unused(values: list[ir.Value]) -> None:
             not name.startswith("torch.")
             or name.startswith(_EFFECTS)
             or len(operation.regions)
-            or (name.split(".")[2:3]
-            and name.split(".")[2].endswith("_"))
+            or (name.split(".")[2:3] and name.split(".")[2].endswith("_"))
         ):
             continue
         if any(next(iter(result.uses), None) is not None for result in operation.results):

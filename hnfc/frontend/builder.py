@@ -148,7 +148,8 @@ class Builder:
         """A splat becomes a constant and everything else a weight, of the type that the literal says."""
         shaped = ir.ShapedType(attribute.type)
         if isinstance(kind, TensorType):
-            kind = self.tensor(ELEMENT_TYPES.get(element_type(shaped), kind.element_type), kind.get_shape())
+            found_type: Attribute = ELEMENT_TYPES.get(element_type(shaped)) or kind.element_type
+            kind = self.tensor(found_type, kind.get_shape())
             number = _splat_value(attribute)
             if number is not None and math.prod(shaped.shape):
                 return self.splat(number, kind)
@@ -180,7 +181,7 @@ class Builder:
 
     def _opaque(self, operation: ir.Operation, inputs: list[SSAValue], types: list[Attribute]) -> tuple[SSAValue, ...]:
         carried = {named: StringAttr(str(operation.attributes[named])) for named in operation.attributes}
-        properties = {"operation": StringAttr(operation.name), "carried": DictionaryAttr(carried)}
+        properties: dict[str, Attribute] = {"operation": StringAttr(operation.name), "carried": DictionaryAttr(carried)}
         made = OpaqueOp.create(operands=inputs, result_types=types, properties=properties)
         self.operations.append(made)
         return tuple(made.results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
@@ -184,5 +185,3 @@ def index(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if axis == 0 and len(shape(place)) != 1:
         return b.emit(EmbeddingOp, (x, place), result)
     return b.emit(IndexSelectOp, (x, place), result, axis=axis) if len(shape(place)) == 1 else None
-
-

@@ -403,7 +403,13 @@ def zeros(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 def filled(b: Builder, value: Entry, result: Attribute) -> SSAValue | None:
     """A splat, where the shape is known."""
-    if not isinstance(result, TensorType) or not is_number(value) or DYNAMIC in result.get_shape() or abs(value) > 2**53 and isinstance(value, int):
+    if (
+        not isinstance(result, TensorType)
+        or not is_number(value)
+        or DYNAMIC in result.get_shape()
+        or (abs(value) > 2**53
+        and isinstance(value, int))
+    ):
         return None
     return b.splat(value, result)
 

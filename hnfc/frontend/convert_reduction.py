@@ -135,7 +135,7 @@ def frobenius_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue
 
 def norm(b: Builder, x: SSAValue, order: Entry, axes: Any, dtype: Entry, result: Attribute) -> SSAValue | None:
     """√Σx², Σ|x| or max|x|."""
-    if axes is None or dtype is not None or not is_number(order) and order is not None:
+    if axes is None or dtype is not None or (not is_number(order) and order is not None):
         return None
     if order in (2, None):
         total = reduced(b, SumOp, b.emit(SquareOp, (x,), x.type), axes, result)
@@ -222,7 +222,13 @@ def _per_channel(b: Builder, parameter: SSAValue, rank: int) -> SSAValue:
 def batch_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, weight, bias, mean, variance, training, _, eps, _ = args
     given = [p for p in (mean, variance, weight, bias) if p is not None]
-    if training is not False or not is_tensor(mean) or not is_tensor(variance) or not is_number(eps) or (weight is None and bias is not None):
+    if (
+        training is not False
+        or not is_tensor(mean)
+        or not is_tensor(variance)
+        or not is_number(eps)
+        or (weight is None and bias is not None)
+    ):
         return None
     if not all(element(p) == element(x) for p in given) or len(shape(x)) < 2:
         return None
@@ -257,7 +263,7 @@ def attention(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | No
         return None
     if scale is None:
         scale = 1 / math.sqrt(shape(q)[-1]) if shape(q)[-1] > 0 else None
-    if not is_number(scale) or not (mask is None or is_tensor(mask) and element(mask) in (element(q), BOOL)):
+    if not is_number(scale) or not (mask is None or (is_tensor(mask) and element(mask) in (element(q), BOOL))):
         return None
     operands = (q, k, v) if mask is None else (q, k, v, mask)
     return b.emit(AttentionOp, operands, result, scale=float(scale), causal=causal)

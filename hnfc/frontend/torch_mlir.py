@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,15 @@ def read(source: str | Path | bytes, context: ir.Context | None = None) -> ir.Mo
         name = str(source)
         if not Path(source).is_file():
             raise ModelError("there is no such file" if not Path(source).exists() else "this is not a file", name)
-        parse = lambda: ir.Module.parseFile(name, context)  # noqa: E731
-    else:
-        name = "<stdin>" if not isinstance(source, bytes) else "<bytes>"
-        data = source if isinstance(source, bytes) else sys.stdin.buffer.read()
-        parse = lambda: ir.Module.parse(data, context)  # noqa: E731
+        return _parsed(ir.Module.parseFile, name, context, name)
+    if isinstance(source, bytes):
+        return _parsed(ir.Module.parse, source, context, "<bytes>")
+    return _parsed(ir.Module.parse, sys.stdin.buffer.read(), context, "<stdin>")
+
+
+def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
     try:
-        return parse()
+        return parse(source, context)
     except ir.MLIRError as error:
         raise _model_error(error, name) from None
 
@@ -167,9 +169,9 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
     block.add_ops(builder.operations)
     for made in builder.operations:
         imported.operands[made] = tuple(made.operands)
-    for value, (torch_value, defining) in builder.opaque_origins.items():
-        imported.values.setdefault(value, torch_value)
-        imported.origin.setdefault(value, defining)
+    for constant, (torch_value, defining) in builder.opaque_origins.items():
+        imported.values.setdefault(constant, torch_value)
+        imported.origin.setdefault(constant, defining)
     returns = [value.type for value in builder.operations[-1].operands] if builder.operations else []
     name = ir.StringAttr(function.attributes["sym_name"]).value
     return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))

@@ -81,5 +81,3 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
     count = (first & -first).bit_length()
     return int.from_bytes(data[at : at + count], "little") >> count, at + count
-
-

@@ -119,7 +119,9 @@ def test_canonical_forms_compute_the_same(name: str, decompose: bool) -> None:
     module = export_torch(function, to_torch(x), decompose=decompose)
     imported = import_module(module)
     opaque = {op.operation.data for op in imported.module.walk() if op.name == "num.opaque"}
-    assert not {name for name in opaque if not name.startswith(("torch.constant.", "torch.aten._assert", "torch.aten.empty", "torch.prim."))}
+    assert not {
+        name for name in opaque if not name.startswith(("torch.constant.", "torch.aten._assert", "torch.aten.empty", "torch.prim."))
+    }
     rebuilt = build(imported.module, module.context, imported.weight_attributes)
     assert_close(run_torch_mlir(rebuilt, [x])[0], doubles(to_numpy(function(to_torch(x)))), 2.0**-24, 32.0)
 

@@ -62,7 +62,9 @@ def _reduction(function: Any, **more: Any) -> list[Sample]:
     found = []
     for shape, axes in (((3, 5), (1,)), ((3, 5), (0,)), ((2, 3, 4), (0, 2)), ((1, 1), (0, 1))):
         call = lambda x, axes=axes: function(x, axes)  # noqa: E731
-        found.append(Sample(call, (shape,), {"axes": axes, **more.get("attributes", {})}, **{k: v for k, v in more.items() if k != "attributes"}))
+        found.append(
+            Sample(call, (shape,), {"axes": axes, **more.get("attributes", {})}, **{k: v for k, v in more.items() if k != "attributes"})
+        )
     return found
 
 

@@ -86,7 +86,12 @@ def test_nothing_happens_in_clone_dropout_and_times_one() -> None:
 def test_batched_products_are_recognised() -> None:
     big = "!torch.vtensor<[2,3,4,5],f32>"
     other = "!torch.vtensor<[2,3,5,4],f32>"
-    a, b, c, d = "!torch.vtensor<[6,4,5],f32>", "!torch.vtensor<[6,5,4],f32>", "!torch.vtensor<[6,4,4],f32>", "!torch.vtensor<[2,3,4,4],f32>"
+    a, b, c, d = (
+        "!torch.vtensor<[6,4,5],f32>",
+        "!torch.vtensor<[6,5,4],f32>",
+        "!torch.vtensor<[6,4,4],f32>",
+        "!torch.vtensor<[2,3,4,4],f32>",
+    )
     body = f"""%i2 = torch.constant.int 2
       %i3 = torch.constant.int 3
       %i4 = torch.constant.int 4

@@ -1,0 +1,146 @@
+"""The error function, the logarithm of gamma, and Bessel functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from xdsl.irdl import irdl_op_definition
+
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.interval import Interval, decreasing, increasing, magnitude, valley
+from hnfc.dialects.num.base import UnaryOp
+
+GAMMA_MINIMUM = 1.4616321449683622
+"""Where lgamma is least on the positive numbers; its value there is -0.1214862905."""
+
+
+def special(name: str) -> Any:
+    """scipy.special's function of that name, imported when it is first called."""
+
+    def call(*arrays: Any) -> Any:
+        import scipy.special  # type: ignore[import-untyped,unused-ignore]
+
+        return getattr(scipy.special, name)(*arrays)
+
+    return call
+
+
+def lgamma_range(x: Interval) -> Interval:
+    """lgamma is convex on the positive numbers; elsewhere it is only known to be a number (or NaN at -inf)."""
+    if x.lo > 0:
+        return valley(math.lgamma, GAMMA_MINIMUM, -0.1214862906)(x)
+    return Interval(-math.inf, math.inf, x.nan or x.lo == -math.inf)
+
+
+def i0_range(x: Interval) -> Interval:
+    y = valley(i0, 0.0, 1.0)(x)
+    return Interval(y.lo, y.hi, y.nan or math.isinf(x.magnitude))
+
+
+def i0(x: float) -> float:
+    import scipy.special  # type: ignore[import-untyped,unused-ignore]
+
+    return float(scipy.special.i0(x))
+
+
+def i0e(x: float) -> float:
+    import scipy.special  # type: ignore[import-untyped,unused-ignore]
+
+    return float(scipy.special.i0e(x))
+
+
+def log_ndtr(x: float) -> float:
+    import scipy.special  # type: ignore[import-untyped,unused-ignore]
+
+    return float(scipy.special.log_ndtr(x))
+
+
+def log_ndtr_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """Rising to 0; near 0 and far on the left an implementation rounds numbers of the size of 1 + x²."""
+    unit = context.format.unit_roundoff if context.format else 2.0**-53
+    y = increasing(log_ndtr)(x)
+    return Interval(y.lo - 16 * unit * (1 + abs(y.lo)), min(0.0, y.hi + 16 * unit * (1 + abs(y.hi))), y.nan)
+
+
+@irdl_op_definition
+class ErfOp(UnaryOp):
+    """2/√π ∫₀ˣ e^-t² dt."""
+
+    name = "num.erf"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.erf(x),
+        evaluate=special("erf"),
+        range=increasing(math.erf),
+        torch=("aten.erf",),
+    )
+
+
+@irdl_op_definition
+class ErfcOp(UnaryOp):
+    """1 - erf(x), without the loss of digits for large x."""
+
+    name = "num.erfc"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.const(1) - m.erf(x),
+        evaluate=special("erfc"),
+        range=decreasing(math.erfc),
+        torch=("aten.special_erfc", "aten.erfc"),
+        ulps=64,
+    )
+
+
+@irdl_op_definition
+class LgammaOp(UnaryOp):
+    """log |Γ(x)|."""
+
+    name = "num.lgamma"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.lgamma(x),
+        evaluate=special("gammaln"),
+        range=lgamma_range,
+        torch=("aten.lgamma",),
+        ulps=64,
+    )
+
+
+@irdl_op_definition
+class I0Op(UnaryOp):
+    """The modified Bessel function I₀(x)."""
+
+    name = "num.i0"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.i0(x),
+        evaluate=special("i0"),
+        range=i0_range,
+        torch=("aten.i0", "aten.special_i0"),
+        ulps=64,
+    )
+
+
+@irdl_op_definition
+class I0eOp(UnaryOp):
+    """e^-|x|·I₀(x)."""
+
+    name = "num.i0e"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.exp(-m.abs(x)) * m.i0(x),
+        evaluate=special("i0e"),
+        range=lambda x: decreasing(i0e)(magnitude(x)),
+        torch=("aten.special_i0e",),
+        ulps=64,
+    )
+
+
+@irdl_op_definition
+class LogNdtrOp(UnaryOp):
+    """log((1 + erf(x/√2)) / 2), the logarithm of the normal distribution function."""
+
+    name = "num.log_ndtr"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.log((m.const(1) + m.erf(x / m.sqrt(m.const(2)))) / m.const(2)),
+        evaluate=special("log_ndtr"),
+        range=log_ndtr_range,
+        torch=("aten.special_log_ndtr",),
+        contextual=True,
+    )
