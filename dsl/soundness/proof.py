@@ -17,20 +17,15 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
-from hnfc.dsl.soundness.denote import (
-    QUANTIFIED,
-    RESULT,
-    Denotation,
-    Unrelated,
-    abstracted,
-    denote,
-    rule_expressions,
-    scalar_captures,
-    used_axes,
-)
+from hnfc.dsl.soundness.denote import Denotation, denote
 from hnfc.dsl.soundness.equality import is_zero
+from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
+from hnfc.dsl.soundness.opaque import abstracted
+from hnfc.dsl.soundness.outcome import floating_properties
+from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
+from hnfc.dsl.soundness.symbolic import QUANTIFIED, RESULT
 from hnfc.dsl.soundness.term import FALSE, Cond, TooLarge
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
@@ -214,7 +209,7 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
     assert example is not None and callable(done)
     if not refute.replayed(rule, example):
         return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)  # type: ignore[no-any-return]
-    if refute.floating_properties(rule.where):
+    if floating_properties(rule.where):
         why = f"its condition is one on floating point; without it, it fails: {example}"
         return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
     if opaque:
@@ -239,7 +234,7 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
         found.append("every operand of a matmul has rank 2 or more")
     if used_axes(rule) and any(isinstance(n, Literal) or (isinstance(n, Capture) and n.const) for n in nodes):
         found.append("no constant has a larger shape than what it is combined with")
-    for condition in _conjuncts(rule.where):
+    for condition in conjuncts(rule.where):
         match condition:
             case Free(Capture(name), axes):
                 found.append(f"free[{', '.join(map(str, axes))}]({name})")
@@ -249,20 +244,12 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _conjuncts(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, AllOf):
-        for part in condition.parts:
-            yield from _conjuncts(part)
-    else:
-        yield condition
-
-
 def remedy(rule: Rule, deadline: float) -> str:
     """A condition under which the rule is proved and not vacuous, or nothing."""
     for text, condition in _candidates(rule):
         if time.monotonic() > deadline:
             break
-        better = replace(rule, where=AllOf((*_conjuncts(rule.where), condition)))
+        better = replace(rule, where=AllOf((*conjuncts(rule.where), condition)))
         found = refute.search(better, 60, 0.1, seed=2)
         if found.counterexample is not None or not found.agreed:
             continue
@@ -285,7 +272,7 @@ def _candidates(rule: Rule) -> Iterator[tuple[str, Condition]]:
     if len(ordered) == 2:
         yield " and ".join(f"{x.name} > 0" for x in ordered), AllOf(tuple(Comparison("gt", x, zero) for x in ordered))
     scalars = scalar_captures(rule)
-    known = {(c.operand, axis) for c in _conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
+    known = {(c.operand, axis) for c in conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
     for axis in axes:
         varying = [x for x in ordered if (x, axis) not in known and x.name not in scalars]
         if len(varying) < 2:

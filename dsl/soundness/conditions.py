@@ -1,0 +1,210 @@
+"""Conditions in a proof: their normal form, their truth under the facts of a case, and what must hold for a value to exist.
+
+Where the truth of a condition without bound indices decides a form, `Split` asks for a distinction of cases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from hnfc.dsl.soundness.signs import NEG, POS, ZEROS, Signs, mask_of
+from hnfc.dsl.soundness.term import (
+    FALSE,
+    TRUE,
+    Atom,
+    Cond,
+    Ix,
+    Rational,
+    primitive_coefficient,
+)
+
+RESULT_INDICES = 100
+"""Free indices below this number are those of the result; others are bound or quantified somewhere."""
+
+
+class Split(Exception):
+    """The proof must go by cases of this condition."""
+
+    def __init__(self, cond: Cond) -> None:
+        super().__init__(str(cond))
+        self.cond = cond
+
+
+class NotProved(Exception):
+    """An obligation of the right side does not follow."""
+
+
+class Judge:
+    """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), asked only for what would block."""
+
+    def rename(self, x: Rational, renaming: dict[Ix, Ix]) -> Rational:
+        raise NotImplementedError
+
+    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None) -> None:
+        self.signs = Signs(self.rename)
+        self.entails = entails
+        self.subst: dict[Atom, Rational] = {}
+        self.bound: list[Ix] = []
+        self.guards: list[Cond] = []
+        self.guarded: set[tuple[tuple[Cond, ...], Cond]] = set()
+        self.defined_powers: set[tuple[Rational, Rational]] = set()
+        self.proving = False
+        self.settled = False
+        self.obligations = 0
+        self.fresh = 10_000
+        self.depth = 0
+        self.slow: dict[tuple[Rational, int], int] = {}
+        self.steps: list[str] = []
+
+    def sign(self, x: Rational) -> int:
+        """The sign of x, with the oracle's help where arithmetic alone leaves it open."""
+        mask = self.signs.sign(x)
+        if mask in (POS, NEG, ZEROS) or self.entails is None:
+            return mask
+        key = (x, self.signs.version)
+        if key not in self.slow:
+            found = mask
+            for part, cond in ((NEG, Cond(">=", x)), (POS, Cond("not", Cond(">", x)))):
+                if found & part and self.entails(self.signs, cond):
+                    found &= ~part
+            if found & ZEROS and found != ZEROS and self.entails(self.signs, Cond("not", Cond("=", x))):
+                found &= ~ZEROS
+            self.slow[key] = found
+        return self.slow[key] & mask or mask
+
+    def splittable(self, ixs: Iterable[Ix]) -> bool:
+        """Only the result's own indices occur, so a case distinction is one over values, not over functions."""
+        return all(i.kind == "free" and i.n < RESULT_INDICES for i in ixs)
+
+    def compare(self, predicate: str, x: Rational, y: Rational) -> Cond:
+        difference = x - y
+        match predicate:
+            case "eq":
+                return self.relation("=", difference)
+            case "ne":
+                return negation(self.relation("=", difference))
+            case "gt":
+                return self.relation(">", difference)
+            case "ge":
+                return self.relation(">=", difference)
+            case "lt":
+                return self.relation(">", -difference)
+            case "le":
+                return self.relation(">=", -difference)
+        raise ValueError(predicate)
+
+    def relation(self, kind: str, x: Rational) -> Cond:
+        """x kind 0, scaled by a positive number; a negative leading coefficient turns it into a negation."""
+        c = x.constant()
+        if c is not None:
+            return TRUE if (c > 0 and kind != "=") or (c == 0 and kind != ">") else FALSE
+        scale = primitive_coefficient(x.num)
+        x = x.scale(1 / scale)
+        if scale > 0 or kind == "=":
+            return Cond(kind, x)
+        return Cond("not", Cond(">=" if kind == ">" else ">", x))
+
+    def truth(self, cond: Cond) -> bool | None:
+        match cond.kind:
+            case "true" | "false":
+                return cond.kind == "true"
+            case "not":
+                inner = self.truth(cond.args[0])
+                return None if inner is None else not inner
+            case "and" | "or":
+                stop = cond.kind == "or"
+                values = [self.truth(part) for part in cond.args]
+                if stop in values:
+                    return stop
+                return None if None in values else not stop
+            case ">" | ">=" | "=":
+                mask, wanted = self.sign(cond.args[0]), mask_of(cond.kind)
+                return True if not mask & ~wanted else False if not mask & wanted else None
+        return self.signs.truths.get(cond)
+
+    def decide(self, cond: Cond) -> bool | None:
+        """The truth of cond, by cases if it has no bound index; None if it has and is open."""
+        known = self.truth(cond)
+        if known is not None:
+            return known
+        match cond.kind:
+            case "not":
+                inner = self.decide(cond.args[0])
+                return None if inner is None else not inner
+            case "and" | "or":
+                values = []
+                for part in cond.args:
+                    value = self.decide(part)
+                    if value == (cond.kind == "or"):
+                        return value
+                    values.append(value)
+                return None if None in values else cond.kind == "and"
+        if self.splittable(cond.ixs):
+            raise Split(cond)
+        return None
+
+    @contextlib.contextmanager
+    def guard(self, cond: Cond) -> Iterator[None]:
+        """Inside, cond holds: for a branch that is taken only then. Contradiction: it never is."""
+        before = self.signs
+        self.signs = before.copy()
+        self.guards.append(cond)
+        try:
+            self.signs.assume(cond)
+            yield
+        finally:
+            self.signs = before
+            self.guards.pop()
+
+    def settle(self) -> None:
+        """From here on every definedness condition is known to hold, and terms are built again with all facts at hand."""
+        self.settled = True
+        self.slow.clear()
+        self.__dict__.pop("memo", None)
+
+    def require(self, cond: Cond) -> None:
+        """The value being built is defined only if cond: a fact on the left side, to be proved on the right."""
+        self.obligations += 1
+        guards = tuple(self.guards)
+        if self.settled:
+            return
+        if cond.kind == "true" or (self.proving and (guards, cond) in self.guarded):
+            return
+        if self.proving:
+            if self.truth(cond) is True or (cond.kind in ("or", "and") and self.entails and self.entails(self.signs, cond)):
+                self.signs.assume(cond)
+                return
+            raise NotProved(f"the right side needs {cond}")
+        if guards:
+            self.guarded.add((guards, cond))
+        self.signs.assume(cond, True, () if guards else tuple(self.bound))
+
+
+def negation(cond: Cond) -> Cond:
+    match cond.kind:
+        case "true":
+            return FALSE
+        case "false":
+            return TRUE
+        case "not":
+            inner: Cond = cond.args[0]
+            return inner
+    return Cond("not", cond)
+
+
+def connect(kind: str, *parts: Cond) -> Cond:
+    """The conjunction or disjunction, without constants and repetitions, in a fixed order."""
+    neutral, absorbing = (TRUE, FALSE) if kind == "and" else (FALSE, TRUE)
+    flat: list[Cond] = []
+    for part in parts:
+        for cond in part.args if part.kind == kind else (part,):
+            if cond == absorbing:
+                return absorbing
+            if cond != neutral and cond not in flat:
+                flat.append(cond)
+    if not flat:
+        return neutral
+    if any(negation(cond) in flat for cond in flat):
+        return absorbing
+    return flat[0] if len(flat) == 1 else Cond(kind, *sorted(flat, key=repr))

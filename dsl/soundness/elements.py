@@ -1,0 +1,267 @@
+"""One element of a tensor in ball arithmetic, and the functions on elements.
+
+An element is an exact rational (`fmpq`), a ball (`arb`) that surely holds the true value, a truth value, or one of two marks:
+UNDEFINED (the real function surely has no value there) and UNDECIDED (the precision at hand cannot tell). Two elements differ only
+where their balls are disjoint, so a difference found is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+
+DEFAULT_PRECISION = 128
+
+EXACT_BITS = 1200
+"""Rationals with more bits than this become balls."""
+
+
+class Mark(Enum):
+    UNDEFINED = "undefined"
+    UNDECIDED = "undecided"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+UNDEFINED, UNDECIDED = Mark.UNDEFINED, Mark.UNDECIDED
+
+
+def element(value: Any) -> Any:
+    """The element for a Python or NumPy number; ±inf and nan are no real numbers, hence UNDEFINED."""
+    if isinstance(value, Mark | bool | fmpq | arb):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return fmpq(int(value))
+    if isinstance(value, Fraction):
+        return fmpq(value.numerator, value.denominator)
+    number = float(value)
+    if not np.isfinite(number):
+        return UNDEFINED
+    numerator, denominator = number.as_integer_ratio()
+    return fmpq(numerator, denominator)
+
+
+def number(x: Any) -> Any:
+    return fmpq(int(x)) if isinstance(x, bool) else x
+
+
+def tidy(x: Any) -> Any:
+    """Too long rationals become balls; balls without a finite bound are UNDECIDED; exact short balls become rationals."""
+    if isinstance(x, fmpq):
+        if x.p.bit_length() + x.q.bit_length() > EXACT_BITS:
+            return arb(x)
+        return x
+    if isinstance(x, arb):
+        if not x.is_finite():
+            return UNDECIDED
+        if x.is_exact() and abs(x) < 2**64 and (x.is_zero() or abs(x) > fmpq(1, 2**64)):
+            return x.fmpq()
+    return x
+
+
+def lift(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Strict in both marks: UNDEFINED first, since no precision makes such a value defined."""
+
+    def lifted(*xs: Any) -> Any:
+        if UNDEFINED in xs:
+            return UNDEFINED
+        if UNDECIDED in xs:
+            return UNDECIDED
+        return tidy(function(*map(number, xs)))
+
+    return lifted
+
+
+def sign_of(x: Any) -> int | None:
+    """-1, 0 or 1 where it is sure."""
+    if isinstance(x, fmpq):
+        return int(x.p > 0) - int(x.p < 0)
+    if x > 0:
+        return 1
+    if x < 0:
+        return -1
+    return 0 if x.is_zero() else None
+
+
+def when(sign: int | None, wanted: tuple[int, ...], value: Callable[[], Any]) -> Any:
+    """value() if the sign is one of the wanted ones."""
+    if sign is None:
+        return UNDECIDED
+    return value() if sign in wanted else UNDEFINED
+
+
+def div(x: Any, y: Any) -> Any:
+    return when(sign_of(y), (-1, 1), lambda: x / y)
+
+
+def integer(x: Any) -> int | bool | None:
+    """The integer that x is; False if it surely is none; None if unsure."""
+    if isinstance(x, fmpq):
+        return int(x.p) if x.q == 1 else False
+    return None if x.contains_integer() else False
+
+
+def power(x: Any, y: Any) -> Any:
+    """x^y: any y for x > 0; y ≥ 0 for x = 0 (0^0 = 1, as in IEEE and for polynomials); integer y for x < 0."""
+    sign, power = sign_of(x), integer(y)
+    if power is None and isinstance(y, arb) and sign != 1:
+        return UNDECIDED
+    if power is not None and power is not False:
+        n = int(power)
+        if n >= 0 or sign in (-1, 1):
+            if isinstance(x, fmpq) and abs(n) * (x.p.bit_length() + x.q.bit_length()) < 4 * EXACT_BITS:
+                return x**n
+            return arb(x) ** n if abs(n) < 2**62 else UNDECIDED
+        return UNDECIDED if sign is None else UNDEFINED
+    if sign == 1:
+        return (arb(x).log() * y).exp()
+    if sign == 0:
+        return when(sign_of(y), (1,), lambda: fmpq(0))
+    return UNDEFINED if sign == -1 else UNDECIDED
+
+
+def log(x: Any) -> Any:
+    return when(sign_of(x), (1,), lambda: arb(x).log())
+
+
+def sqrt(x: Any) -> Any:
+    return when(sign_of(x), (0, 1), lambda: arb(x).sqrt())
+
+
+def arc(name: str) -> Callable[[Any], Any]:
+    def value(x: Any) -> Any:
+        sign = sign_of(1 - x * x)
+        if sign is None and (x == 1 or x == -1):
+            sign = 0
+        return when(sign, (0, 1), lambda: getattr(arb(x), name)())
+
+    return value
+
+
+def atan2(y: Any, x: Any) -> Any:
+    sx, sy = sign_of(x), sign_of(y)
+    if sx == 0 and sy == 0:
+        return UNDEFINED
+    if sy is None and sx != 1:
+        return UNDECIDED
+    return arb.atan2(arb(y), arb(x))
+
+
+def lgamma(x: Any) -> Any:
+    """log |Γ(x)|, which has no value at 0, -1, -2, …"""
+    sign = sign_of(x)
+    if sign == 1:
+        return arb(x).lgamma()
+    pole = integer(x)
+    if sign is None or pole is None:
+        return UNDECIDED
+    if pole is not False:
+        return UNDEFINED
+    # reflection: Γ(x)Γ(1-x) = π / sin πx
+    return (arb.pi() / abs(arb(x).sin_pi())).log() - (1 - arb(x)).lgamma()
+
+
+def floor(x: Any) -> Any:
+    if isinstance(x, fmpq):
+        return fmpq(x.floor())
+    below = x.floor().unique_fmpz()
+    return UNDECIDED if below is None else fmpq(below)
+
+
+def compared(x: Any, y: Any) -> int | None:
+    """The sign of x - y where it is sure."""
+    if isinstance(x, fmpq) and isinstance(y, fmpq):
+        return int(x > y) - int(x < y)
+    x, y = arb(x), arb(y)
+    return 1 if x > y else -1 if x < y else sign_of(x - y)
+
+
+PREDICATES: dict[str, tuple[int, ...]] = {"eq": (0,), "ne": (-1, 1), "lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (0, 1)}
+
+
+def comparison(predicate: str) -> Callable[[Any, Any], Any]:
+    wanted = PREDICATES[predicate]
+
+    def holds(x: Any, y: Any) -> Any:
+        order = compared(x, y)
+        if order is not None:
+            return order in wanted
+        # overlapping balls may still settle ≤ or ≥ where they touch in a point
+        x, y = arb(x), arb(y)
+        if predicate in ("le", "gt") and x <= y:
+            return predicate == "le"
+        if predicate in ("ge", "lt") and x >= y:
+            return predicate == "ge"
+        return UNDECIDED
+
+    return holds
+
+
+def maximum(x: Any, y: Any) -> Any:
+    order = compared(x, y)
+    if order is None:
+        return arb(x).max(arb(y))
+    return x if order >= 0 else y
+
+
+def minimum(x: Any, y: Any) -> Any:
+    return -maximum(-x, -y)
+
+
+def truth(p: Any) -> Any:
+    """p as a condition: a number is true where it is not 0."""
+    if isinstance(p, bool | Mark):
+        return p
+    sign = sign_of(p)
+    return UNDECIDED if sign is None else sign != 0
+
+
+def logical_and(p: Any, q: Any) -> Any:
+    p, q = truth(p), truth(q)
+    if UNDEFINED in (p, q):
+        return UNDEFINED
+    if p is False or q is False:
+        return False
+    return UNDECIDED if UNDECIDED in (p, q) else True
+
+
+def logical_not(p: Any) -> Any:
+    p = truth(p)
+    return p if isinstance(p, Mark) else not p
+
+
+def choose(p: Any, x: Any, y: Any) -> Any:
+    """Only the branch that is taken needs a value."""
+    p = truth(p)
+    return p if isinstance(p, Mark) else x if p else y
+
+
+def to_float(x: Any) -> float:
+    try:
+        return int(x.p) / int(x.q) if isinstance(x, fmpq) else float(x)
+    except OverflowError:
+        return float("inf") if x > 0 else float("-inf")
+
+
+def surely_different(x: Any, y: Any) -> bool:
+    """Two defined elements whose balls are disjoint."""
+    if isinstance(x, Mark) or isinstance(y, Mark):
+        return False
+    x, y = number(x), number(y)
+    if isinstance(x, fmpq) and isinstance(y, fmpq):
+        return bool(x != y)
+    return not arb(x).overlaps(arb(y))
+
+
+def exact(x: Any) -> Fraction | None:
+    """The element as a fraction, where it is rational."""
+    x = number(x)
+    return Fraction(int(x.p), int(x.q)) if isinstance(x, fmpq) else None

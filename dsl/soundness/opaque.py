@@ -1,0 +1,134 @@
+"""Operations without a formula over the reals: each becomes a value of which nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import (
+    AllOf,
+    AnyOf,
+    Apply,
+    Capture,
+    Comparison,
+    Condition,
+    DTypeOf,
+    Expr,
+    Free,
+    Not,
+    Property,
+    Rule,
+    SameSize,
+    Size,
+)
+from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.denote import math_attribute
+from hnfc.dsl.soundness.layout import Layout, Unrelated
+from hnfc.dsl.soundness.scan import (
+    CONTRACTING,
+    all_ranks_known,
+    reshaping,
+    rule_expressions,
+    used_axes,
+)
+from hnfc.dsl.soundness.symbolic import Sym, SymMath
+from hnfc.dsl.soundness.term import ZERO
+
+
+def abstracted(rule: Rule) -> tuple[Rule, bool]:
+    """The rule with every operation that has no formula replaced by a new capture, the same one for equal expressions."""
+    names: dict[Expr, Capture] = {}
+    shaped = bool(used_axes(rule)) or any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
+
+    fixed = all_ranks_known(rule)
+
+    def known(node: Apply) -> bool:
+        if fixed and reshaping(node) is not None:
+            return True
+        if node.name == "cast" and not real_format(dict(node.attributes).get("to"), rule):
+            return False
+        if node.operation.FACTS.real is None or (shaped and node.name == "broadcast"):
+            return False
+        layout = Layout(
+            (-1, -2)
+            if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,))
+            else tuple(dict(node.attributes)["axes"])
+        )
+        blank = Sym(layout, {}, lambda n, env: ZERO)
+        try:
+            node.operation.FACTS.real(
+                SymMath(layout), *[blank] * len(node.operands), **{k: math_attribute(v, lambda _: blank) for k, v in node.attributes}
+            )
+        except NoFormula:
+            return False
+        except Unrelated:
+            return True
+        return True
+
+    def image(node: Expr) -> Expr:
+        match node:
+            case Size(operand, axes):
+                return Size(image(operand), axes)
+            case Apply():
+                if not known(node):
+                    return names.setdefault(node, Capture(f"{node.name}#{len(names)}"))
+                return replace(node, operands=tuple(image(x) for x in node.operands))
+        return node
+
+    def condition(part: Condition) -> Condition:
+        match part:
+            case Comparison(predicate, x, y):
+                return Comparison(predicate, image(x), image(y))
+            case Free(operand, axes):
+                return Free(image(operand), axes)
+            case SameSize(x, y, axes):
+                return SameSize(image(x), image(y), axes)
+            case AllOf(parts):
+                return AllOf(tuple(map(condition, parts)))
+            case AnyOf(parts):
+                return AnyOf(tuple(map(condition, parts)))
+            case Not(inner):
+                return Not(condition(inner))
+            case Property():
+                return part
+        raise TypeError(f"no condition: {part!r}")
+
+    left = image(rule.pattern)
+    of_left = set(names)
+    new = replace(rule, pattern=left, replacement=image(rule.replacement), where=condition(rule.where))
+    if names:
+        check_total(rule, names, of_left)
+    return new, bool(names)
+
+
+def real_format(element: Any, rule: Rule) -> bool:
+    """A cast to this element type is the identity over the reals: a floating-point format."""
+    if isinstance(element, DTypeOf):
+        captures = [n for n in rule_expressions(rule) if isinstance(n, Capture) and n.name == element.capture]
+        dtypes = [d for n in captures for d in n.dtypes]
+        return bool(dtypes) and all(real_format(d, rule) for d in dtypes)
+    return isinstance(element, str) and element.startswith(("f", "bf"))
+
+
+TOTAL = frozenset(
+    ("add", "sub", "mul", "neg", "abs", "exp", "expm1", "sin", "cos", "square", "maximum", "minimum", "relu", "sigmoid", "tanh", "cast")
+)
+
+
+def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -> None:
+    """An operation without a formula may stand for any value only if it has one. Raises NoFormula where that is not sure."""
+    inside = {id(x) for node in names for x in walk_expression(node)}
+    for node in names:
+        if (
+            node not in of_left
+            and not (isinstance(node, Apply) and node.name == "round_to")
+            and not any(node == x for x in walk_expression(rule.pattern))
+        ):
+            raise NoFormula("the right side has an operation without a formula that the left side lacks")
+        for x in walk_expression(node):
+            if isinstance(x, Apply) and x not in names and x.name not in TOTAL and x.operation.FACTS.real is not None:
+                raise NoFormula(f"whether {x.name} is defined below an operation without a formula is not known")
+    if any(isinstance(x, Apply) and x.name == "where" and id(x) not in inside for x in rule_expressions(rule)):
+        raise NoFormula("a choice beside an operation without a formula")

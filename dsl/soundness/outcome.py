@@ -1,0 +1,125 @@
+"""Both sides of a rule at one point: do they agree, and does the point meet the conditions?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from hnfc.dsl.core import (
+    AllOf,
+    AnyOf,
+    Capture,
+    Comparison,
+    Condition,
+    Free,
+    Not,
+    Property,
+    Rule,
+    SameSize,
+    condition_parts,
+)
+from hnfc.dsl.soundness import balls
+from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, evaluate, positions, surely_different
+from hnfc.dsl.soundness.sampling import F, Point
+
+DECIDED = ("integral", "rank")
+
+REAL = (*DECIDED, "dtype", "finite")
+"""Properties that are decided here, or that every real number has."""
+
+
+def floating_properties(condition: Condition) -> bool:
+    """The condition speaks of what only floating-point numbers do, so that no sample shows whether it holds."""
+    return any(isinstance(part, Property) and part.name not in REAL for part in condition_parts(condition))
+
+
+def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool | None:
+    """Whether the inputs surely meet the condition (None: unsure). Undefined operands do not meet it."""
+    match condition:
+        case Comparison(predicate, x, y):
+            left, right = (evaluate(e, tensors, point.axes, 0) for e in (x, y))
+            values = set(MATH.compare(predicate, left, right).values.reshape(-1).tolist())
+            return False if False in values or UNDEFINED in values else None if UNDECIDED in values else True
+        case Free(operand, axes):
+            shape = evaluate(operand, tensors, point.axes, 0).shape
+            return all(shape[p] == 1 for p in positions(balls.resolve(axes, point.axes), len(shape)))
+        case SameSize(x, y, axes):
+            shapes = [evaluate(e, tensors, point.axes, 0).shape for e in (x, y)]
+            return all(size_at(shapes[0], a) == size_at(shapes[1], a) for a in balls.resolve(axes, point.axes))
+        case AllOf(parts):
+            found = [holds(part, point, tensors) for part in parts]
+            return False if False in found else None if None in found else True
+        case AnyOf(parts):
+            found = [holds(part, point, tensors) for part in parts]
+            return True if True in found else None if None in found else False
+        case Not(Property(name)) if name not in DECIDED:
+            return True
+        case Not(part):
+            value = holds(part, point, tensors)
+            return None if value is None else not value
+        case Property("integral", (Capture(name),)):
+            return all(F(v).denominator == 1 for v in point.inputs[name].reshape(-1).tolist())
+        case Property("rank", (operand,), (predicate, number)):
+            rank = len(evaluate(operand, tensors, point.axes, 0).shape)
+            order = (rank > number) - (rank < number)
+            return order in {"eq": (0,), "ne": (-1, 1), "lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (0, 1)}[predicate]
+    return True
+
+
+def size_at(shape: tuple[int, ...], axis: int) -> int:
+    return shape[axis] if -len(shape) <= axis < len(shape) else 1
+
+
+@dataclass
+class Outcome:
+    """Both sides at one point."""
+
+    left: Balls
+    right: Balls
+    index: tuple[int, ...] | None
+    agreed: bool
+    defined: bool
+
+
+def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
+    """None where the point does not meet `where`, or a side has no type."""
+    try:
+        tensors = point.tensors()
+        if holds(rule.where, point, tensors) is not True:
+            return None
+        left = evaluate(rule.replacement if flipped else rule.pattern, tensors, point.axes, 0)
+        if all(v is UNDEFINED or v is UNDECIDED for v in left.values.reshape(-1).tolist()):
+            return Outcome(left, left, None, False, False)
+        right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        left, right = (Balls(np.broadcast_to(side.values, shape)) for side in (left, right))
+    except ERRORS:
+        return None
+    agreed, defined, index = True, False, None
+    for place in np.ndindex(left.shape):
+        x, y = left.values[place], right.values[place]
+        if x is UNDEFINED or x is UNDECIDED:
+            continue
+        defined = True
+        if y is UNDEFINED or surely_different(x, y):
+            index = index if index is not None else place
+        elif y is UNDECIDED:
+            agreed = False
+    return Outcome(left, right, index, agreed and index is None, defined)
+
+
+def difference(found: Outcome) -> float:
+    """The largest |left - right| where both are defined; inf where only the left is."""
+    worst = 0.0
+    for x, y in zip(found.left.values.reshape(-1), found.right.values.reshape(-1), strict=True):
+        if isinstance(x, balls.Mark) or y is UNDECIDED:
+            continue
+        if y is UNDEFINED:
+            return float("inf")
+        worst = max(worst, float(abs(arb(x) - arb(y)).abs_lower()))
+    return worst
+
+
+ERRORS = (ShapeMismatch, ValueError, IndexError)

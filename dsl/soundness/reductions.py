@@ -1,0 +1,172 @@
+"""Sums, products and extrema over bound indices in normal form.
+
+A bound index has a canonical name: the nesting level of its binder and its place there. Two binders with equal bodies are one atom.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from hnfc.dsl.soundness.elementary import Elementary
+from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
+from hnfc.dsl.soundness.term import (
+    ONE,
+    ZERO,
+    Atom,
+    Exponent,
+    Ix,
+    Mono,
+    Rational,
+    Terms,
+    TooLarge,
+    atom,
+    content,
+    factor,
+    of_atom,
+    of_mono,
+    of_terms,
+    order,
+    primitive_coefficient,
+    product,
+    total,
+)
+
+MAX_DEPTH = 60
+
+
+class Reductions(Elementary):
+    """Σ, Π, max and min over finitely many, at least one, elements."""
+
+    def copies(self, ixs: Sequence[Ix], body: Rational) -> tuple[tuple[Ix, ...], Rational]:
+        """The body with new free indices in the place of the bound ones."""
+        new = []
+        for i in ixs:
+            self.fresh += 1
+            new.append(Ix(i.cls, "free", self.fresh))
+        return tuple(new), self.rename(body, dict(zip(ixs, new, strict=True)))
+
+    def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+        """Σ is linear: factors without the index come out, sums split, nested sums merge, Σ_ij a_i·b_j = Σa·Σb, Σ c = n·c."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooLarge("deep sums")
+        try:
+            outside, inner = self._den_apart(frozenset(ixs), body)
+            return outside * total(self._sum_term(frozenset(ixs), mono, c, inner.den) for mono, c in inner.num.items())
+        finally:
+            self.depth -= 1
+
+    def _den_apart(self, ixs: frozenset[Ix], body: Rational) -> tuple[Rational, Rational]:
+        """(1/d, b) with body = b/d and d free of the indices."""
+        if body.polynomial:
+            return ONE, body
+        if not any(i in ixs for base in {x for m in body.den for x, _ in m} for i in base.ixs):
+            return Rational(body.den).inverse(), Rational(body.num)
+        _, _, parts = factor(body.den)
+        free = [(Rational(p), m) for p, m in parts if not Rational(p).ixs & ixs]
+        if not free:
+            return ONE, body
+        outside = product(p.power(m) for p, m in free)
+        return outside.inverse(), body * outside
+
+    def _sum_term(self, ixs: frozenset[Ix], mono: Mono, c: Fraction, den: Terms) -> Rational:
+        outer = of_mono(tuple((x, e) for x, e in mono if not x.ixs & ixs), c)
+        inside = [(x, e) for x, e in mono if x.ixs & ixs]
+        if len(den) == 1:
+            for base, e in inside:
+                if base.kind == "sum" and isinstance(e, int) and 0 < e <= 4:
+                    rest = of_mono(tuple((x, f - (1 if x is base else 0)) for x, f in inside if x is not base or f > 1))
+                    new, inner = self.copies(base.args[0], base.args[1])
+                    return outer * self.sum((*ixs, *new), rest * inner)
+        groups: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = []
+        for base, e, is_den in [(x, e, False) for x, e in inside] + ([(None, 1, True)] if len(den) > 1 else []):
+            touched = set((base.ixs if base is not None else Rational(den).ixs) & ixs)
+            members = [(base, e)] if base is not None else []
+            apart = []
+            for group in groups:
+                if group[0] & touched:
+                    touched |= group[0]
+                    members = group[1] + members
+                    is_den = is_den or group[2]
+                else:
+                    apart.append(group)
+            groups = [*apart, (touched, members, is_den)]
+        result = outer
+        used: set[Ix] = set()
+        for touched, members, is_den in groups:
+            used |= touched
+            part = of_mono(tuple(sorted(members, key=lambda p: p[0].id)))
+            result = result * self.bind("sum", touched, part * Rational(ONE.num, den) if is_den else part)
+        for i in ixs - used:
+            result = result * of_atom(atom("size", i.cls))
+        return result
+
+    def bind(self, kind: str, ixs: Iterable[Ix], body: Rational) -> Rational:
+        """The atom that binds the indices, named by position; among the orders of equal classes the least term is taken."""
+        level = body.level
+        groups = [sorted(g) for _, g in itertools.groupby(sorted(ixs), key=lambda i: i.cls)]
+        if any(len(g) > 4 for g in groups):
+            raise TooLarge("many bound indices")
+        best: tuple[object, tuple[Ix, ...], Rational] | None = None
+        for orders in itertools.product(*(itertools.permutations(g) for g in groups)):
+            renaming = {i: Ix(i.cls, "bound", level * 16 + p) for group in orders for p, i in enumerate(group)}
+            term = self.rename(body, renaming)
+            if term.level > level:
+                raise TooLarge("a renamed body gained a binder")
+            key = tuple(sorted((order(m), c) for m, c in term.num.items())), tuple(sorted((order(m), c) for m, c in term.den.items()))
+            if best is None or key < best[0]:  # type: ignore[operator]
+                best = key, tuple(sorted(renaming.values())), term
+        assert best is not None
+        _, bound, term = best
+        if kind == "sum":
+            lone = len(term.num) == 1
+            c = next(iter(term.num.values())) if lone else primitive_coefficient(term.num) if term.num else Fraction(0)
+            return of_atom(atom(kind, bound, term.scale(1 / c))).scale(c) if c else ZERO
+        return of_atom(atom(kind, bound, term))
+
+    def extreme(self, kind: str, ixs: Sequence[Ix], body: Rational) -> Rational:
+        """max(x + c) = max(x) + c, max(c·x) = c·max(x) for c ≥ 0, max(-x) = -min(x), over finitely many indices."""
+        inside = frozenset(ixs) & body.ixs
+        if not inside:
+            return body
+        terms = body.num if body.polynomial else {}
+        free = {m: c for m, c in terms.items() if not any(x.ixs & inside for x, _ in m)}
+        if free:
+            return of_terms(free) + self.extreme(kind, ixs, of_terms({m: c for m, c in terms.items() if m not in free}))
+        outside = ONE
+        if body.polynomial:
+            common = tuple((x, e) for x, e in content(body.num) if not x.ixs & inside)
+            if common:
+                outside = of_mono(common)
+        else:
+            outside, _ = self._den_apart(inside, body)
+        mask = self.sign(outside) if outside != ONE else POS
+        if outside != ONE and (not mask & NEG or not mask & POS) and (ZEROS & ~mask or outside.polynomial):
+            rest = body * outside.inverse()
+            if not mask & NEG:
+                return outside * self.extreme(kind, ixs, rest)
+            return outside * self.extreme("min" if kind == "max" else "max", ixs, rest)
+        scale = primitive_coefficient(body.num)
+        body = body.scale(1 / scale)
+        if scale < 0:
+            kind = "min" if kind == "max" else "max"
+        lone = body.single()
+        if lone and len(lone[0]) == 1 and lone[0][0][1] == 1 and lone[0][0][0].kind == kind:
+            new, inner = self.copies(*lone[0][0][0].args)
+            return self.extreme(kind, (*inside, *new), inner).scale(scale)
+        bound = self.bind(kind, inside, body)
+        return bound.scale(scale)
+
+    def prod(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+        """Π of positives is exp Σ log."""
+        if self.sign(body) == POS:
+            return self.exp(self.sum(ixs, self.log_of(body)))
+        inside = frozenset(ixs) & body.ixs
+        if not inside or inside != frozenset(ixs):
+            raise TooLarge("a product over an axis along which its body does not vary")
+        lone = body.single()
+        if lone and all(isinstance(e, int) and e > 0 and x.ixs >= inside for x, e in lone[0]) and lone[1] == 1:
+            return product(self.bind("prod", inside, of_atom(x)).power(int(e)) for x, e in lone[0])
+        return self.bind("prod", inside, body)

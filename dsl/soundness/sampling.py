@@ -1,0 +1,155 @@
+"""Random points for a rule: exact special values in small tensors, broadcast in every way."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hnfc.dsl.core import (
+    Apply,
+    Capture,
+    Free,
+    Property,
+    Rule,
+)
+from hnfc.dsl.soundness import balls
+from hnfc.dsl.soundness.balls import Balls, positions
+from hnfc.dsl.soundness.scan import CONTRACTING, boolean_captures, conjuncts, known_ranks, rule_expressions, scalar_captures, used_axes
+
+F = Fraction
+
+SPECIAL = (F(0), F(1), F(-1), F(2), F(-2), F(1, 2), F(-1, 2), F(3), F(-3), F(1, 3))
+
+POSITIVE = (F(1), F(2), F(1, 2), F(3), F(1, 3), F(5, 4), F(10), F(1, 100))
+
+NEGATIVE = tuple(-v for v in POSITIVE)
+
+UNIT = (F(0), F(1, 2), F(1, 4), F(-1, 2), F(9, 10), F(-9, 10), F(1, 10), F(3, 4))
+
+EXTREME = (F(10**6), F(-(10**6)), F(1, 10**12), F(-1, 10**12), F(200), F(-200), F(0), F(1))
+
+ABOVE_ONE = (F(1), F(2), F(3, 2), F(5), F(11, 10), F(4))
+
+
+@dataclass
+class Point:
+    """One sample: exact inputs and the places of the axis variables."""
+
+    inputs: dict[str, np.ndarray[Any, Any]]
+    axes: dict[str, tuple[int, ...]]
+
+    def tensors(self) -> dict[str, Balls]:
+        return {name: Balls.of(value) for name, value in self.inputs.items()}
+
+
+@dataclass
+class Sampler:
+    """Random points for a rule."""
+
+    rule: Rule
+    random: random.Random
+    names: list[str] = field(init=False)
+    booleans: frozenset[str] = field(init=False)
+    scalars: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = rule_expressions(self.rule)
+        self.booleans, self.scalars = boolean_captures(self.rule), scalar_captures(self.rule)
+        self.names = sorted({n.name for n in nodes if isinstance(n, Capture)} | self.scalars)
+        self.ranks = known_ranks(self.rule)
+        axes = used_axes(self.rule)
+        self.named = sorted(a for a in axes if isinstance(a, str))
+        self.placed = sorted(a for a in axes if isinstance(a, int))
+        self.contracting = contracts(self.rule)
+        self.integral = {
+            c.operands[0].name
+            for c in conjuncts(self.rule.where)
+            if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)
+        }
+
+    def point(self) -> Point:
+        choose = self.random
+        rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
+        rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
+        places = list(range(-rank, 0))
+        axes: dict[str, tuple[int, ...]] = {}
+        free = choose.sample(places, len(places))
+        for name in self.named:
+            axes[name] = (free.pop(),)
+        for name in self.named:
+            if free and choose.random() < 0.3:
+                axes[name] += (free.pop(),)
+        square = choose.random() < 0.5
+        sizes = [choose.choice((1, 2, 2, 2, 3)) for _ in places]
+        if square and self.contracting:
+            sizes[-2:] = [sizes[-1]] * 2
+        broadcast = choose.choice((0.0, 0.0, 0.15, 0.4))
+        styles = self._styles()
+        same = choose.random() < 0.1
+        inputs = {name: self._values(name, self._shape(name, sizes, broadcast, axes), styles[name], same) for name in self.names}
+        return Point(inputs, axes)
+
+    def _shape(self, name: str, sizes: list[int], broadcast: float, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+        if name in self.scalars:
+            return ()
+        choose = self.random
+        if name in self.ranks:
+            while len(sizes) < self.ranks[name]:
+                sizes = [choose.choice((1, 2, 3)), *sizes]
+            sizes = sizes[len(sizes) - self.ranks[name] :]
+        shape = [1 if choose.random() < broadcast else size for size in sizes]
+        for condition in conjuncts(self.rule.where):
+            if (
+                isinstance(condition, Free)
+                and isinstance(condition.operand, Capture)
+                and condition.operand.name == name
+                and choose.random() < 0.9
+            ):
+                for place in positions(balls.resolve(condition.axes, axes), len(shape)):
+                    shape[place] = 1
+        if self.contracting:
+            # sizes of matrices differ: any of a few
+            pool = sorted(set(sizes)) or [1]
+            shape[-2:] = [choose.choice(pool) if choose.random() < 0.6 else s for s in shape[-2:]]
+        elif choose.random() < 0.15 and name not in self.ranks:
+            while shape and shape[0] == 1:
+                shape = shape[1:]
+        return tuple(shape)
+
+    def _styles(self) -> dict[str, tuple[Fraction, ...] | str]:
+        pools = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
+        if self.random.random() < 0.6:
+            one = self.random.choice(pools)
+            return dict.fromkeys(self.names, one)
+        return {name: self.random.choice(pools) for name in self.names}
+
+    def _values(self, name: str, shape: tuple[int, ...], style: tuple[Fraction, ...] | str, same: bool) -> np.ndarray[Any, Any]:
+        choose = self.random
+
+        def one() -> Any:
+            if name in self.booleans:
+                return choose.random() < 0.5
+            if name in self.integral or style == "ints":
+                return F(choose.randint(-4, 5))
+            if style == "random":
+                return F(choose.randint(-4096, 4096), 1024)
+            if style == "tiny":
+                return F(choose.randint(-64, 64), 2 ** choose.choice((8, 20, 40)))
+            assert not isinstance(style, str)
+            return choose.choice(style)
+
+        array = np.empty(shape, dtype=object)
+        flat = array.reshape(-1)
+        first = one()
+        for i in range(flat.size):
+            flat[i] = first if same else one()
+        return flat.reshape(shape)
+
+
+def contracts(rule: Rule) -> bool:
+    """The rule speaks of matrices; vectors, which `matmul` promotes, are left out (see `proof.shape_conditions`)."""
+    return any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))

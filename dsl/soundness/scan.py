@@ -1,0 +1,119 @@
+"""What a rule is made of, as far as its proof must know: axes, ranks, truth values, constants."""
+
+from __future__ import annotations
+
+from hnfc.dsl.core import (
+    AllOf,
+    Apply,
+    Axis,
+    Capture,
+    Condition,
+    Expr,
+    Free,
+    Property,
+    Rule,
+    SameSize,
+    Size,
+    condition_expressions,
+    condition_parts,
+)
+from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.layout import Unrelated
+
+
+def conjuncts(condition: Condition) -> list[Condition]:
+    if isinstance(condition, AllOf):
+        return [c for part in condition.parts for c in conjuncts(part)]
+    return [condition]
+
+
+def rule_expressions(rule: Rule) -> list[Expr]:
+    roots = [rule.pattern, rule.replacement, *condition_expressions(rule.where)]
+    return [node for root in roots for node in walk_expression(root)]
+
+
+def used_axes(rule: Rule) -> set[Axis]:
+    axes: set[Axis] = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Size):
+            axes |= set(node.axes)
+        elif isinstance(node, Apply):
+            axes |= set(dict(node.attributes).get("axes") or ())
+    for part in condition_parts(rule.where):
+        if isinstance(part, Free | SameSize):
+            axes |= set(part.axes)
+    return axes
+
+
+CONTRACTING = frozenset(("matmul", "attention", "transpose"))
+
+MAX_AXES = 8
+
+
+def reshaping(node: Expr) -> tuple[str, int] | None:
+    """The reshapes that only add or drop an axis of size 1, as (`unsqueeze` or `squeeze`, axis)."""
+    if isinstance(node, Apply) and node.name == "reshape" and len(node.operands) == 1 and len(node.attributes) == 1:
+        key, place = node.attributes[0]
+        if key in ("unsqueeze", "squeeze") and isinstance(place, int) and place < 0:
+            return key, place
+    return None
+
+
+def known_ranks(rule: Rule) -> dict[str, int]:
+    """The captures' ranks that the conditions fix."""
+    return {
+        c.operands[0].name: int(c.arguments[1])
+        for c in conjuncts(rule.where)
+        if isinstance(c, Property) and c.name == "rank" and isinstance(c.operands[0], Capture) and c.arguments[0] == "eq"
+    }
+
+
+def all_ranks_known(rule: Rule) -> bool:
+    """Every capture's rank is fixed, so that every axis has a number from the right."""
+    names = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
+    return names <= known_ranks(rule).keys()
+
+
+def universe(rule: Rule) -> tuple[Axis, ...]:
+    """The axes that matter. Raises Unrelated where named and positional axes occur together."""
+    axes = used_axes(rule)
+    names = [n.name for n in rule_expressions(rule) if isinstance(n, Apply)]
+    named = sorted(a for a in axes if isinstance(a, str))
+    placed = {a for a in axes if isinstance(a, int)}
+    if CONTRACTING & set(names):
+        placed |= {-1, -2}
+    steps = [step for n in rule_expressions(rule) if (step := reshaping(n)) is not None]
+    if steps and named and all_ranks_known(rule):
+        raise Unrelated(f"how axis {named[0]} lies to an axis that is added or dropped is not known")
+    if steps and all_ranks_known(rule):
+        deepest = max(known_ranks(rule).values(), default=0) + sum(step[0] == "unsqueeze" for step in steps)
+        placed |= set(range(-deepest, 0)) | {step[1] for step in steps}
+    if named and placed:
+        raise Unrelated(f"how axis {named[0]} lies to the axes {', '.join(map(str, sorted(placed)))} is not known")
+    tensors = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
+    if any(a >= 0 for a in placed) and (len(tensors) > 1 or any(a < 0 for a in placed)):
+        raise Unrelated("axes counted from the left, which are not the same for tensors of different rank")
+    found = tuple(named) if named else tuple(sorted(placed))
+    if len(found) > MAX_AXES:
+        raise Unrelated(f"{len(found)} axes")
+    return found
+
+
+def boolean_captures(rule: Rule) -> frozenset[str]:
+    """Captures that stand where only a truth value may."""
+    found = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Capture) and node.dtypes == ("i1",):
+            found.add(node.name)
+        if not isinstance(node, Apply):
+            continue
+        places = node.operands[:1] if node.name == "where" else node.operands if node.name.startswith("logical_") else ()
+        found |= {x.name for x in places if isinstance(x, Capture)}
+    return frozenset(found)
+
+
+def scalar_captures(rule: Rule) -> frozenset[str]:
+    """Compile-time constants: each is one number."""
+    captures = [n for n in rule_expressions(rule) if isinstance(n, Capture)]
+    attributes = [v for n in rule_expressions(rule) if isinstance(n, Apply) for _, v in n.attributes if isinstance(v, Capture)]
+    return frozenset(c.name for c in (*captures, *attributes) if c.const) | frozenset(c.name for c in attributes)
