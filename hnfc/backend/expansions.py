@@ -67,11 +67,12 @@ def _log_sigmoid(x: Term) -> Term:
 
 
 def _hypot(x: Term, y: Term) -> Term:
-    """a·sqrt(1 + (b/a)²) with a the larger of |x| and |y|; 0 and inf have no quotient."""
+    """a·sqrt(1 + (b/a)²) with a the larger of |x| and |y|; 0 and inf have no quotient, and torch-mlir's maximum loses NaN."""
     a, b = x.of("abs").of("maximum", y.of("abs")), x.of("abs").of("minimum", y.of("abs"))
     ratio = b / a.compare("eq", 0.0).where(1.0, a)
     finite = a * (ratio * ratio + 1.0).of("sqrt")
-    return a.compare("eq", math.inf).where(a, finite)
+    unknown = x.of("isnan").of("logical_or", y.of("isnan"))
+    return a.compare("eq", math.inf).where(a, unknown.where(x + y, finite))
 
 
 def _logaddexp(x: Term, y: Term) -> Term:
@@ -82,7 +83,7 @@ def _logaddexp(x: Term, y: Term) -> Term:
 
 def _xlogy(x: Term, y: Term) -> Term:
     """x·log(y) with 1 for y where x is 0, unless y is NaN."""
-    known = x.compare("eq", 0.0).of("logical_and", y.compare("eq", y))
+    known = x.compare("eq", 0.0).of("logical_and", y.of("isnan").of("logical_not"))
     return x * known.where(1.0, y).of("log")
 
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+import hnfc.backend.special  # noqa: F401  (registers its forms)
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.expansions import write
 from hnfc.errors import ModelError

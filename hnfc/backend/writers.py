@@ -58,8 +58,7 @@ for _name in _UNARY.split():
     WRITERS[f"num.{_name}"] = _unary(_name)
 
 
-for _name, _torch in {"erfc": "erfc", "lgamma": "lgamma", "i0": "i0", "i0e": "special_i0e", "log_ndtr": "special_log_ndtr"}.items():
-    WRITERS[f"num.{_name}"] = _operator(_torch)
+WRITERS["num.lgamma"] = _operator("lgamma")
 
 
 def _binary(name: str) -> Writer:
