@@ -37,6 +37,12 @@ class Builder:
     operations: list[Operation] = field(default_factory=list)
     _memo: dict[core.Expr, Built] = field(default_factory=dict)
 
+    def discard(self) -> None:
+        """Takes back what was built: operations that stay outside the program must not count as users of its values."""
+        for operation in reversed(self.operations):
+            operation.drop_all_references()
+        self.operations.clear()
+
     def build(self, expression: core.Expr) -> Built:
         known = self._memo.get(expression)
         if known is None:

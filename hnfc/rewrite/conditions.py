@@ -85,7 +85,12 @@ class Judge:
     match: Match
     ranges: Ranges
     observations: Observations
-    assumed: bool = False
+    _builders: list[Builder] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Takes back the expressions that were built to look at them."""
+        for builder in self._builders:
+            builder.discard()
 
     def judge(self, condition: core.Condition) -> Judgement:
         match condition:
@@ -133,6 +138,7 @@ class Judge:
         root = self.match.root.results[0].type
         assert isinstance(root, TensorType)
         builder = Builder(self.match.bindings, root.element_type)
+        self._builders.append(builder)
         try:
             return builder.build(expression), builder.operations
         except DoesNotFit:

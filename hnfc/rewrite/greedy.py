@@ -1,7 +1,7 @@
 """The greedy search: a worklist of operations, users before what they use, so that the largest pattern is seen first.
 
-It ends on every rule set: a new operation is one generation older than the root that it replaces, and rules do not
-run on roots of the last generation.
+It ends on every rule set: a new operation is one generation older than the root that it replaces, rules do not run on
+roots of the last generation, and the number of rewrites is bounded by the size of the block.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.record import NearMiss, Outcome, Rewrite, Statistics
 
 GENERATIONS = 24
+REWRITES_PER_OPERATION = 20
+MIN_REWRITES = 200
 _MAX_NEAR_MISSES = 200
 _REACH = 6
 """How far above a new value a pattern that sees it can have its root."""
@@ -63,6 +65,7 @@ class Greedy:
         worklist = [op for op in block.ops if isinstance(op, NumOp) and not isinstance(op, _OPAQUE)]
         waiting = set(worklist)
         generation: dict[Operation, int] = {}
+        budget = len(self.outcome.rewrites) + MIN_REWRITES + REWRITES_PER_OPERATION * len(worklist)
         while worklist:
             op = worklist.pop()
             if op not in waiting:
@@ -77,6 +80,9 @@ class Greedy:
             if age >= GENERATIONS:
                 self._note(f"rule `{step.match.compiled.rule.name}` would go on for ever here; it was stopped after {GENERATIONS} rounds")
                 continue
+            if len(self.outcome.rewrites) >= budget:
+                self._note(f"rule `{step.match.compiled.rule.name}` makes the program grow for ever; it was stopped after {budget} rewrites")
+                break
             self._apply(op, step)
             for new in step.operations:
                 generation[new] = age + 1
@@ -94,23 +100,26 @@ class Greedy:
             statistics = self.outcome.statistics.setdefault(rule.name, Statistics())
             statistics.matched += 1
             judge = Judge(match, self.ranges, self.observations)
-            where = judge.judge(rule.where)
+            where, when = judge.judge(rule.where), judge.judge(rule.when)
+            judge.close()
             if not where.holds and rule.name not in self.assume:
                 self._miss(statistics, rule, op, f"not known: {where.reason}" if where.holds is None else f"does not hold: {where.reason}")
                 continue
-            if not (when := judge.judge(rule.when)).holds:
+            if not when.holds:
                 self._miss(statistics, rule, op, f"not needed: {when.reason}")
                 continue
             builder = Builder(match.bindings, _element(op))
+            reason = ""
             try:
                 value = builder.finish(match)
                 if match.compiled.needs_gain and not self._gains(match, builder):
-                    self._miss(statistics, rule, op, "it would not lower the cost")
-                    continue
+                    reason = "it would not lower the cost"
             except DoesNotFit as error:
-                self._miss(statistics, rule, op, str(error))
-                continue
-            if value is op.results[0]:
+                reason = str(error)
+            if reason or value is op.results[0]:
+                builder.discard()
+                if reason:
+                    self._miss(statistics, rule, op, reason)
                 continue
             return Step(match, builder.operations, value, "" if rule.where == core.TRUE else describe(rule.where))
         return None
@@ -121,7 +130,9 @@ class Greedy:
         pattern = rule.pattern if match.compiled.replacement is rule.replacement else rule.replacement
         before = Builder(match.bindings, _element(match.root))
         before.value(pattern)
-        return sum(map(flops, after.operations)) < sum(map(flops, before.operations))
+        gains = sum(map(flops, after.operations)) < sum(map(flops, before.operations))
+        before.discard()
+        return gains
 
     def _apply(self, op: Operation, step: Step) -> None:
         rule = step.match.compiled.rule
