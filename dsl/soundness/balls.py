@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from hnfc.dialects.num.base import NumOp
-from hnfc.dsl.core import Apply, Axes, Capture, DTypeOf, Expr, Literal, Size
+from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import elements
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
@@ -62,7 +63,8 @@ class Balls:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.values.shape
+        shape: tuple[int, ...] = self.values.shape
+        return shape
 
     def __add__(self, other: Any) -> Balls:
         return _ADD(self, other)
@@ -164,20 +166,20 @@ class ArbMath:
 
     # reductions
 
-    def sum(self, x: Balls, axes: Axes) -> Balls:
+    def sum(self, x: Balls, axes: Sequence[int]) -> Balls:
         return _reduce(_ADD, x, axes)
 
-    def prod(self, x: Balls, axes: Axes) -> Balls:
+    def prod(self, x: Balls, axes: Sequence[int]) -> Balls:
         return _reduce(_MUL, x, axes)
 
-    def amax(self, x: Balls, axes: Axes) -> Balls:
+    def amax(self, x: Balls, axes: Sequence[int]) -> Balls:
         return _reduce(self.maximum, x, axes)
 
-    def amin(self, x: Balls, axes: Axes) -> Balls:
+    def amin(self, x: Balls, axes: Sequence[int]) -> Balls:
         return _reduce(self.minimum, x, axes)
 
-    def size(self, x: Balls, axes: Axes) -> Balls:
-        return Balls(fmpq(int(np.prod([x.shape[axis] for axis in positions(axes, x.values.ndim)], dtype=object))))
+    def size(self, x: Balls, axes: Sequence[int]) -> Balls:
+        return Balls(fmpq(math.prod(x.shape[axis] for axis in positions(axes, x.values.ndim))))
 
     # contraction and movement
 
@@ -214,7 +216,7 @@ def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(sorted({axis % rank for axis in axes if -rank <= axis < rank})) if rank else ()
 
 
-def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Axes) -> Balls:
+def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Sequence[int]) -> Balls:
     values = x.values
     for axis in positions(axes, values.ndim):
         count = values.shape[axis]
@@ -285,12 +287,13 @@ def resized(x: Balls, how: str, place: int) -> Balls:
     return Balls(np.squeeze(x.values, axis=place))
 
 
-def apply(math: Any, operation: type[NumOp], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+def apply(backend: Any, operation: type[NumOp], operands: Sequence[Any], attributes: dict[str, Any]) -> Balls:
     """The operation's own formula; the forms that only change a number's format are the identity over the reals."""
     real = operation.FACTS.real
     if real is None:
         raise Unsupported(f"{operation.name} has no formula over the reals")
-    return real(math, *operands, **attributes)
+    value: Balls = real(backend, *operands, **attributes)
+    return value
 
 
 def resolve(axes: Any, known: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:

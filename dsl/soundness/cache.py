@@ -59,7 +59,7 @@ def formula_text(operation: type[NumOp]) -> str:
     if real is None:
         return "none"
     try:
-        module = inspect.getsource(inspect.getmodule(real) or real)  # type: ignore[arg-type]
+        module = inspect.getsource(inspect.getmodule(real) or real)
     except (OSError, TypeError):
         return real.__code__.co_code.hex() if hasattr(real, "__code__") else repr(real)
     return hashlib.sha256(module.encode()).hexdigest()

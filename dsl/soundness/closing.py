@@ -19,6 +19,8 @@ from hnfc.dsl.soundness.term import Atom, Cond, Ix, Mono, Rational, Terms, TooLa
 
 MAX_ATOMS = 40
 MAX_PAIRS = 8
+WITNESS = 1_000_000
+"""Where the numbers of the indices start at which maxima are attained."""
 
 
 class Closer:
@@ -84,7 +86,7 @@ class _Query:
             value = of_atom(base)
             for renaming in assignments(bound, frozenset(ixs) | base.ixs):
                 conds.append(Cond(">=", (value - self.closer.rename(body, renaming)).scale(Fraction(sign))))
-            witness = {i: Ix(i.cls, "free", 5000 + base.id) for i in bound}
+            witness = {i: Ix(i.cls, "free", WITNESS + base.id) for i in bound}
             if len({i.cls for i in bound}) == len(bound):
                 conds.append(Cond("=", value - self.closer.rename(body, witness)))
         self.collect(conds)
@@ -127,7 +129,7 @@ class _Query:
         key = (base, scale)
         if key not in self.variables:
             self.variables[key] = z3.Real(f"a{base.id}")
-        return self.variables[key], scale  # type: ignore[return-value]
+        return self.variables[key], scale
 
     def terms(self, terms: Terms, shift: dict[Atom, int]) -> z3.ArithRef:
         parts = []
@@ -164,7 +166,7 @@ class _Query:
             case "cap":
                 if cond not in self.variables:
                     self.variables[cond] = z3.Bool(f"p{len(self.variables)}")
-                return self.variables[cond]  # type: ignore[return-value]
+                return self.variables[cond]
         x: Rational = cond.args[0]
         num = self.terms(x.num, self.shifts(x.num))
         if cond.kind == "=":

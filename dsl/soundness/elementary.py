@@ -99,7 +99,8 @@ class Elementary(Judge):
         if lone and len(lone[0]) == 1 and lone[1] == 1:
             (inner, e) = lone[0][0]
             if inner.kind == "exp":
-                return inner.args[0].scale(Fraction(e))
+                exponent: Rational = inner.args[0]
+                return exponent.scale(Fraction(e))
             if inner.kind == "root":
                 return self.log_of(inner.args[0]).scale(Fraction(e))
             if inner.kind == "prod" and not self.sign(inner.args[1]) & NONPOS:

@@ -42,7 +42,7 @@ def minimised(rule: Rule, point: Point, flipped: bool, budget: int = 150) -> Poi
     for name in sorted(point.inputs):
         for simple in SIMPLE[:4]:
             candidate = _with(point, name, np.frompyfunc(lambda v, s=simple: v if isinstance(v, bool) else s, 1, 1)(point.inputs[name]))
-            if candidate is not None and breaks(candidate):
+            if breaks(candidate):
                 point = candidate
                 break
     for name in sorted(point.inputs):
@@ -56,7 +56,7 @@ def minimised(rule: Rule, point: Point, flipped: bool, budget: int = 150) -> Poi
     return point
 
 
-def _with(point: Point, name: str, values: Any) -> Point | None:
+def _with(point: Point, name: str, values: Any) -> Point:
     array = np.empty(point.inputs[name].shape, dtype=object)
     array[...] = values
     return Point({**point.inputs, name: array}, point.axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -99,7 +100,8 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
         return None
     agreed, defined, index = True, False, None
     for place in np.ndindex(left.shape):
-        x, y = left.values[place], right.values[place]
+        x: Any = left.values[place]
+        y: Any = right.values[place]
         if x is UNDEFINED or x is UNDECIDED:
             continue
         defined = True

@@ -81,9 +81,10 @@ class Reductions(Elementary):
                     new, inner = self.copies(base.args[0], base.args[1])
                     return outer * self.sum((*ixs, *new), rest * inner)
         groups: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = []
-        for base, e, is_den in [(x, e, False) for x, e in inside] + ([(None, 1, True)] if len(den) > 1 else []):
-            touched = set((base.ixs if base is not None else Rational(den).ixs) & ixs)
-            members = [(base, e)] if base is not None else []
+        pieces: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = [(set(x.ixs & ixs), [(x, e)], False) for x, e in inside]
+        if len(den) > 1:
+            pieces.append((set(Rational(den).ixs & ixs), [], True))
+        for touched, members, is_den in pieces:
             apart = []
             for group in groups:
                 if group[0] & touched:

@@ -20,6 +20,7 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
+from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
@@ -41,7 +42,7 @@ class Search:
     untyped: int = 0
 
 
-def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = balls.DEFAULT_PRECISION) -> Search:
+def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> Search:
     """Tries to break the rule; a `<=>` rule is read in both directions."""
     sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"))
     result = Search()
@@ -121,7 +122,7 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
         array[...] = np.array([number(v) for v in tensor.values], dtype=object).reshape(tensor.shape)
         inputs[name] = array
     point = Point(inputs, {name: tuple(axes) for name, axes in example.axes})
-    with balls.precision(2 * balls.DEFAULT_PRECISION):
+    with balls.precision(2 * DEFAULT_PRECISION):
         found = [outcome(rule, point, flipped) for flipped in ((False, True) if rule.both_ways else (False,))]
     return any(f is not None and f.index is not None for f in found)
 

@@ -255,6 +255,10 @@ class Cond:
     """A truth value: kind `true false > >= = cap and or not`; a comparison is of a Rational with 0."""
 
     __slots__ = ("args", "ixs", "kind", "level")
+    kind: str
+    args: tuple[Any, ...]
+    ixs: frozenset[Ix]
+    level: int
 
     def __init__(self, kind: str, *args: Any) -> None:
         self.kind, self.args = kind, args

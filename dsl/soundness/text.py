@@ -35,7 +35,7 @@ def show_atom(base: Atom) -> str:
 
 
 def _show_terms(terms: Terms) -> str:
-    parts = []
+    parts: list[str] = []
     for mono, c in sorted(terms.items(), key=lambda p: order(p[0]), reverse=True):
         factors = "·".join(f"{x}" if e == 1 else f"{x}^{e}" if isinstance(e, int) and e > 0 else f"{x}^({e})" for x, e in mono)
         text = str(abs(c)) if not factors else factors if abs(c) == 1 else f"{abs(c)}·{factors}"
