@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from hnfc.dsl import core
-from hnfc.dsl.soundness import Verdict, fingerprint, prove_all
+from hnfc.dsl.soundness import Verdict, VerdictCache, fingerprint, prove_all
 
 Progress = Callable[[str], None]
 
@@ -26,10 +26,11 @@ def _shipped() -> dict[str, dict[str, object]]:
 
 def verdicts(rules: Iterable[core.Rule], *, jobs: int | None = None, progress: Progress | None = None) -> dict[str, Verdict]:
     """The verdict on each rule, by name. Only what is nowhere known is proved now."""
+    rules_given = list(rules)
     found: dict[str, Verdict] = {}
     unknown: list[core.Rule] = []
     known = _shipped()
-    for rule in rules:
+    for rule in rules_given:
         entry = known.get(fingerprint(rule))
         if entry is None:
             unknown.append(rule)
@@ -38,14 +39,19 @@ def verdicts(rules: Iterable[core.Rule], *, jobs: int | None = None, progress: P
     if unknown:
         if progress is not None:
             progress(f"proving {len(unknown)} rule{'s' if len(unknown) > 1 else ''} …")
-        for rule, verdict in zip(unknown, prove_all(unknown, jobs=jobs), strict=True):
+
+        def done(rule: core.Rule, verdict: Verdict) -> None:
             found[rule.name] = verdict
+            if progress is not None:
+                progress(f"proving {len(rules_given)} rules: {len(found)} done …")
+
+        prove_all(unknown, jobs=jobs, cache=VerdictCache(), done=done)
     return found
 
 
 def write_shipped(rules: list[core.Rule], path: str) -> None:
     """Proves every rule anew and writes the verdicts that ship."""
-    entries = {fingerprint(rule): verdict.to_json() for rule, verdict in zip(rules, prove_all(rules, use_cache=False), strict=True)}
+    entries = {fingerprint(rule): verdict.to_json() for rule, verdict in zip(rules, prove_all(rules), strict=True)}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=0, sort_keys=True)
         file.write("\n")
