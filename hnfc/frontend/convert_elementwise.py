@@ -58,7 +58,8 @@ for _name in _UNARY.split():
     _register_unary(f"aten.{_name}", _name)
 for _torch, _name in {
     "aten.special_expm1": "expm1", "aten.special_erfc": "erfc", "aten.special_i0": "i0", "aten.special_i0e": "i0e",
-    "aten.special_log_ndtr": "log_ndtr", "aten.sign": "sign", "aten.sgn": "sign", "aten.special_exp2": "exp2", "aten.special_log1p": "log1p",
+    "aten.special_log_ndtr": "log_ndtr", "aten.special_exp2": "exp2", "aten.special_log1p": "log1p",
+    "aten.sign": "sign", "aten.sgn": "sign",
 }.items():  # fmt: skip
     _register_unary(_torch, _name)
 for _torch, _name in _BINARY.items():

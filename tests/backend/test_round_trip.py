@@ -1,5 +1,7 @@
 """Every operation from torch through `num` to the torch dialect and back to numbers; and through text."""
 
+# ruff: noqa: E501  (tables)
+
 from __future__ import annotations
 
 import numpy as np

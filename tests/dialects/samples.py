@@ -1,5 +1,7 @@
 """For every operation: operands to try it on, its attributes, and what torch calls it."""
 
+# ruff: noqa: E501  (tables)
+
 from __future__ import annotations
 
 import math
