@@ -24,8 +24,11 @@ from hnfc.dsl.soundness.term import (
     factor,
     of_atom,
     of_mono,
+    order,
     primitive_coefficient,
 )
+
+MAX_ANGLES = 4
 
 
 class Elementary(Judge):
@@ -242,6 +245,27 @@ class Elementary(Judge):
         if x.zero:
             return ONE
         return of_atom(atom(kind, -x if x.leading() < 0 else x))
+
+    def sin(self, x: Rational) -> Rational:
+        """sin(a + b) = sin a·cos b + cos a·sin b, over the few terms of x."""
+        first, rest = self._first_angle(x)
+        if rest.zero:
+            return self.odd("sin", x)
+        return self.sin(first) * self.cos(rest) + self.cos(first) * self.sin(rest)
+
+    def cos(self, x: Rational) -> Rational:
+        """cos(a + b) = cos a·cos b - sin a·sin b, over the few terms of x."""
+        first, rest = self._first_angle(x)
+        if rest.zero:
+            return self.even("cos", x)
+        return self.cos(first) * self.cos(rest) - self.sin(first) * self.sin(rest)
+
+    @staticmethod
+    def _first_angle(x: Rational) -> tuple[Rational, Rational]:
+        if not x.polynomial or not 2 <= len(x.num) <= MAX_ANGLES:
+            return x, ZERO
+        mono = max(x.num, key=order)
+        return Rational({mono: x.num[mono]}), Rational({m: c for m, c in x.num.items() if m != mono})
 
     def arc(self, kind: str, x: Rational) -> Rational:
         """asin and acos, on [-1, 1]; acos x = π/2 - asin x stays unused."""

@@ -118,9 +118,13 @@ class Normalizer(Reductions):
                 return term(args[0])  # raised to the exponent by `power_of_image`
             case "abs":
                 return self.abs(term(args[0]))
-            case "erf" | "sin" | "atan" | "asin":
+            case "sin":
+                return self.sin(term(args[0]))
+            case "cos":
+                return self.cos(term(args[0]))
+            case "erf" | "atan" | "asin":
                 return self.odd(base.kind, term(args[0]))
-            case "cos" | "i0":
+            case "i0":
                 return self.even(base.kind, term(args[0]))
             case "sum":
                 return self.sum(*self.copies(args[0], term(args[1]))) if args[0] else ZERO

@@ -157,8 +157,24 @@ class Reductions(Elementary):
         if lone and len(lone[0]) == 1 and lone[0][0][1] == 1 and lone[0][0][0].kind == kind:
             new, inner = self.copies(*lone[0][0][0].args)
             return self.extreme(kind, (*inside, *new), inner).scale(scale)
-        bound = self.bind(kind, inside, body)
-        return bound.scale(scale)
+        within = self._through_increasing(kind, ixs, body)
+        return (self.bind(kind, inside, body) if within is None else within).scale(scale)
+
+    def _through_increasing(self, kind: str, ixs: Sequence[Ix], body: Rational) -> Rational | None:
+        """max f(a) = f(max a) for increasing f: exp, log and roots, where the body is nothing else."""
+        lone = body.single()
+        if lone is None or lone[1] != 1:
+            return None
+        if all(x.kind == "exp" for x, _ in lone[0]):
+            return self.exp(self.extreme(kind, ixs, total(x.args[0].scale(Fraction(e)) for x, e in lone[0])))
+        ((base, e), *others) = lone[0]
+        if others or (base.kind != "root" and e != 1):
+            return None
+        if base.kind == "log":
+            return self.log_of(self.extreme(kind, ixs, base.args[0]))
+        if base.kind == "root":
+            return self.root_power(self.extreme(kind, ixs, base.args[0]), Fraction(e))
+        return None
 
     def prod(self, ixs: Sequence[Ix], body: Rational) -> Rational:
         """Π of positives is exp Σ log."""

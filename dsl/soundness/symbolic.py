@@ -123,10 +123,10 @@ class SymMath:
         return pointwise(lambda n, a, b: n.pow(a, b), x, y)
 
     def sin(self, x: Sym) -> Sym:
-        return pointwise(lambda n, a: n.odd("sin", a), x)
+        return pointwise(lambda n, a: n.sin(a), x)
 
     def cos(self, x: Sym) -> Sym:
-        return pointwise(lambda n, a: n.even("cos", a), x)
+        return pointwise(lambda n, a: n.cos(a), x)
 
     def atan(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.odd("atan", a), x)
