@@ -13,7 +13,7 @@ from hnfc.backend.emitter import Emitter
 from hnfc.backend.term import Term
 from hnfc.backend.writers import WRITERS
 from hnfc.dialects.num.base import as_tensor
-from hnfc.dialects.types import DYNAMIC
+from hnfc.dialects.types import DYNAMIC, FORMATS
 from hnfc.errors import ModelError
 
 Expansion: TypeAlias = Callable[[Any], "Term | tuple[Term, ...] | None"]
@@ -123,9 +123,13 @@ def fma(operation: Any) -> Term:
 
 @expands("round_to")
 def round_to(operation: Any) -> Term:
-    """A cast there and back."""
-    x = Term(operation.x)
-    return x.cast(operation.format.data).cast(x.element)
+    """A cast there and back. e4m3 saturates in torch and overflows to NaN elsewhere, so what is too large is cut off first."""
+    x, target = Term(operation.x), operation.format.data
+    if target != "f8E4M3FN":
+        return x.cast(target).cast(x.element)
+    largest = FORMATS[target].largest
+    cut = x.of("minimum", largest).of("maximum", -largest)
+    return x.of("isnan").where(x, cut.cast(target).cast(x.element))
 
 
 def _two_sum(x: Term, y: Term) -> tuple[Term, Term]:

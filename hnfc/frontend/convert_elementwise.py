@@ -408,8 +408,7 @@ def filled(b: Builder, value: Entry, result: Attribute) -> SSAValue | None:
         not isinstance(result, TensorType)
         or not is_number(value)
         or DYNAMIC in result.get_shape()
-        or (abs(value) > 2**53
-        and isinstance(value, int))
+        or (abs(value) > 2**53 and isinstance(value, int))
     ):
         return None
     return b.splat(value, result)
