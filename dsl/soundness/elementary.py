@@ -292,8 +292,10 @@ class Elementary(Judge):
 
     def ite(self, cond: Cond, x: Rational, y: Rational, linear: bool) -> Rational:
         """[p]·x + (1 - [p])·y where both branches are defined anyway."""
-        if x == y:
+        if x == y or cond.kind == "true":
             return x
+        if cond.kind == "false":
+            return y
         if cond.kind == "not":
             return self.ite(cond.args[0], y, x, linear)
         if linear:

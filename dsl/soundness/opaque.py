@@ -127,6 +127,8 @@ def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -
             and not any(node == x for x in walk_expression(rule.pattern))
         ):
             raise NoFormula("the right side has an operation without a formula that the left side lacks")
+        if rule.both_ways and not any(node == x for x in walk_expression(rule.replacement)):
+            raise NoFormula("the left side has an operation without a formula that the right side lacks")
         for x in walk_expression(node):
             if isinstance(x, Apply) and x not in names and x.name not in TOTAL and x.operation.FACTS.real is not None:
                 raise NoFormula(f"whether {x.name} is defined below an operation without a formula is not known")

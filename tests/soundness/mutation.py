@@ -10,11 +10,32 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Rule, Size, captures
 
 NEIGHBOURS = {
-    "add": ("sub",), "sub": ("add",), "mul": ("div", "add"), "div": ("mul",), "exp": ("expm1",), "expm1": ("exp",), "log": ("log1p",), "log1p": ("log",),
-    "maximum": ("minimum",), "minimum": ("maximum",), "max": ("min", "sum"), "min": ("max",), "sum": ("mean", "max"), "mean": ("sum",), "sigmoid": ("tanh",),
-    "tanh": ("sigmoid",), "sqrt": ("rsqrt", "square"), "rsqrt": ("sqrt",), "abs": ("relu",), "sin": ("cos",), "cos": ("sin",), "softmax": ("log_softmax",),
-    "square": ("sqrt",), "prod": ("sum",), "sign": ("relu",),
-}  # fmt: skip
+    "add": ("sub",),
+    "sub": ("add",),
+    "mul": ("div", "add"),
+    "div": ("mul",),
+    "exp": ("expm1",),
+    "expm1": ("exp",),
+    "log": ("log1p",),
+    "log1p": ("log",),
+    "maximum": ("minimum",),
+    "minimum": ("maximum",),
+    "max": ("min", "sum"),
+    "min": ("max",),
+    "sum": ("mean", "max"),
+    "mean": ("sum",),
+    "sigmoid": ("tanh",),
+    "tanh": ("sigmoid",),
+    "sqrt": ("rsqrt", "square"),
+    "rsqrt": ("sqrt",),
+    "abs": ("relu",),
+    "sin": ("cos",),
+    "cos": ("sin",),
+    "softmax": ("log_softmax",),
+    "square": ("sqrt",),
+    "prod": ("sum",),
+    "sign": ("relu",),
+}
 
 
 def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:

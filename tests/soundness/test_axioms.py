@@ -13,9 +13,18 @@ from hnfc.dsl.soundness.balls import precision
 from hnfc.dsl.soundness.term import Cond, Rational, atom, of_atom
 
 FUNCTIONS = {
-    "exp": lambda x: x.exp(), "log": lambda x: x.log(), "abs": abs, "erf": lambda x: x.erf(), "sin": lambda x: x.sin(), "cos": lambda x: x.cos(),
-    "atan": lambda x: x.atan(), "asin": lambda x: x.asin(), "acos": lambda x: x.acos(), "floor": lambda x: x.floor(), "i0": lambda x: x.bessel_i(0),
-}  # fmt: skip
+    "exp": lambda x: x.exp(),
+    "log": lambda x: x.log(),
+    "abs": abs,
+    "erf": lambda x: x.erf(),
+    "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "atan": lambda x: x.atan(),
+    "asin": lambda x: x.asin(),
+    "acos": lambda x: x.acos(),
+    "floor": lambda x: x.floor(),
+    "i0": lambda x: x.bessel_i(0),
+}
 VALUES = [Fraction(k, 8) for k in range(-40, 41)] + [Fraction(1, 10**6), Fraction(-1, 10**6), Fraction(300), Fraction(-300)]
 
 
