@@ -99,7 +99,7 @@ def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
         ],
         "outputs": [{"name": o.name, "error_before": _error(o.before), "error_after": _error(o.after)} for o in compiled.outputs],
         "near_misses": [{"rule": m.rule.name, "place": m.place, "reason": m.reason} for m in compiled.near_misses],
-        "rules": {n: {"matched": s.matched, "applied": s.applied, "blocked": dict(s.blocked)} for n, s in compiled.statistics.items()},
+        "rules": {n: {"matched": s.matched, "applied": s.applied, "blocked": s.blocked} for n, s in compiled.statistics.items()},
         "opaque": compiled.opaque,
         "taken_back": compiled.rolled_back,
         "notes": compiled.notes,

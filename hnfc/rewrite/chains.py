@@ -17,13 +17,16 @@ from typing import NamedTuple, TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import decode
+from hnfc.dialects.num.base import NumOp, decode
 
 _ADD, _SUB, _NEG = OPERATIONS["add"], OPERATIONS["sub"], OPERATIONS["neg"]
 _MUL, _DIV, _SQUARE = OPERATIONS["mul"], OPERATIONS["div"], OPERATIONS["square"]
 _RECIPROCAL, _RSQRT, _CONSTANT = OPERATIONS["reciprocal"], OPERATIONS["rsqrt"], OPERATIONS["constant"]
-SUMS = (_ADD, _SUB)
-PRODUCTS = (_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT)
+SUMS = frozenset((_ADD, _SUB))
+PRODUCTS = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
+# Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
+_KINDS: dict[type, str] = {cls: "+" if cls in SUMS else "*" if cls in PRODUCTS else name for name, cls in OPERATIONS.items()}
+ONE, ZERO = Fraction(1), Fraction(0)
 
 
 class Root(NamedTuple):
@@ -56,92 +59,86 @@ class Sum:
 def constant_of(value: SSAValue) -> Number | None:
     """The number that every element of the value is, known at compile time; ±inf and nan come as floats."""
     owner = value.owner
-    if not isinstance(owner, _CONSTANT):
+    if type(owner) is not _CONSTANT:
         return None
     number = float(decode(owner.properties["value"]))
     return Fraction(number) if math.isfinite(number) else number
 
 
-def is_interior(op: Operation, family: tuple[type[Operation], ...]) -> bool:
+def is_interior(op: Operation, family: frozenset[type[NumOp]]) -> bool:
     """Whether the operation is part of a larger chain of the same family."""
     use = op.results[0].get_user_of_unique_use()
-    return use is not None and isinstance(use, family)
+    return type(use) in family
 
 
 def sum_of(value: SSAValue) -> Sum:
     """The value as a sum; one term if it is no addition or subtraction."""
-    constant = Fraction(0)
+    constant = ZERO
     terms: list[Product] = []
-    stack: list[tuple[SSAValue, Fraction]] = [(value, Fraction(1))]
+    stack: list[tuple[SSAValue, Fraction]] = [(value, ONE)]
     while stack:
         current, sign = stack.pop()
         owner = current.owner
-        if isinstance(owner, SUMS) and (current is value or current.has_one_use()):
-            right = -sign if isinstance(owner, _SUB) else sign
-            stack.append((owner.operands[1], right))
-            stack.append((owner.operands[0], sign))
+        cls = type(owner)
+        if cls in SUMS and (current is value or current.has_one_use()):
+            x, y = owner.operands  # type: ignore[union-attr]
+            stack.append((y, -sign if cls is _SUB else sign))
+            stack.append((x, sign))
             continue
-        number = constant_of(current)
-        if isinstance(number, Fraction):
-            constant += sign * number
-            continue
+        if cls is _CONSTANT:
+            number = constant_of(current)
+            if type(number) is Fraction:
+                constant += sign * number
+                continue
         term = product_of(current, inner=current is not value)
         if len(term.factors) == 1 and term.factors[0][1] == 1:
             item = term.factors[0][0]
             # -(a + b) inside a sum is -a - b
-            if item is not current and isinstance(item, SSAValue) and isinstance(item.owner, SUMS) and item.has_one_use():
+            if item is not current and type(item) is not Root and type(item.owner) in SUMS and item.has_one_use():
                 stack.append((item, sign * term.coefficient))
                 continue
-        terms.append(Product(sign * term.coefficient, term.factors))
+        terms.append(term if sign is ONE else Product(sign * term.coefficient, term.factors))
     return Sum(constant, tuple(terms))
 
 
 def product_of(value: SSAValue, inner: bool = False) -> Product:
     """The value as a product; one factor if it is no product. `inner`: flatten it only if it has one user."""
-    owner = value.owner
-    if not isinstance(owner, PRODUCTS) or (inner and not value.has_one_use()):
-        return Product(Fraction(1), ((value, 1),))
-    coefficient = Fraction(1)
+    if type(value.owner) not in PRODUCTS or (inner and not value.has_one_use()):
+        return Product(ONE, ((value, 1),))
+    coefficient = ONE
     exponents: dict[Item, int] = {}
     stack: list[tuple[SSAValue, int]] = [(value, 1)]
     while stack:
         current, exponent = stack.pop()
         owner = current.owner
-        if isinstance(owner, PRODUCTS) and (current is value or current.has_one_use()):
-            if isinstance(owner, _MUL):
-                stack += [(owner.operands[1], exponent), (owner.operands[0], exponent)]
-                continue
-            if isinstance(owner, _DIV):
-                stack += [(owner.operands[1], -exponent), (owner.operands[0], exponent)]
-                continue
-            if isinstance(owner, _NEG):
-                coefficient *= (-1) ** exponent
-                stack.append((owner.operands[0], exponent))
-                continue
-            if isinstance(owner, _SQUARE):
-                stack.append((owner.operands[0], 2 * exponent))
-                continue
-            if isinstance(owner, _RECIPROCAL):
-                stack.append((owner.operands[0], -exponent))
-                continue
-            root = Root(owner.operands[0])
-            exponents[root] = exponents.get(root, 0) - exponent
+        cls = type(owner)
+        if cls in PRODUCTS and (current is value or current.has_one_use()):
+            operands = owner.operands  # type: ignore[union-attr]
+            if cls is _MUL:
+                stack += [(operands[1], exponent), (operands[0], exponent)]
+            elif cls is _DIV:
+                stack += [(operands[1], -exponent), (operands[0], exponent)]
+            elif cls is _NEG:
+                if exponent % 2:
+                    coefficient = -coefficient
+                stack.append((operands[0], exponent))
+            elif cls is _SQUARE:
+                stack.append((operands[0], 2 * exponent))
+            elif cls is _RECIPROCAL:
+                stack.append((operands[0], -exponent))
+            else:
+                root = Root(operands[0])
+                exponents[root] = exponents.get(root, 0) - exponent
             continue
-        number = constant_of(current)
-        if isinstance(number, Fraction) and number != 0:
-            coefficient *= number**exponent
-            continue
+        if cls is _CONSTANT:
+            number = constant_of(current)
+            if type(number) is Fraction and number != 0:
+                coefficient *= number**exponent
+                continue
         exponents[current] = exponents.get(current, 0) + exponent
     return Product(coefficient, tuple((item, e) for item, e in exponents.items() if e != 0))
 
 
 def kind(item: Item) -> str:
     """What the decision tree switches on: `+` and `*` for chains, else the name of the operation; `` for inputs."""
-    if isinstance(item, Root):
-        return "sqrt"
-    owner = item.owner
-    if isinstance(owner, SUMS):
-        return "+"
-    if isinstance(owner, PRODUCTS):
-        return "*"
-    return owner.name[4:] if isinstance(owner, Operation) else ""
+    return "sqrt" if type(item) is Root else _KINDS.get(type(item.owner), "")  # type: ignore[union-attr]

@@ -25,6 +25,7 @@ from hnfc.evaluate import Array, compute_into
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.matcher import Match, bound_value, extent, resolve_axes
 
+_SIZE_UNKNOWN = "a size is not known when compiling"
 _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
@@ -72,10 +73,17 @@ class Observations:
 
 @dataclass
 class Judgement:
-    """holds: True, False, or None where nothing is known. `reason`: the part that does not hold, with what is known of it."""
+    """holds: True, False, or None where nothing is known. part: the condition that decided; known: what is known of it."""
 
     holds: bool | None
-    reason: str = ""
+    part: core.Condition = core.TRUE
+    known: str = ""
+
+    def reason(self) -> str:
+        return describe(self.part) + (f" ({self.known})" if self.known else "")
+
+    def why_not(self) -> str:
+        return f"not known: {self.reason()}" if self.holds is None else f"does not hold: {self.reason()}"
 
 
 @dataclass
@@ -102,7 +110,7 @@ class Judge:
                 return next((j for j in judgements if j.holds), judgements[-1] if judgements else Judgement(False))
             case core.Not(part):
                 inner = self.judge(part)
-                return Judgement(None if inner.holds is None else not inner.holds, f"not ({describe(part)})")
+                return Judgement(None if inner.holds is None else not inner.holds, condition, inner.known)
             case core.Comparison():
                 return self._comparison(condition)
             case core.Free(operand, axes):
@@ -111,8 +119,8 @@ class Judge:
                 resolved = resolve_axes(axes, self.match.bindings)
                 a, b = (extent(self._value(e), resolved) for e in (x, y))
                 if a is None or b is None:
-                    return Judgement(None, f"{describe(condition)} (a size is not known when compiling)")
-                return Judgement(a == b, f"{describe(condition)} ({a} and {b})")
+                    return Judgement(None, condition, _SIZE_UNKNOWN)
+                return Judgement(a == b, condition, f"{a} and {b}")
             case core.Property():
                 return self._property(condition)
         raise AssertionError(condition)
@@ -123,8 +131,8 @@ class Judge:
             return Judgement(True)
         size = extent(self._value(operand), resolved)
         if size is None:
-            return Judgement(None, f"{describe(condition)} (a size is not known when compiling)")
-        return Judgement(size == 1, f"{describe(condition)} ({size} elements)")
+            return Judgement(None, condition, _SIZE_UNKNOWN)
+        return Judgement(size == 1, condition, f"{size} elements")
 
     def _value(self, expression: core.Expr) -> SSAValue | None:
         """The value of an expression; one that the program does not hold is computed beside it."""
@@ -153,60 +161,60 @@ class Judge:
 
     def _comparison(self, condition: core.Comparison) -> Judgement:
         x, y = self._interval(condition.x), self._interval(condition.y)
-        text = describe(condition)
         if x is None or y is None:
-            return Judgement(None, f"{text} (a side cannot be computed)")
+            return Judgement(None, condition, "a side cannot be computed")
         holds = _compare_intervals(condition.predicate, x, y)
-        known = ", ".join(f"{describe(e)} is in [{i.lo:.4g}, {i.hi:.4g}]" for e, i in ((condition.x, x), (condition.y, y)) if i.lo != i.hi)
-        return Judgement(holds, f"{text}" + (f" ({known})" if known else ""))
+        if holds:
+            return Judgement(True)
+        sides = ((condition.x, x), (condition.y, y))
+        return Judgement(holds, condition, ", ".join(f"{describe(e)} is in [{i.lo:.4g}, {i.hi:.4g}]" for e, i in sides if i.lo != i.hi))
 
     def _property(self, condition: core.Property) -> Judgement:
-        text = describe(condition)
         if condition.name == "dtype":
             value = self._value(condition.operands[0])
             element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
-            return Judgement(element == condition.arguments[0], f"{text} (it is {element})")
+            return Judgement(element == condition.arguments[0], condition, f"it is {element}")
         if condition.name == "rank":
             value = self._value(condition.operands[0])
             if value is None:
-                return Judgement(None, text)
+                return Judgement(None, condition)
             predicate, number = condition.arguments
             rank = len(_type(value).get_shape())
-            return Judgement(_HOLDS[predicate](rank, number), f"{text} (it is {rank})")
+            return Judgement(_HOLDS[predicate](rank, number), condition, f"it is {rank}")
         if condition.name in ("finite", "bounded"):
             interval = self._interval(condition.operands[0])
             known = interval is not None and math.isfinite(interval.lo) and math.isfinite(interval.hi)
-            return Judgement(known if condition.name == "bounded" else known or None, text)
+            return Judgement(known if condition.name == "bounded" else known or None, condition)
         if condition.name in ("integral", "rounds"):
-            return self._of_constant(condition, text)
-        return self._observed(condition, text)
+            return self._of_constant(condition)
+        return self._observed(condition)
 
-    def _of_constant(self, condition: core.Property, text: str) -> Judgement:
+    def _of_constant(self, condition: core.Property) -> Judgement:
         built = self._built(condition.operands[0])
         if built is None or isinstance(built[0], SSAValue):
-            return Judgement(None, f"{text} (not a constant)")
+            return Judgement(None, condition, "not a constant")
         number = float(built[0])
         if condition.name == "integral":
-            return Judgement(number.is_integer(), text)
+            return Judgement(number.is_integer(), condition)
         value = self._value(condition.operands[1])
         element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
         if element is None:
-            return Judgement(None, text)
+            return Judgement(None, condition)
         with np.errstate(all="ignore"):
-            return Judgement(float(np.asarray(number).astype(NUMPY_TYPES[element])) != number, text)
+            return Judgement(float(np.asarray(number).astype(NUMPY_TYPES[element])) != number, condition)
 
-    def _observed(self, condition: core.Property, text: str) -> Judgement:
+    def _observed(self, condition: core.Property) -> Judgement:
         """overflows, underflows, cancels: what the expression did on the samples, beside the same in float64."""
+        if not self.observations.samples:
+            return Judgement(None, condition, "no samples: give --range or --calibrate")
         built = self._built(condition.operands[0])
         if built is None or not isinstance(built[0], SSAValue):
-            return Judgement(False, text)
+            return Judgement(False, condition)
         value, operations = built
         arrays = self.observations.of(value, operations)
-        if arrays is None:
-            return Judgement(None, f"{text} (no samples: give --range or --calibrate)")
         form = FORMATS.get(ELEMENT_NAMES.get(_type(value).element_type, ""))
-        if form is None:
-            return Judgement(None, text)
+        if arrays is None or form is None:
+            return Judgement(None, condition, "it cannot be computed on the samples")
         with np.errstate(all="ignore"):
             if condition.name == "overflows":
                 found = any(np.isinf(array.astype(np.float64)).any() for array in arrays)
@@ -215,7 +223,7 @@ class Judge:
                 found = any((np.abs(array.astype(np.float64)) < smallest_normal).any() for array in arrays)
             else:
                 found = self._cancels(value, operations, form.unit_roundoff)
-        return Judgement(found, f"{text} (not on the samples)")
+        return Judgement(found, condition, "not on the samples")
 
     def _cancels(self, value: SSAValue, operations: list[Operation], unit_roundoff: float) -> bool:
         """Whether a sum lost half of its digits or more: |a ± b| < √u · (|a| + |b|)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -18,6 +19,7 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
 from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Judge, Observations, describe
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.numbering import Numbering
@@ -27,10 +29,11 @@ GENERATIONS = 24
 REWRITES_PER_OPERATION = 20
 MIN_REWRITES = 200
 _MAX_NEAR_MISSES = 200
-_REACH = 6
+_REACH = 5
 """How far above a new value a pattern that sees it can have its root."""
-_MAX_USERS = 64
+_MAX_USERS = 24
 _OPAQUE = OPERATIONS["opaque"]
+_NO_GAIN = "it would not lower the cost"
 
 
 @dataclass
@@ -60,6 +63,7 @@ class Greedy:
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that was made here or before: the one in whose place it stands."""
     outcome: Outcome = field(default_factory=Outcome)
+    _no_gain: dict[tuple[Any, ...], bool] = field(default_factory=dict)
 
     def run(self, block: Block) -> Outcome:
         worklist = [op for op in block.ops if isinstance(op, NumOp) and not isinstance(op, _OPAQUE)]
@@ -99,21 +103,20 @@ class Greedy:
             rule = match.compiled.rule
             statistics = self.outcome.statistics.setdefault(rule.name, Statistics())
             statistics.matched += 1
-            judge = Judge(match, self.ranges, self.observations)
-            where, when = judge.judge(rule.where), judge.judge(rule.when)
-            judge.close()
-            if not where.holds and rule.name not in self.assume:
-                self._miss(statistics, rule, op, f"not known: {where.reason}" if where.holds is None else f"does not hold: {where.reason}")
+            if match.compiled.needs_gain and self._surely_no_gain(match):
+                self._miss(statistics, rule, op, _NO_GAIN)
                 continue
-            if not when.holds:
-                self._miss(statistics, rule, op, f"not needed: {when.reason}")
+            if (rule.where is not core.TRUE or rule.when is not core.TRUE) and not self._permitted(match, statistics, op):
                 continue
             builder = Builder(match.bindings, _element(op))
             reason = ""
             try:
                 value = builder.finish(match)
                 if match.compiled.needs_gain and not self._gains(match, builder):
-                    reason = "it would not lower the cost"
+                    reason = _NO_GAIN
+                    key = _shapes(match)
+                    if key is not None:
+                        self._no_gain[key] = True
             except DoesNotFit as error:
                 reason = str(error)
             if reason or value is op.results[0]:
@@ -124,15 +127,33 @@ class Greedy:
             return Step(match, builder.operations, value, "" if rule.where == core.TRUE else describe(rule.where))
         return None
 
+    def _permitted(self, match: Match, statistics: Statistics, op: Operation) -> bool:
+        """Whether `where` is known to hold, or vouched for, and `when` holds too."""
+        rule = match.compiled.rule
+        judge = Judge(match, self.ranges, self.observations)
+        where, when = judge.judge(rule.where), judge.judge(rule.when)
+        judge.close()
+        if not where.holds and rule.name not in self.assume:
+            self._miss(statistics, rule, op, where.why_not)
+            return False
+        if not when.holds:
+            self._miss(statistics, rule, op, lambda: f"not needed: {when.reason()}")
+            return False
+        return True
+
     def _gains(self, match: Match, after: Builder) -> bool:
         """Whether the replacement takes fewer arithmetic operations than the pattern as it stands."""
-        rule = match.compiled.rule
-        pattern = rule.pattern if match.compiled.replacement is rule.replacement else rule.replacement
+        compiled = match.compiled
         before = Builder(match.bindings, _element(match.root))
-        before.value(pattern)
+        before.value(compiled.rule.pattern if compiled.replacement is compiled.rule.replacement else compiled.rule.replacement)
         gains = sum(map(flops, after.operations)) < sum(map(flops, before.operations))
         before.discard()
         return gains
+
+    def _surely_no_gain(self, match: Match) -> bool:
+        """Whether the same rule was seen not to pay for operands of the same shapes."""
+        key = _shapes(match)
+        return key is not None and self._no_gain.get(key, False)
 
     def _apply(self, op: Operation, step: Step) -> None:
         rule = step.match.compiled.rule
@@ -149,10 +170,11 @@ class Greedy:
         old.replace_all_uses_with(step.value)
         erase_dead([op])
 
-    def _miss(self, statistics: Statistics, rule: core.Rule, op: Operation, reason: str) -> None:
-        statistics.blocked[reason] += 1
+    def _miss(self, statistics: Statistics, rule: core.Rule, op: Operation, reason: str | Callable[[], str]) -> None:
+        """Counts a near miss; the reason is put into words only while there is room to report it."""
+        statistics.blocked += 1
         if len(self.outcome.near_misses) < _MAX_NEAR_MISSES:
-            self.outcome.near_misses.append(NearMiss(rule, self._place(op), reason))
+            self.outcome.near_misses.append(NearMiss(rule, self._place(op), reason if isinstance(reason, str) else reason()))
 
     def _place(self, op: Operation) -> str:
         while op in self.origins:
@@ -207,6 +229,16 @@ class RulePattern(RewritePattern):
         step = self._search.step(op)
         if step is not None:
             rewriter.replace_matched_op(step.operations, [step.value])
+
+
+def _shapes(match: Match) -> tuple[Any, ...] | None:
+    """The direction of the rule and the shapes and numbers that it is applied to: what its gain depends on."""
+    key: list[Any] = [id(match.compiled), match.scale, match.rest is None]
+    for binding in match.bindings.values():
+        if isinstance(binding, Product | Sum | Root):
+            return None
+        key.append(binding.type.get_shape() if isinstance(binding, SSAValue) else binding)  # type: ignore[attr-defined]
+    return tuple(key)
 
 
 def _element(op: Operation):  # type: ignore[no-untyped-def]

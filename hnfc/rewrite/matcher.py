@@ -8,8 +8,10 @@ replacement. A capture that stands alone takes all that the other terms leave ov
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -20,6 +22,8 @@ from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES
 from hnfc.dsl import core
 from hnfc.rewrite.chains import (
+    ONE,
+    ZERO,
     PRODUCTS,
     SUMS,
     Factors,
@@ -63,6 +67,19 @@ class CompiledRule:
     replacement: core.Expr
     needs_gain: bool = False
 
+    @cached_property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """What a chain must hold for the pattern to fit, and how many of each."""
+        return tuple(Counter(_chain_parts(self.pattern)).items()) if isinstance(self.pattern, SumPattern | ProductPattern) else ()
+
+    @cached_property
+    def operand_kinds(self) -> tuple[tuple[int, str], ...]:
+        """The kinds that operands at known places must have."""
+        if not isinstance(self.pattern, OperationPattern) or self.pattern.commutative:
+            return ()
+        kinds = ((index, pattern_kind(operand)) for index, operand in enumerate(self.pattern.operands))
+        return tuple((index, needed) for index, needed in kinds if needed is not None)
+
 
 @dataclass(frozen=True)
 class Match:
@@ -74,7 +91,7 @@ class Match:
     compiled: CompiledRule
     root: Operation
     bindings: Bindings
-    scale: Fraction = Fraction(1)
+    scale: Fraction = ONE
     rest: Sum | Product | None = None
 
 
@@ -122,21 +139,28 @@ class Matcher:
         """Every way in which a rule fits with `op` as its root."""
         found: dict[int, CompiledRule] = {}
         chain: Sum | Product | None = None
+        cls = type(op)
         node = self._operations.get(op.name)
         if node is not None:
-            found.update(node.any_part)
-            if node.by_part:
-                for operand in op.operands:
-                    for order, rule in node.by_part.get(kind(operand), ()):
-                        found[order] = rule
-        family = SUMS if isinstance(op, SUMS) else PRODUCTS if isinstance(op, PRODUCTS) else None
+            kinds = [kind(operand) for operand in op.operands]
+            candidates = list(node.any_part)
+            for part in set(kinds):
+                candidates += node.by_part.get(part, ())
+            for order, rule in candidates:
+                if all(kinds[index] == needed for index, needed in rule.operand_kinds if index < len(kinds)):
+                    found[order] = rule
+        family = SUMS if cls in SUMS else PRODUCTS if cls in PRODUCTS else None
         if family is not None and not is_interior(op, family):
             node = self._chains["+" if family is SUMS else "*"]
             if node.any_part or node.by_part:
                 chain = sum_of(op.results[0]) if family is SUMS else product_of(op.results[0])
-                found.update(node.any_part)
-                for part in {*_subject_parts(chain)}:
-                    found.update(node.by_part.get(part, ()))
+                parts = Counter(_subject_parts(chain))
+                candidates = list(node.any_part)
+                for part in parts:
+                    candidates += node.by_part.get(part, ())
+                for order, rule in candidates:
+                    if all(parts[part] >= count for part, count in rule.parts):
+                        found[order] = rule
         for order in sorted(found):
             yield from self._fit(found[order], op, chain, numbering)
 
@@ -208,30 +232,30 @@ class _Matching:
                 if bound is not None:
                     yield bound
             case NumberPattern(value):
-                if isinstance(item, SSAValue):
+                if type(item) is not Root:
                     number = constant_of(item)
                     if number is not None and same_number(number, value):
                         yield bindings
             case OperationPattern():
                 yield from self.operation(pattern, item, bindings)
             case SumPattern():
-                if isinstance(item, SSAValue):
+                if type(item) is not Root:
                     for scale, rest, result in self.sum(pattern, sum_of(item), bindings, exact=True):
                         if scale == 1 and rest is None:
                             yield result
             case ProductPattern():
-                chain = product_of(item) if isinstance(item, SSAValue) else Product(Fraction(1), ((item, 1),))
+                chain = product_of(item) if type(item) is not Root else Product(ONE, ((item, 1),))
                 for scale, rest, result in self.product(pattern, chain, bindings, exact=True):
                     if scale == 1 and rest is None:
                         yield result
 
     def operation(self, pattern: OperationPattern, item: Item, bindings: Bindings) -> Iterator[Bindings]:
-        if isinstance(item, Root):
+        if type(item) is Root:
             if pattern.operation.name == "num.sqrt":
                 yield from self.value(pattern.operands[0], item.radicand, bindings)
             return
         op = item.owner
-        if not isinstance(op, pattern.operation) or len(op.operands) != len(pattern.operands):
+        if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands):
             return
         after = self.attributes(pattern, op, bindings)
         if after is None:
@@ -328,10 +352,13 @@ class _Matching:
     def same(self, a: Binding, b: Binding) -> bool:
         if a is b:
             return True
+        if isinstance(a, _PLAIN) or isinstance(b, _PLAIN):
+            return self._same_plain(a, b)
+        return self.numbering.of(a) == self.numbering.of(b)
+
+    def _same_plain(self, a: Binding, b: Binding) -> bool:
         if isinstance(a, Fraction) or isinstance(b, Fraction):
             return isinstance(a, Fraction) and isinstance(b, Fraction) and a == b
-        if isinstance(a, SSAValue) and isinstance(b, SSAValue):
-            return self.numbering.of(a) == self.numbering.of(b)
         if isinstance(a, Root) and isinstance(b, Root):
             return self.numbering.of(a.radicand) == self.numbering.of(b.radicand)
         if isinstance(a, Product) and isinstance(b, Product):
@@ -344,7 +371,7 @@ class _Matching:
         return (product.coefficient, *sorted((self.item_key(item), e) for item, e in product.factors))
 
     def item_key(self, item: Item) -> tuple[int, int]:
-        return (1, self.numbering.of(item.radicand)) if isinstance(item, Root) else (0, self.numbering.of(item))
+        return (1, self.numbering.of(item.radicand)) if type(item) is Root else (0, self.numbering.of(item))
 
     # chains
 
@@ -398,7 +425,8 @@ class _Matching:
         self, pattern: ProductPattern, subject: Product, bindings: Bindings, *, exact: bool
     ) -> Iterator[tuple[Fraction, Product | None, Bindings]]:
         """Ways to split `subject` into scale · pattern · rest; `exact`: with no rest but the scale."""
-        yield from self._factors(pattern, 0, subject.factors, subject.coefficient / pattern.coefficient, bindings, exact)
+        ratio = subject.coefficient if pattern.coefficient is ONE else subject.coefficient / pattern.coefficient
+        yield from self._factors(pattern, 0, subject.factors, ratio, bindings, exact)
 
     def _factors(
         self, pattern: ProductPattern, index: int, left: Factors, ratio: Fraction, bindings: Bindings, exact: bool
@@ -415,23 +443,23 @@ class _Matching:
             if not left:
                 yield ratio, None, bindings
             elif not exact:
-                yield ratio, Product(Fraction(1), left), bindings
+                yield ratio, Product(ONE, left), bindings
             return
         wanted, exponent = pattern.factors[index]
         last = index == len(pattern.factors) - 1
         if isinstance(wanted, CapturePattern) and not wanted.const and wanted.name not in bindings and last and abs(exponent) == 1 and not pattern.sizes:
             if left or ratio != 1:
                 sign = 1 if exponent == 1 else -1
-                taken = _simplest(Sum(Fraction(0), (Product(ratio**sign, tuple((item, sign * e) for item, e in left)),)))
+                taken = _simplest(Sum(ZERO, (Product(ratio**sign, tuple((item, sign * e) for item, e in left)),)))
                 after = self.bind(wanted, taken, bindings)
                 if after is not None:
-                    yield Fraction(1), None, after
+                    yield ONE, None, after
             return
         if isinstance(wanted, CapturePattern) and wanted.const and abs(exponent) == 1:
             # a constant factor is the coefficient of the chain
             bound = bindings.get(wanted.name)
-            if bound is None:
-                yield from self._factors(pattern, index + 1, left, Fraction(1), {**bindings, wanted.name: ratio**exponent}, exact)
+            if bound is None and ratio != 1:
+                yield from self._factors(pattern, index + 1, left, ONE, {**bindings, wanted.name: ratio**exponent}, exact)
             elif isinstance(bound, Fraction) and bound != 0:
                 yield from self._factors(pattern, index + 1, left, ratio / bound**exponent, bindings, exact)
             return
@@ -440,7 +468,7 @@ class _Matching:
                 continue
             remaining = found - exponent
             others = left[:i] + (((item, remaining),) if remaining else ()) + left[i + 1 :]
-            if isinstance(wanted, SumPattern) and isinstance(item, SSAValue):
+            if type(wanted) is SumPattern and type(item) is not Root:
                 for scale, rest, after in self.sum(wanted, sum_of(item), bindings, exact=True):
                     if rest is None:
                         yield from self._factors(pattern, index + 1, others, ratio * scale**exponent, after, exact)
@@ -452,6 +480,10 @@ class _Matching:
         return extent(bound_value(size.operand, bindings), resolve_axes(size.axes, bindings))
 
 
+
+
+_PLAIN = (Fraction, float, frozenset, Root, Product, Sum)
+"""What a binding can be besides a value of the program (isinstance of those is slow: they have an abstract base)."""
 
 
 def resolve_axes(axes: core.Axes, bindings: Bindings) -> frozenset[int] | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
-from hnfc.rewrite.chains import PRODUCTS, SUMS
+from hnfc.rewrite.chains import ONE, PRODUCTS, SUMS
 
 _COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
 
@@ -81,9 +81,9 @@ def _flat(expression: core.Expr) -> Pattern:
         case core.Size():
             return _product(expression)
         case core.Apply(operation, operands, attributes):
-            if issubclass(operation, SUMS):
+            if operation in SUMS:
                 return _sum(expression)
-            if issubclass(operation, PRODUCTS):
+            if operation in PRODUCTS:
                 product = _product(expression)
                 if product.coefficient == 1 and not product.sizes and len(product.factors) == 1 and product.factors[0][1] == 1:
                     return product.factors[0][0]
@@ -99,7 +99,7 @@ def _sum(expression: core.Expr) -> SumPattern:
 
     def add(node: core.Expr, sign: Fraction) -> None:
         nonlocal constant
-        if isinstance(node, core.Apply) and issubclass(node.operation, SUMS):
+        if isinstance(node, core.Apply) and node.operation in SUMS:
             add(node.operands[0], sign)
             add(node.operands[1], -sign if node.name == "sub" else sign)
         elif isinstance(node, core.Literal) and isinstance(node.value, Fraction):
@@ -109,7 +109,8 @@ def _sum(expression: core.Expr) -> SumPattern:
             if not product.factors and not product.sizes:
                 constant += sign * product.coefficient
             else:
-                terms.append(ProductPattern(sign * product.coefficient, product.factors, product.sizes))
+                coefficient = sign * product.coefficient
+                terms.append(ProductPattern(ONE if coefficient == 1 else coefficient, product.factors, product.sizes))
 
     add(expression, Fraction(1))
     terms.sort(key=lambda term: _vagueness(term))
@@ -117,7 +118,7 @@ def _sum(expression: core.Expr) -> SumPattern:
 
 
 def _product(expression: core.Expr) -> ProductPattern:
-    coefficient = Fraction(1)
+    coefficient = ONE
     factors: dict[Pattern, int] = {}
     sizes: dict[core.Size, int] = {}
 
@@ -147,7 +148,7 @@ def _product(expression: core.Expr) -> ProductPattern:
     multiply(expression, 1)
     kept = [(pattern, exponent) for pattern, exponent in factors.items() if exponent != 0]
     kept.sort(key=lambda factor: _vagueness(factor[0]))
-    return ProductPattern(coefficient, tuple(kept), tuple(sizes.items()))
+    return ProductPattern(ONE if coefficient == 1 else coefficient, tuple(kept), tuple(sizes.items()))
 
 
 def _vagueness(pattern: Pattern) -> int:
@@ -180,9 +181,8 @@ def pattern_kind(pattern: Pattern) -> str | None:
         case SumPattern():
             return "+"
         case ProductPattern(_, factors, _):
-            if all(isinstance(p, CapturePattern) for p, _ in factors):
-                return None
-            return "*" if len(factors) > 1 or factors[0][1] != 1 else None
+            # a lone factor fits what is no product: its coefficient may be 1, or go into a capture
+            return "*" if len(factors) > 1 or (factors and factors[0][1] != 1) else None
         case NumberPattern():
             return "constant"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
@@ -32,11 +31,11 @@ class NearMiss:
 
 @dataclass
 class Statistics:
-    """How often a rule fitted, ran, and was blocked by what."""
+    """How often a rule fitted, ran, and was kept from running."""
 
     matched: int = 0
     applied: int = 0
-    blocked: Counter[str] = field(default_factory=Counter)
+    blocked: int = 0
 
 
 @dataclass
