@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
@@ -103,7 +104,13 @@ class IntsAttr(Data[tuple[int, ...]]):
 
 
 def tensor(element: str | Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
-    return TensorType(ELEMENT_TYPES[element] if isinstance(element, str) else element, list(shape))
+    """The tensor type; one object for each, since making and verifying one takes longer than most of what is done with it."""
+    return _tensor(ELEMENT_TYPES[element] if isinstance(element, str) else element, tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _tensor(element: Attribute, shape: tuple[int, ...]) -> TensorType[Attribute]:
+    return TensorType(element, list(shape))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

@@ -86,6 +86,8 @@ class Builder:
         if name == "cast":
             return self.cast(self.as_value(operands[0]), self._element_named(expression.attribute("to")))
         values = self._values(operands)
+        if name == "matmul" and any(len(_shape(value)) < 2 for value in values):
+            raise DoesNotFit("an operand of the product is no matrix")
         if name == "reshape":
             return self._unit_reshape(values[0], *expression.attributes[0])
         return self.emit(name, *values, **self._attributes(expression, values))

@@ -19,11 +19,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from hnfc.analysis.ranges import Ranges, WeightReader
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, broadcast_shapes
 from hnfc.dsl import core
 from hnfc.evaluate import Array, compute_into
 from hnfc.rewrite.builder import Builder, DoesNotFit
-from hnfc.rewrite.matcher import Match, bound_value, extent, resolve_axes
+from hnfc.rewrite.chains import Product, Root, Sum
+from hnfc.rewrite.matcher import Binding, Match, bound_value, resolve_axes
 
 _SIZE_UNKNOWN = "a size is not known when compiling"
 _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -103,11 +104,14 @@ class Judge:
     def judge(self, condition: core.Condition) -> Judgement:
         match condition:
             case core.AllOf(parts):
-                judgements = [self.judge(part) for part in parts]
-                return next((j for j in judgements if not j.holds), Judgement(True))
+                return next((j for j in map(self.judge, parts) if not j.holds), Judgement(True))
             case core.AnyOf(parts):
-                judgements = [self.judge(part) for part in parts]
-                return next((j for j in judgements if j.holds), judgements[-1] if judgements else Judgement(False))
+                judgement = Judgement(False)
+                for part in parts:
+                    judgement = self.judge(part)
+                    if judgement.holds:
+                        break
+                return judgement
             case core.Not(part):
                 inner = self.judge(part)
                 return Judgement(None if inner.holds is None else not inner.holds, condition, inner.known)
@@ -116,8 +120,7 @@ class Judge:
             case core.Free(operand, axes):
                 return self._free(condition, operand, axes)
             case core.SameSize(x, y, axes):
-                resolved = resolve_axes(axes, self.match.bindings)
-                a, b = (extent(self._value(e), resolved) for e in (x, y))
+                a, b = self._extent(x, axes), self._extent(y, axes)
                 if a is None or b is None:
                     return Judgement(None, condition, _SIZE_UNKNOWN)
                 return Judgement(a == b, condition, f"{a} and {b}")
@@ -126,13 +129,23 @@ class Judge:
         raise AssertionError(condition)
 
     def _free(self, condition: core.Condition, operand: core.Expr, axes: core.Axes) -> Judgement:
-        resolved = resolve_axes(axes, self.match.bindings)
-        if isinstance(operand, core.Capture) and isinstance(self.match.bindings.get(operand.name), Fraction | float):
-            return Judgement(True)
-        size = extent(self._value(operand), resolved)
+        size = self._extent(operand, axes)
         if size is None:
             return Judgement(None, condition, _SIZE_UNKNOWN)
         return Judgement(size == 1, condition, f"{size} elements")
+
+    def _extent(self, expression: core.Expr, axes: core.Axes) -> int | None:
+        """The number of elements along the axes; None if it is not known when compiling."""
+        resolved = resolve_axes(axes, self.match.bindings)
+        if isinstance(expression, core.Capture):
+            shape = _shape_of(self.match.bindings[expression.name])
+        else:
+            value = self._value(expression)
+            shape = _shape_of(value) if value is not None else None
+        if resolved is None or shape is None:
+            return None
+        sizes = [shape[axis] if -axis <= len(shape) else 1 for axis in resolved]
+        return None if DYNAMIC in sizes else math.prod(sizes)
 
     def _value(self, expression: core.Expr) -> SSAValue | None:
         """The value of an expression; one that the program does not hold is computed beside it."""
@@ -238,6 +251,28 @@ class Judge:
             if (np.abs(c.astype(np.float64)) < unit_roundoff**0.5 * size).any():
                 return True
         return False
+
+
+def _shape_of(binding: Binding) -> tuple[int, ...] | None:
+    """The shape of what a name stands for; numbers have none of their own, and groups that of their parts together."""
+    match binding:
+        case Fraction() | float():
+            return ()
+        case Root(radicand):
+            return _shape_of(radicand)
+        case Product(_, factors):
+            parts = [_shape_of(item) for item, _ in factors]
+        case Sum(_, terms):
+            parts = [_shape_of(term) for term in terms]
+        case frozenset():
+            return None
+        case _:
+            return tuple(binding.type.get_shape()) if isinstance(binding.type, TensorType) else None
+    known = [part for part in parts if part is not None]
+    try:
+        return broadcast_shapes(*known) if len(known) == len(parts) else None
+    except TypeMismatch:
+        return None
 
 
 def _compare_intervals(predicate: str, x: Interval, y: Interval) -> bool | None:

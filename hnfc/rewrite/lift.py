@@ -58,7 +58,7 @@ def _constant_cast(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     """A number in another element type that holds it exactly is that number."""
     source = op.operands[0].owner
     element = ELEMENT_NAMES.get(_type(op.results[0]).element_type, "")
-    if not isinstance(source, _CONSTANT) or element not in FORMATS:
+    if type(source) is not _CONSTANT or element not in FORMATS:
         return None
     number = source.attributes_as_python()["value"]
     if not math.isfinite(number) or float(np.asarray(number).astype(NUMPY_TYPES[element])) != number:
@@ -88,14 +88,32 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
 
 
 def _elementwise(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
+    numbers: list[Operation] = []
     operands = [_seen_through(operand, op, index) for index, operand in enumerate(op.operands)]
+    operands = [_number(operand, operands, op, numbers) for operand in operands]
     lifted = _lifted(op, operands)
     if lifted is not None:
-        return lifted
+        return [*numbers, *lifted[0]], lifted[1]
     if all(a is b for a, b in zip(operands, op.operands, strict=True)):
         return None
     new = type(op).create(operands=operands, result_types=[op.results[0].type], properties=op.properties)
-    return [new], new.results[0]
+    return [*numbers, new], new.results[0]
+
+
+def _number(operand: SSAValue, operands: Sequence[SSAValue], op: NumOp, made: list[Operation]) -> SSAValue:
+    """A splat as a number, where the other operands have the shape of the result without it."""
+    source = operand.owner
+    if type(source) is not _CONSTANT or not _shape(operand):
+        return operand
+    others = [_shape(other) for other in operands if other is not operand and type(other.owner) is not _CONSTANT]
+    try:
+        if not others or broadcast_shapes(*others) != _shape(op.results[0]):
+            return operand
+    except TypeMismatch:
+        return operand
+    number = _CONSTANT.create(operands=[], result_types=[tensor(_type(operand).element_type, ())], properties=source.properties)
+    made.append(number)
+    return number.results[0]
 
 
 def _seen_through(operand: SSAValue, op: NumOp, index: int) -> SSAValue:

@@ -257,6 +257,8 @@ class _Matching:
         op = item.owner
         if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands):
             return
+        if op.name == "num.matmul" and not _are_matrices(op):
+            return
         after = self.attributes(pattern, op, bindings)
         if after is None:
             return
@@ -275,8 +277,10 @@ class _Matching:
         wanted = dict(pattern.attributes)
         for key, attribute in op.properties.items():
             if key == "axes":
-                rank = len(_shape(op.operands[0]))
-                found = frozenset(axis - rank for axis in decode(attribute))
+                shape = _shape(op.operands[0])
+                found = frozenset(axis - len(shape) for axis in decode(attribute))
+                if any(shape[axis] == 0 for axis in found):
+                    return None
                 after = self.axes(wanted.pop(key), found, bindings)
                 if after is None:
                     return None
@@ -575,6 +579,12 @@ def _same_attribute(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, Fraction | float) and isinstance(found, int | float):
         return float(wanted) == float(found)
     return bool(wanted == found)
+
+
+def _are_matrices(op: Operation) -> bool:
+    """What rules are proved for: operands of rank 2 or more, and at least one element along the contracted axis."""
+    a, b = (_shape(operand) for operand in op.operands)
+    return len(a) >= 2 and len(b) >= 2 and a[-1] != 0
 
 
 def _swaps_last_two(perm: tuple[int, ...]) -> bool:

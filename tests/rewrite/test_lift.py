@@ -102,3 +102,14 @@ def test_any_graph_computes_the_same_bits(steps, seed):
     lifted(changed)
     np.testing.assert_array_equal(changed.run(x)[0], plain.run(x)[0])
     assert changed.block.last_op.operands[0].type == plain.block.last_op.operands[0].type
+
+
+def test_a_splat_becomes_a_number_only_where_it_does_not_widen():
+    g = Graph((2, 3))
+    g.returns(g.maximum(g.args[0], g.constant(1e-12, shape=(2, 3))))
+    lifted(g)
+    assert "tensor<f32>" in str(g.block.first_op)
+    g = Graph((2, 1))
+    g.returns(g.mul(g.args[0], g.constant(2, shape=(2, 3))))
+    lifted(g)
+    assert "tensor<2x3xf32>" in str(g.block.first_op)

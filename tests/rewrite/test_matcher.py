@@ -190,3 +190,41 @@ def test_rules_are_tried_largest_first():
     g = Graph((4,))
     g.returns(g.log(g.add(g.exp(g.args[0]), 1.0)))
     assert [r.rule.name for r in g.rewrite(book).rewrites] == ["large"]
+
+
+def test_vectors_are_no_matrices():
+    """num.matmul takes vectors; rules are proved for matrices, and false for some products of vectors."""
+    text = "rule r (a @ b) * s => a @ (b * s) where free[-2](s)"
+    g = Graph((3,), (3, 4), (4,))
+    a, b, s = g.args
+    g.returns(g.mul(g.matmul(a, b), s))
+    assert not g.rewrite(text).rewrites
+    g = Graph((2, 3), (3, 4), (4,))
+    a, b, s = g.args
+    g.returns(g.mul(g.matmul(a, b), s))
+    assert g.rewrite(text).rewrites
+
+
+def test_a_splat_that_widens_is_no_number():
+    """Σ over a broadcast axis counts the splat's elements: c * sum(x) would lose the factor 3 for x of size 1."""
+    text = "rule r sum[k](const c * x) => c * sum[k](x)"
+
+    def build():
+        g = Graph((2, 1))
+        return g.returns(g.sum(g.mul(g.constant(2, shape=(2, 3)), g.args[0]), axes=(1,)))
+
+    assert not build().rewrite(text).rewrites
+    g = build()
+    assert g.rewrite(text.replace("const c", "2").replace("c *", "2 *")).rewrites, "x may stand for half of the product"
+    x = np.float32([[1], [5]])
+    np.testing.assert_array_equal(g.run(x)[0], build().run(x)[0])
+    g = Graph((2, 3))
+    g.returns(g.sum(g.mul(2.0, g.args[0]), axes=(1,)))
+    assert g.rewrite(text).rewrites
+
+
+def test_rules_do_not_run_on_empty_axes():
+    g = Graph((2, 0))
+    (x,) = g.args
+    g.returns(g.div(g.exp(x), g.sum(g.exp(x), axes=(1,))))
+    assert not g.rewrite(SOFTMAX).rewrites
