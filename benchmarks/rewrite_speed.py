@@ -106,14 +106,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", type=int, default=1000, help="operations for the comparison with xDSL's applier")
     options = parser.parse_args()
-    rules = [rule for rule in shipped().rules if rule.group in ("canonical", "stability", "cancellation", "fusion", "movement", "reassociation")]
+    rules = [
+        rule for rule in shipped().rules if rule.group in ("canonical", "stability", "cancellation", "fusion", "movement", "reassociation")
+    ]
     print(f"{len(rules)} rules\n{'operations':>10} {'seconds':>8} {'ops/s':>8} {'rewrites':>8}")
     for operations in (1_000, 10_000, 100_000):
         seconds, count, rewrites = ours(rules, operations)
         print(f"{count:>10} {seconds:>8.2f} {count / seconds:>8.0f} {rewrites:>8}")
     seconds, count, _ = ours(rules, options.peer)
     theirs, _ = peer(rules, options.peer)
-    print(f"xDSL's applier, one pattern a rule, {count} operations: {theirs:.2f} s, {count / theirs:.0f} ops/s; ratio {theirs / seconds:.0f}")
+    print(
+        f"xDSL's applier, one pattern a rule, {count} operations: {theirs:.2f} s, {count / theirs:.0f} ops/s; ratio {theirs / seconds:.0f}"
+    )
 
 
 if __name__ == "__main__":

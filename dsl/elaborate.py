@@ -66,7 +66,9 @@ class Elaborator:
                 if declaration.name in rules:
                     first = rules[declaration.name].span
                     line = f"the first is in line {first.line}" if first else ""
-                    self._report("HNF0201", f"there are two rules `{declaration.name}`", declaration.name_span, "give one another name", line)
+                    self._report(
+                        "HNF0201", f"there are two rules `{declaration.name}`", declaration.name_span, "give one another name", line
+                    )
                     continue
                 try:
                     rules[declaration.name] = self._rule(declaration, library.name if library else "user")
@@ -104,7 +106,10 @@ class Elaborator:
         pattern = self._expression(declaration.pattern, scope)
         if isinstance(pattern, core.Capture | core.Literal | core.Size):
             raise self._error(
-                "HNF0205", "this pattern matches every value", declaration.pattern.span, "a pattern starts with an operation, as in `exp(x)`"
+                "HNF0205",
+                "this pattern matches every value",
+                declaration.pattern.span,
+                "a pattern starts with an operation, as in `exp(x)`",
             )
         scope.binding_allowed = declaration.arrow == "<=>"
         left_names = set(scope.bindings)
@@ -121,7 +126,9 @@ class Elaborator:
             if let.name not in scope.used:
                 self._report("HNF0206", f"`{let.name}` is never used", let.span, "remove it")
         if pattern == replacement:
-            raise self._error("HNF0207", f"rule `{declaration.name}` replaces its pattern by itself", declaration.arrow_span, "remove the rule")
+            raise self._error(
+                "HNF0207", f"rule `{declaration.name}` replaces its pattern by itself", declaration.arrow_span, "remove the rule"
+            )
         if (declaration.arrow == "~>") != (declaration.within is not None):
             raise self._error(
                 "HNF0208", "an approximation `~>` states its error with `within`, and only an approximation does", declaration.arrow_span,
@@ -129,22 +136,29 @@ class Elaborator:
             )  # fmt: skip
         within = self._number(declaration.within) if declaration.within else None
         return core.Rule(
-            name=declaration.name, group=declaration.group or library, reason=declaration.reason, source=declaration.source, pattern=pattern,
-            replacement=replacement, where=where, when=when, both_ways=declaration.arrow == "<=>", within=within,
+            name=declaration.name, group=declaration.group or library, reason=declaration.reason, source=declaration.source,
+            pattern=pattern, replacement=replacement, where=where, when=when, both_ways=declaration.arrow == "<=>", within=within,
             structural=declaration.structural, file=self.file.path, span=declaration.span,
             tests=tuple(c for t in self.file.declarations if isinstance(t, syntax.Test) and t.rule == declaration.name for c in t.cases),
         )  # fmt: skip
 
     def _check_same_names(self, declaration: syntax.RuleDeclaration, pattern: core.Expr, replacement: core.Expr, left: set[str]) -> None:
-        right = {c for c in core.captures(replacement)}
-        for name in sorted(right ^ {c for c in core.captures(pattern)}):
+        right = set(core.captures(replacement))
+        for name in sorted(right ^ set(core.captures(pattern))):
             side = "left" if name in left else "right"
-            raise self._error("HNF0209", f"`{name}` occurs on the {side} only", declaration.arrow_span, "write `=>`, or use it on both sides")
+            raise self._error(
+                "HNF0209", f"`{name}` occurs on the {side} only", declaration.arrow_span, "write `=>`, or use it on both sides"
+            )
 
     def _check_tests(self, rules: dict[str, core.Rule]) -> None:
         for declaration in self.file.declarations:
             if isinstance(declaration, syntax.Test) and declaration.rule not in rules and not self.diagnostics:
-                self._report("HNF0210", f"there is no rule `{declaration.rule}` in this file", declaration.span, _did_you_mean(declaration.rule, rules))
+                self._report(
+                    "HNF0210",
+                    f"there is no rule `{declaration.rule}` in this file",
+                    declaration.span,
+                    _did_you_mean(declaration.rule, rules),
+                )
 
     def _check_undoing(self, rules: list[core.Rule]) -> None:
         by_sides = {(canonical_text(r.pattern), canonical_text(r.replacement)): r for r in rules if not r.both_ways}
@@ -159,7 +173,9 @@ class Elaborator:
     def _expression(self, tree: syntax.Tree, scope: Scope) -> core.Expr:
         self._nodes += 1
         if self._nodes > _MAX_NODES:
-            raise self._error("HNF0212", f"the rule has more than {_MAX_NODES} nodes once definitions are inlined", tree.span, "make it smaller")
+            raise self._error(
+                "HNF0212", f"the rule has more than {_MAX_NODES} nodes once definitions are inlined", tree.span, "make it smaller"
+            )
         match tree:
             case syntax.Number():
                 return core.Literal(tree.value)
@@ -185,7 +201,7 @@ class Elaborator:
         if name in ELEMENT_TYPES:
             raise self._error("HNF0213", f"`{name}` is an element type, not a value", tree.span, f"as in `cast(x, {name})`")
         if not scope.binding_allowed:
-            known = [n for n in (*scope.bindings, *scope.lets)]
+            known = [*scope.bindings, *scope.lets]
             hint = _did_you_mean(name, known) or f"the left side binds {', '.join(f'`{n}`' for n in known) or 'no names'}"
             raise self._error("HNF0214", f"`{name}` is not bound by the left side", tree.span, hint)
         capture = core.Capture(name, const=tree.const)
@@ -253,7 +269,9 @@ class Elaborator:
         if tree.function in ("unsqueeze", "squeeze"):
             self._arity(tree, 1)
             if len(axes) != 1 or not isinstance(axes[0], int):
-                raise self._error("HNF0221", f"`{tree.function}` takes one axis counted from the right", tree.span, f"as in `{tree.function}[-1](x)`")
+                raise self._error(
+                    "HNF0221", f"`{tree.function}` takes one axis counted from the right", tree.span, f"as in `{tree.function}[-1](x)`"
+                )
             return core.Apply(OPERATIONS["reshape"], (self._expression(tree.arguments[0], scope),), ((tree.function, axes[0]),), tree.span)
         name = tree.function
         if not axes and name in _POINTWISE_TWINS and len(tree.arguments) >= 2:
@@ -268,7 +286,9 @@ class Elaborator:
         definition = operation.get_irdl_definition()
         takes_axes = "axes" in definition.properties
         if takes_axes and not axes:
-            raise self._error("HNF0223", f"`{name}` needs the axes that it acts along", tree.name_span, f"as in `{name}[k](x)` or `{name}[-1](x)`")
+            raise self._error(
+                "HNF0223", f"`{name}` needs the axes that it acts along", tree.name_span, f"as in `{name}[k](x)` or `{name}[-1](x)`"
+            )
         if axes and not takes_axes:
             raise self._error("HNF0224", f"`{name}` acts element by element and takes no axes", tree.name_span, f"write `{name}(…)`")
         attributes: list[tuple[str, Any]] = [("axes", axes)] if takes_axes else []
@@ -289,7 +309,9 @@ class Elaborator:
             return float(value.value)
         if isinstance(value, core.Capture) and value.const:
             return value
-        raise self._error("HNF0226", "an attribute is a number, a name or a `const` capture", tree.span, "compute it on the left with `const c`")
+        raise self._error(
+            "HNF0226", "an attribute is a number, a name or a `const` capture", tree.span, "compute it on the left with `const c`"
+        )
 
     def _cast(self, tree: syntax.Call, scope: Scope) -> core.Expr:
         self._arity(tree, 2)
@@ -304,7 +326,9 @@ class Elaborator:
                 raise self._error("HNF0227", "`dtype(…)` takes a captured name", target.span, "as in `dtype(x)`")
             element = core.DTypeOf(captured.name)
         else:
-            raise self._error("HNF0228", f"`{tree.function}` needs an element type", target.span, "as in `cast(x, f32)` or `cast(x, dtype(y))`")
+            raise self._error(
+                "HNF0228", f"`{tree.function}` needs an element type", target.span, "as in `cast(x, f32)` or `cast(x, dtype(y))`"
+            )
         key = "to" if tree.function == "cast" else "format"
         return core.Apply(OPERATIONS[tree.function], (operand,), ((key, element),), tree.span)
 
@@ -338,7 +362,9 @@ class Elaborator:
                 scope.axes[axis] = (axis,)
                 result.append(axis)
             elif axis >= 0 and not self.left_axes:
-                raise self._error("HNF0238", "the axes of a rule are counted from the right", tree.name_span, "write -1 for the last axis, or a name")
+                raise self._error(
+                    "HNF0238", "the axes of a rule are counted from the right", tree.name_span, "write -1 for the last axis, or a name"
+                )
             else:
                 result.append(axis)
         if len(set(result)) != len(result):
@@ -369,7 +395,9 @@ class Elaborator:
             case syntax.Call(function=function) if function in PROPERTIES:
                 return core.Property(function, tuple(self._expression(a, scope) for a in tree.arguments))
             case syntax.Call(function=function) if function in self.definitions:
-                raise self._error("HNF0234", "a condition is a comparison or a named property", tree.span, f"one of {', '.join(sorted(PROPERTIES))}")
+                raise self._error(
+                    "HNF0234", "a condition is a comparison or a named property", tree.span, f"one of {', '.join(sorted(PROPERTIES))}"
+                )
         hint = f"as in `x > 0`, `free[k](c)`, `size[k](x) = size[k](y)`, or one of {', '.join(sorted(PROPERTIES))}"
         raise self._error("HNF0234", "a condition is a comparison or a named property", tree.span, hint)
 

@@ -64,7 +64,11 @@ def _check_depth(source: str, path: str) -> None:
             if depth > MAX_DEPTH:
                 span = Span(line, column, line, column + 1)
                 raise HnfError([Diagnostic("HNF0102", f"brackets are nested more than {MAX_DEPTH} deep", path, span)])
-        if sum(text.count(c) for c in "-+*/@") > 20 * MAX_DEPTH or text.count("not ") > MAX_DEPTH or "-" * MAX_DEPTH in text.replace(" ", ""):
+        if (
+            sum(text.count(c) for c in "-+*/@") > 20 * MAX_DEPTH
+            or text.count("not ") > MAX_DEPTH
+            or "-" * MAX_DEPTH in text.replace(" ", "")
+        ):
             raise HnfError([Diagnostic("HNF0102", "the expression is longer than any rule needs", path, Span(line, 1, line, 2))])
 
 
@@ -127,7 +131,7 @@ _BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow":
 
 
 @v_args(meta=True)
-class _Build(Transformer[Token, Any]):
+class _Build(Transformer[Token, Any]):  # type: ignore[misc]
     """Lark's tree → our tree; one method a grammar rule."""
 
     def start(self, meta: Meta, children: list[Any]) -> list[Any]:
@@ -153,7 +157,7 @@ class _Build(Transformer[Token, Any]):
         return ("group", str(children[0]))
 
     def arrow(self, meta: Meta, children: list[Any]) -> Token:
-        return children[0]  # type: ignore[no-any-return]
+        return children[0]
 
     def within(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
         return ("within", children[0], _meta_span(meta))

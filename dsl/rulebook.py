@@ -68,7 +68,9 @@ class _Loader:
         key = str(path)
         if key in self._loading:
             chain = " → ".join([*self._loading, key])
-            raise HnfError([Diagnostic("HNF0301", f"the files import each other: {chain}", imported_by or key, span, help="remove one import")])
+            raise HnfError(
+                [Diagnostic("HNF0301", f"the files import each other: {chain}", imported_by or key, span, help="remove one import")]
+            )
         if key in self._definitions:
             return self._definitions[key]
         if len(self._definitions) > MAX_IMPORTS:

@@ -12,13 +12,21 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from hnfc.analysis.ranges import WeightReader
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, Unsupported, precision
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_CONSTANT, _WEIGHT, _CAST = OPERATIONS["constant"], OPERATIONS["weight"], OPERATIONS["cast"]
-_WORKING = {"f16": np.float32, "bf16": np.float32, "f8E4M3FN": np.float32, "f8E5M2": np.float32, "f8E4M3FNUZ": np.float32, "f8E5M2FNUZ": np.float32}
+_CONSTANT, _CAST = OPERATIONS["constant"], OPERATIONS["cast"]
+_WORKING = {
+    "f16": np.float32,
+    "bf16": np.float32,
+    "f8E4M3FN": np.float32,
+    "f8E5M2": np.float32,
+    "f8E4M3FNUZ": np.float32,
+    "f8E5M2FNUZ": np.float32,
+}
 """Formats that torch computes in float32 and rounds afterwards."""
 EXACT_BITS = 240
 
@@ -47,7 +55,7 @@ def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: We
     """Adds the results of one operation, if its operands are there and it can be computed."""
     if not isinstance(operation, NumOp) or not operation.results or not isinstance(operation.results[0].type, TensorType):
         return
-    if isinstance(operation, _WEIGHT):
+    if isinstance(operation, WeightOp):
         if weights is not None:
             array = weights(operation.weight_name)
             found[operation.results[0]] = _widened(array) if wide else array
@@ -64,7 +72,7 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
     """The results of one operation as its element type stores them; None where it has no way to be computed."""
     if operation.FACTS.evaluate is None:
         return None
-    elements = [ELEMENT_NAMES.get(_element(result)) for result in operation.results]
+    elements = [_element_name(result) for result in operation.results]
     target = elements[0] or ""
     floating = target in _WORKING or target in ("f32", "f64")
     working = np.float64 if wide else _WORKING.get(target)
@@ -85,7 +93,10 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
         return None
     results = result if isinstance(result, tuple) else (result,)
     if wide:
-        return [_widened(np.asarray(r)) if e in _WORKING or e in ("f32", "f64") else np.asarray(r) for r, e in zip(results, elements, strict=False)]
+        return [
+            _widened(np.asarray(r)) if e in _WORKING or e in ("f32", "f64") else np.asarray(r)
+            for r, e in zip(results, elements, strict=False)
+        ]
     with np.errstate(all="ignore"):
         return [np.asarray(r).astype(NUMPY_TYPES[e], copy=False) if e else np.asarray(r) for r, e in zip(results, elements, strict=False)]
 
@@ -121,7 +132,7 @@ def evaluate_exactly(
 
 
 def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath, weights: WeightReader | None) -> None:
-    if isinstance(operation, _WEIGHT):
+    if isinstance(operation, WeightOp):
         if weights is not None:
             exact[operation.results[0]] = Balls.of(_widened(weights(operation.weight_name)))
         return
@@ -133,7 +144,7 @@ def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath
             result = operation.FACTS.real(math, *operands, **operation.attributes_as_python())
         elif operation.FACTS.evaluate is not None:
             # what only moves elements works on any array
-            result = Balls(operation.compute(*(operand.values for operand in operands)))
+            result = Balls(operation.compute(*(operand.values for operand in operands if operand is not None)))
         else:
             return
     except (Undecided, Unsupported, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
@@ -170,8 +181,8 @@ def _elements(type_: TensorType[Attribute]) -> int:
     return count
 
 
-def _element(value: SSAValue) -> Attribute | None:
-    return value.type.element_type if isinstance(value.type, TensorType) else None
+def _element_name(value: SSAValue) -> str | None:
+    return ELEMENT_NAMES.get(value.type.element_type) if isinstance(value.type, TensorType) else None
 
 
 def _raise_to(array: Array, working: Any) -> Array:

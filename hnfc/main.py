@@ -80,9 +80,11 @@ def _model_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a .mlir or .mlirbc file in the torch dialect; - is stdin")
     parser.add_argument("-O", dest="level", default="stability", metavar="LEVEL",
-                        help="stability (default), fusion, reassociation, precision, compensated, all, none, or rule groups joined by commas")  # fmt: skip
+                        help="stability (default), fusion, reassociation, precision, compensated, all, none; or rule groups with commas")  # fmt: skip
     parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
-    parser.add_argument("--emit", choices=("torch", "num", "linalg", "mlirbc"), default="torch", help="the form of the output (default torch)")
+    parser.add_argument(
+        "--emit", choices=("torch", "num", "linalg", "mlirbc"), default="torch", help="the form of the output (default torch)"
+    )
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help="all values of an input lie there (LO:HI alone: of every input); samples are drawn from it")  # fmt: skip

@@ -46,8 +46,8 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
     """The module as text after the passes. Raises ModelError for a bad file or pipeline."""
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.parser import Parser
-    from xdsl.utils.exceptions import ParseError, VerifyException
-    from xdsl.utils.arg_spec import ArgSpecParseError, parse_pipeline
+    from xdsl.utils.arg_spec import parse_pipeline
+    from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
     from hnfc.frontend.torch_mlir import read
     from hnfc.passes import PASSES, ImportTorchPass, Road

@@ -52,7 +52,7 @@ class ImportTorchPass(ModulePass):
             raise ModelError("import-torch comes first, and needs a file in the torch dialect")
         ctx.imported = import_module(ctx.source)
         for function in list(ctx.imported.module.ops):
-            function.detach()
+            function.detach()  # type: ignore[no-untyped-call]
             op.body.block.add_op(function)
         ctx.imported.module = op
 

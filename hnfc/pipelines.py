@@ -26,5 +26,7 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
     names = tuple(part.strip() for part in level.split(","))
     unknown = [name for name in names if name not in groups]
     if unknown:
-        raise UnknownLevel(f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}")
+        raise UnknownLevel(
+            f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}"
+        )
     return (names,)

@@ -48,7 +48,9 @@ def run_tests(book: Rulebook) -> Iterator[TestResult]:
                     if not message:
                         yield TestResult(rule.name, True)
                         continue
-                    yield TestResult(rule.name, False, Diagnostic("HNF0401", f"test of `{rule.name}`: {message}", path, case.span, help=help_))
+                    yield TestResult(
+                        rule.name, False, Diagnostic("HNF0401", f"test of `{rule.name}`: {message}", path, case.span, help=help_)
+                    )
 
 
 def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:

@@ -80,15 +80,18 @@ def _column(array: Array, value: SSAValue, name: str, path: str) -> list[Array]:
     element = _element(value)
     if element is None or element not in NUMPY_TYPES:
         raise ModelError(f"samples cannot be given for `{name}` of type {value.type}", path)
-    fits = lambda s: len(s) == len(shape) and all(b in (DYNAMIC, a) for a, b in zip(s, shape, strict=True))  # noqa: E731
     if array.dtype.kind == "V" and array.dtype.itemsize == np.dtype(NUMPY_TYPES[element]).itemsize:
         # NumPy stores the types of ml_dtypes as raw bytes
         array = array.view(NUMPY_TYPES[element])
-    if fits(array.shape):
+    if _fits(array.shape, shape):
         return [array.astype(NUMPY_TYPES[element])]
-    if array.ndim == len(shape) + 1 and fits(array.shape[1:]):
+    if array.ndim == len(shape) + 1 and _fits(array.shape[1:], shape):
         return list(array.astype(NUMPY_TYPES[element]))
     raise ModelError(f"`{name}` has shape {list(array.shape)}, but the model takes {[s if s != DYNAMIC else '?' for s in shape]}", path)
+
+
+def _fits(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return len(found) == len(wanted) and all(b in (DYNAMIC, a) for a, b in zip(found, wanted, strict=True))
 
 
 def drawn(block: Block, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSAValue, Array]]:
@@ -99,7 +102,7 @@ def drawn(block: Block, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSA
     generator = np.random.default_rng(0)
     samples = []
     for index in range(_DRAWS):
-        sample = {}
+        sample: dict[SSAValue, Array] = {}
         for argument in tensors:
             shape = [size if size != DYNAMIC else _SIZE_OF_UNKNOWN for size in argument.type.get_shape()]  # type: ignore[attr-defined]
             element = _element(argument) or ""

@@ -55,7 +55,7 @@ class Reference:
     @staticmethod
     def of(block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None) -> Reference:
         values = [result for op in block.ops for result in op.results if _format(result) is not None]
-        resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)  # type: ignore[attr-defined]
+        resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)
         if resident > MAX_RESIDENT:
             return Reference(inputs, [], [], "none")
         observed = [evaluate(block, sample, weights) for sample in inputs]
@@ -78,7 +78,9 @@ class Reference:
 
     def _error(self, wanted: SSAValue, found: SSAValue, values: list[dict[SSAValue, Array]]) -> Error | None:
         form = _format(wanted)
-        errors = [measure(v[found], t[wanted], form) for v, t in zip(values, self.truth, strict=False) if found in v and wanted in t and form]
+        errors = [
+            measure(v[found], t[wanted], form) for v, t in zip(values, self.truth, strict=False) if found in v and wanted in t and form
+        ]
         if not errors:
             return None
         return Error(sum(e.not_finite for e in errors), max(e.relative for e in errors), sum(e.elements for e in errors))

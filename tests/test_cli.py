@@ -100,7 +100,7 @@ def test_one_clear_message_for_a_fault_of_the_input(arguments, code, words, tmp_
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
     out = tmp_path / "out.mlir"
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    limit = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     code = f"{limit}\nimport sys; from hnfc.main import main; sys.exit(main([{str(ATTENTION)!r}, '-q', '-o', {str(out)!r}]))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120, check=False)
@@ -110,7 +110,9 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
 
 def test_an_interrupt_is_one_line():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-m", "hnfc.main", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hnfc.main", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     time.sleep(3)
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
@@ -119,13 +121,20 @@ def test_an_interrupt_is_one_line():
 
 def test_a_closed_pipe_is_no_traceback():
     command = f"{sys.executable} -m hnfc.main rules | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120, check=False)
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120, check=False
+    )
     assert "Traceback" not in done.stderr and done.stdout.count("\n") == 1
 
 
 def test_help_is_quick_and_needs_nothing():
-    code = "import sys; sys.argv = ['hnfc', '--help']\nfrom hnfc.main import main\ntry: main()\nexcept SystemExit: pass\nprint([m for m in ('torch', 'z3', 'xdsl', 'torch_mlir', 'numpy', 'rich', 'lark') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
+    code = (
+        "import sys; sys.argv = ['hnfc', '--help']\nfrom hnfc.main import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print([m for m in ('torch', 'z3', 'xdsl', 'torch_mlir', 'numpy', 'rich', 'lark') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False
+    )
     assert "example:" in done.stdout and done.stdout.strip().endswith("[]")
 
 
@@ -184,6 +193,10 @@ def test_opt_runs_any_part_of_the_road():
     assert "scaled_dot_product_attention" in again.stdout, again.stderr
     same = hnfc(ATTENTION, "-p", "import-torch,lift,export-torch", module="hnfc.opt")
     assert same.stdout == hnfc(ATTENTION, "-O", "none", "-q").stdout
-    for arguments, words in ((["-p", "nonsense"], "there is no pass"), (["-p", "rewrite{"], "cannot read the passes"), (["-p", "rewrite{group=q}"], "no level")):
+    for arguments, words in (
+        (["-p", "nonsense"], "there is no pass"),
+        (["-p", "rewrite{"], "cannot read the passes"),
+        (["-p", "rewrite{group=q}"], "no level"),
+    ):
         bad = hnfc(ATTENTION if "{group" not in arguments[1] else "-", *arguments, module="hnfc.opt", input=done.stdout)
         assert bad.returncode == 1 and words in bad.stderr and "Traceback" not in bad.stderr

@@ -10,7 +10,17 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FORBIDDEN = {
     "dialects": ("hnfc.dsl", "hnfc.frontend", "hnfc.backend", "hnfc.rewrite", "hnfc.analysis", "hnfc.report", "torch"),
-    "dsl": ("hnfc.frontend", "hnfc.backend", "hnfc.rewrite", "hnfc.analysis", "hnfc.report", "hnfc.evaluate", "hnfc.compile", "hnfc.main", "torch"),
+    "dsl": (
+        "hnfc.frontend",
+        "hnfc.backend",
+        "hnfc.rewrite",
+        "hnfc.analysis",
+        "hnfc.report",
+        "hnfc.evaluate",
+        "hnfc.compile",
+        "hnfc.main",
+        "torch",
+    ),
     "hnfc": ("torch",),
 }
 

@@ -12,9 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import WeightOp
 
 WeightReader = Callable[[str], "np.ndarray[Any, Any]"]
-_WEIGHT, _OPAQUE = OPERATIONS["weight"], OPERATIONS["opaque"]
+_OPAQUE = OPERATIONS["opaque"]
 
 
 def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
@@ -58,7 +59,7 @@ class Ranges:
         return self._known[value]
 
     def _transfer(self, owner: object) -> Interval:
-        if isinstance(owner, _WEIGHT):
+        if isinstance(owner, WeightOp):
             return interval_of_array(self._weights(owner.weight_name)) if self._weights else ANYTHING
         if not isinstance(owner, NumOp) or isinstance(owner, _OPAQUE):
             return ANYTHING

@@ -69,5 +69,3 @@ def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:
 def verdicts_json(rules: Iterable[core.Rule], verdicts: dict[str, Verdict]) -> str:
     data = {rule.name: verdicts[rule.name].to_json() for rule in rules}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-
-

@@ -22,7 +22,7 @@ def text_report(compiled: Compiled, verdicts: dict[str, Verdict], withheld: list
     for applied in compiled.applied:
         by_rule.setdefault(applied.rule.name, []).append(applied)
     for name, places in by_rule.items():
-        lines += _rule_section(name, places, verdicts.get(name), width) + [""]
+        lines += [*_rule_section(name, places, verdicts.get(name), width), ""]
     lines += _totals(compiled, width)
     for name in withheld:
         lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
@@ -59,9 +59,13 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
     count = len(compiled.applied)
     lines = [f"{count} rewrite{'s' if count != 1 else ''} in {compiled.operations} operations" if count else "nothing to rewrite"]
     if compiled.samples:
-        reference = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}[compiled.reference]
+        reference = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}[
+            compiled.reference
+        ]
         lines.append(f"  measured on {compiled.samples} samples against {reference}")
-        lines += [f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None]
+        lines += [
+            f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None
+        ]
     elif count:
         lines.append("  errors were not measured: give --range arg0=LO:HI or --calibrate F.npz")
     if compiled.opaque:
@@ -92,7 +96,8 @@ def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
         "reference": compiled.reference,
         "rewrites": [
             {
-                "rule": a.rule.name, "group": a.rule.group, "place": a.place, "reason": a.rule.reason, "source": a.rule.source, "given": a.given,
+                "rule": a.rule.name, "group": a.rule.group, "place": a.place, "reason": a.rule.reason,
+                "source": a.rule.source, "given": a.given,
                 "verdict": verdicts[a.rule.name].status.value, "error_before": _error(a.before), "error_after": _error(a.after),
             }
             for a in compiled.applied

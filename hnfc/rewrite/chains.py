@@ -17,13 +17,13 @@ from typing import NamedTuple, TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import NumOp, decode
+from hnfc.dialects.num.base import decode
 
 _ADD, _SUB, _NEG = OPERATIONS["add"], OPERATIONS["sub"], OPERATIONS["neg"]
 _MUL, _DIV, _SQUARE = OPERATIONS["mul"], OPERATIONS["div"], OPERATIONS["square"]
 _RECIPROCAL, _RSQRT, _CONSTANT = OPERATIONS["reciprocal"], OPERATIONS["rsqrt"], OPERATIONS["constant"]
-SUMS = frozenset((_ADD, _SUB))
-PRODUCTS = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
+SUMS: frozenset[type] = frozenset((_ADD, _SUB))
+PRODUCTS: frozenset[type] = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
 # Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
 _KINDS: dict[type, str] = {cls: "+" if cls in SUMS else "*" if cls in PRODUCTS else name for name, cls in OPERATIONS.items()}
 ONE, ZERO = Fraction(1), Fraction(0)
@@ -69,7 +69,7 @@ def constant_of(value: SSAValue) -> Number | None:
     return Fraction(number) if math.isfinite(number) else number
 
 
-def is_interior(op: Operation, family: frozenset[type[NumOp]]) -> bool:
+def is_interior(op: Operation, family: frozenset[type]) -> bool:
     """Whether the operation is part of a larger chain of the same family."""
     use = op.results[0].get_user_of_unique_use()
     return type(use) in family
@@ -98,7 +98,7 @@ def sum_of(value: SSAValue) -> Sum:
         if len(term.factors) == 1 and term.factors[0][1] == 1:
             item = term.factors[0][0]
             # -(a + b) inside a sum is -a - b
-            if item is not current and type(item) is not Root and type(item.owner) in SUMS and item.has_one_use():
+            if item is not current and not isinstance(item, Root) and type(item.owner) in SUMS and item.has_one_use():
                 stack.append((item, sign * term.coefficient))
                 continue
         terms.append(term if sign is ONE else Product(sign * term.coefficient, term.factors))
@@ -145,4 +145,4 @@ def product_of(value: SSAValue, inner: bool = False) -> Product:
 
 def kind(item: Item) -> str:
     """What the decision tree switches on: `+` and `*` for chains, else the name of the operation; `` for inputs."""
-    return "sqrt" if type(item) is Root else _KINDS.get(type(item.owner), "")  # type: ignore[union-attr]
+    return "sqrt" if isinstance(item, Root) else _KINDS.get(type(item.owner), "")

@@ -223,7 +223,7 @@ class Judge:
         built = self._built(condition.operands[0])
         if built is None or not isinstance(built[0], SSAValue):
             return Judgement(False, condition)
-        value, operations = built
+        value, operations = built[0], built[1]
         arrays = self.observations.of(value, operations)
         form = FORMATS.get(ELEMENT_NAMES.get(_type(value).element_type, ""))
         if arrays is None or form is None:
@@ -246,7 +246,7 @@ class Judge:
         triples = [self.observations.of(v, operations) for v in (*owner.operands, value)]
         if any(arrays is None for arrays in triples):
             return False
-        for a, b, c in zip(*triples, strict=True):  # type: ignore[arg-type]
+        for a, b, c in zip(*triples, strict=True):
             size = np.abs(a.astype(np.float64)) + np.abs(b.astype(np.float64))
             if (np.abs(c.astype(np.float64)) < unit_roundoff**0.5 * size).any():
                 return True

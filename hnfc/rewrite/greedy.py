@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from hnfc.analysis.cost import flops
@@ -85,7 +86,9 @@ class Greedy:
                 self._note(f"rule `{step.match.compiled.rule.name}` would go on for ever here; it was stopped after {GENERATIONS} rounds")
                 continue
             if len(self.outcome.rewrites) >= budget:
-                self._note(f"rule `{step.match.compiled.rule.name}` makes the program grow for ever; it was stopped after {budget} rewrites")
+                self._note(
+                    f"rule `{step.match.compiled.rule.name}` makes the program grow for ever; it was stopped after {budget} rewrites"
+                )
                 break
             self._apply(op, step)
             for new in step.operations:
@@ -210,7 +213,7 @@ def erase_dead(operations: Iterable[Operation]) -> None:
         if op.parent is None or not isinstance(op, NumOp) or isinstance(op, _OPAQUE) or any(result.uses for result in op.results):
             continue
         owners = [operand.owner for operand in op.operands]
-        op.detach()
+        op.detach()  # type: ignore[no-untyped-call]
         op.drop_all_references()
         stack += [owner for owner in owners if isinstance(owner, Operation)]
 
@@ -241,9 +244,11 @@ def _shapes(match: Match) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _element(op: Operation):  # type: ignore[no-untyped-def]
+def _element(op: Operation) -> Attribute:
     type_ = op.results[0].type
-    return type_.element_type  # type: ignore[attr-defined]
+    assert isinstance(type_, TensorType)
+    element: Attribute = type_.element_type
+    return element
 
 
 def compile_rules(rules: Iterable[core.Rule]) -> list[CompiledRule]:

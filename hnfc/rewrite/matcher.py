@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import TensorType
@@ -23,9 +23,9 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES
 from hnfc.dsl import core
 from hnfc.rewrite.chains import (
     ONE,
-    ZERO,
     PRODUCTS,
     SUMS,
+    ZERO,
     Factors,
     Item,
     Number,
@@ -212,8 +212,6 @@ def _subject_parts(chain: Sum | Product) -> Iterator[str]:
             yield "*"
 
 
-
-
 class _Matching:
     """Backtracking search for the bindings of one pattern, with a limit on its steps."""
 
@@ -232,25 +230,25 @@ class _Matching:
                 if bound is not None:
                     yield bound
             case NumberPattern(value):
-                if type(item) is not Root:
+                if not isinstance(item, Root):
                     number = constant_of(item)
                     if number is not None and same_number(number, value):
                         yield bindings
             case OperationPattern():
                 yield from self.operation(pattern, item, bindings)
             case SumPattern():
-                if type(item) is not Root:
+                if not isinstance(item, Root):
                     for scale, rest, result in self.sum(pattern, sum_of(item), bindings, exact=True):
                         if scale == 1 and rest is None:
                             yield result
             case ProductPattern():
-                chain = product_of(item) if type(item) is not Root else Product(ONE, ((item, 1),))
-                for scale, rest, result in self.product(pattern, chain, bindings, exact=True):
-                    if scale == 1 and rest is None:
+                chain = product_of(item) if not isinstance(item, Root) else Product(ONE, ((item, 1),))
+                for ratio, left, result in self.product(pattern, chain, bindings, exact=True):
+                    if ratio == 1 and left is None:
                         yield result
 
     def operation(self, pattern: OperationPattern, item: Item, bindings: Bindings) -> Iterator[Bindings]:
-        if type(item) is Root:
+        if isinstance(item, Root):
             if pattern.operation.name == "num.sqrt":
                 yield from self.value(pattern.operands[0], item.radicand, bindings)
             return
@@ -375,18 +373,23 @@ class _Matching:
         return (product.coefficient, *sorted((self.item_key(item), e) for item, e in product.factors))
 
     def item_key(self, item: Item) -> tuple[int, int]:
-        return (1, self.numbering.of(item.radicand)) if type(item) is Root else (0, self.numbering.of(item))
+        return (1, self.numbering.of(item.radicand)) if isinstance(item, Root) else (0, self.numbering.of(item))
 
     # chains
 
-    def sum(
-        self, pattern: SumPattern, subject: Sum, bindings: Bindings, *, exact: bool
-    ) -> Iterator[tuple[Fraction, Sum | None, Bindings]]:
+    def sum(self, pattern: SumPattern, subject: Sum, bindings: Bindings, *, exact: bool) -> Iterator[tuple[Fraction, Sum | None, Bindings]]:
         """Ways to split `subject` into scale · pattern + rest; `exact`: with no rest (a bare capture may take it)."""
         yield from self._terms(pattern, 0, subject.terms, subject.constant, None, bindings, exact)
 
     def _terms(
-        self, pattern: SumPattern, index: int, left: tuple[Product, ...], constant: Fraction, scale: Fraction | None, bindings: Bindings, exact: bool
+        self,
+        pattern: SumPattern,
+        index: int,
+        left: tuple[Product, ...],
+        constant: Fraction,
+        scale: Fraction | None,
+        bindings: Bindings,
+        exact: bool,
     ) -> Iterator[tuple[Fraction, Sum | None, Bindings]]:
         self.steps += 1
         if self.steps > _MAX_STEPS:
@@ -421,8 +424,8 @@ class _Matching:
                 yield from self._terms(pattern, index + 1, left, Fraction(0), own, {**bindings, capture.name: number}, exact)
             return
         for i, term in enumerate(left):
-            for ratio, rest, after in self.product(wanted, term, bindings, exact=True):
-                if rest is None and (scale is None or ratio == scale):
+            for ratio, over, after in self.product(wanted, term, bindings, exact=True):
+                if over is None and (scale is None or ratio == scale):
                     yield from self._terms(pattern, index + 1, left[:i] + left[i + 1 :], constant, ratio, after, exact)
 
     def product(
@@ -451,7 +454,14 @@ class _Matching:
             return
         wanted, exponent = pattern.factors[index]
         last = index == len(pattern.factors) - 1
-        if isinstance(wanted, CapturePattern) and not wanted.const and wanted.name not in bindings and last and abs(exponent) == 1 and not pattern.sizes:
+        if (
+            isinstance(wanted, CapturePattern)
+            and not wanted.const
+            and wanted.name not in bindings
+            and last
+            and abs(exponent) == 1
+            and not pattern.sizes
+        ):
             if left or ratio != 1:
                 sign = 1 if exponent == 1 else -1
                 taken = _simplest(Sum(ZERO, (Product(ratio**sign, tuple((item, sign * e) for item, e in left)),)))
@@ -472,7 +482,7 @@ class _Matching:
                 continue
             remaining = found - exponent
             others = left[:i] + (((item, remaining),) if remaining else ()) + left[i + 1 :]
-            if type(wanted) is SumPattern and type(item) is not Root:
+            if type(wanted) is SumPattern and not isinstance(item, Root):
                 for scale, rest, after in self.sum(wanted, sum_of(item), bindings, exact=True):
                     if rest is None:
                         yield from self._factors(pattern, index + 1, others, ratio * scale**exponent, after, exact)
@@ -482,8 +492,6 @@ class _Matching:
 
     def size(self, size: core.Size, bindings: Bindings) -> int | None:
         return extent(bound_value(size.operand, bindings), resolve_axes(size.axes, bindings))
-
-
 
 
 _PLAIN = (Fraction, float, frozenset, Root, Product, Sum)
@@ -597,5 +605,3 @@ def _is_unit_reshape(key: str, axis: int, source: tuple[int, ...], target: tuple
         source, target = target, source
     position = len(target) + axis
     return 0 <= position < len(target) and target[position] == 1 and target[:position] + target[position + 1 :] == source
-
-

@@ -65,5 +65,5 @@ def share(block: Block, made: Collection[Operation], replaced: dict[SSAValue, SS
         if known is not result and op in made and known.type == result.type:
             replaced[result] = known
             result.replace_all_uses_with(known)
-            op.detach()
+            op.detach()  # type: ignore[no-untyped-call]
             op.drop_all_references()

@@ -25,15 +25,14 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent.parent))
 
-from tests.exporting import export_torch  # noqa: E402
-from tests.running import run_torch_mlir  # noqa: E402
-from tests.torch_running import run_on_torch  # noqa: E402
-
 from hnfc.compile import Compiled, Request, compile_module  # noqa: E402
 from hnfc.dsl.rulebook import shipped  # noqa: E402
 from hnfc.errors import ModelError  # noqa: E402
 from hnfc.pipelines import phases  # noqa: E402
 from hnfc.verdicts import verdicts  # noqa: E402
+from tests.exporting import export_torch  # noqa: E402
+from tests.running import run_torch_mlir  # noqa: E402
+from tests.torch_running import run_on_torch  # noqa: E402
 
 UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 KINDS = {"R": "stability rewrite", "P": "precision assignment", "B": "both", "N": "not fixable by a rewrite"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.cases.suite import Result, cases, measure, table
 
 EXPECTED = {"stability rewrite": 30, "both": 4, "precision assignment": 1, "not fixable by a rewrite": 0}

@@ -26,7 +26,8 @@ def test_functions_are_operations_and_names_captures():
     (rule,) = rules("rule r log(1 + x) => log1p(x)")
     assert isinstance(rule.pattern, core.Apply) and rule.pattern.name == "log"
     assert rule.pattern.operands[0] == core.Apply(
-        rule.pattern.operands[0].operation, (core.Literal(Fraction(1)), core.Capture("x"))  # type: ignore[union-attr]
+        rule.pattern.operands[0].operation,
+        (core.Literal(Fraction(1)), core.Capture("x")),  # type: ignore[union-attr]
     )
     assert rule.group == "user"
 
@@ -48,7 +49,9 @@ def test_max_of_two_is_elementwise():
 
 
 def test_conditions():
-    (rule,) = rules("rule r sum[k](c * x) => c * sum[k](x) where free[k](c) and size[k](c) = size[k](x) and rank(x) = 2 and dtype(x) != f16 and 0 < x")
+    (rule,) = rules(
+        "rule r sum[k](c * x) => c * sum[k](x) where free[k](c) and size[k](c) = size[k](x) and rank(x) = 2 and dtype(x) != f16 and 0 < x"
+    )
     kinds = [type(part).__name__ for part in core.condition_parts(rule.where)]
     assert {"Free", "SameSize", "Property", "Not", "Comparison"} <= set(kinds)
 

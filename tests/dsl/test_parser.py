@@ -85,7 +85,9 @@ def test_what_the_reader_is_told(text, code, place):
     assert found.startswith(f"error[{code}]") and place in found and "^" in found
 
 
-@pytest.mark.parametrize("text", ["(" * 500 + "x" + ")" * 500, "rule a " + "-" * 5000 + "x => x", "rule a " + "x+" * 5000 + "x => x", "x" * 2_000_000])
+@pytest.mark.parametrize(
+    "text", ["(" * 500 + "x" + ")" * 500, "rule a " + "-" * 5000 + "x => x", "rule a " + "x+" * 5000 + "x => x", "x" * 2_000_000]
+)
 def test_nesting_and_size_have_limits(text):
     with pytest.raises(HnfError):
         parse(text)

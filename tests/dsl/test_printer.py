@@ -72,7 +72,12 @@ numbers = st.sampled_from(["0", "1", "2.5", "1e-3"]).map(lambda n: syntax.Number
 
 
 def grown(inner):
-    binary = st.builds(lambda s, a, b: syntax.Operator(s, (a, b), NOWHERE), st.sampled_from("+ - * / @ ** < == and or".split()), inner, inner)
+    binary = st.builds(
+        lambda s, a, b: syntax.Operator(s, (a, b), NOWHERE),
+        st.sampled_from(["+", "-", "*", "/", "@", "**", "<", "==", "and", "or"]),
+        inner,
+        inner,
+    )
     unary = st.builds(lambda s, a: syntax.Operator(s, (a,), NOWHERE), st.sampled_from(["-", "not"]), inner)
     call = st.builds(
         lambda f, axes, args, keys: syntax.Call(f, axes, tuple(args), keys, NOWHERE, NOWHERE),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.graphs import Graph, rules
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.pattern_rewriter import PatternRewriteWalker
 
 from hnfc.rewrite.greedy import MIN_REWRITES, REWRITES_PER_OPERATION, RulePattern
+from tests.graphs import Graph, rules
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.graphs import Graph
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.rewrite.greedy import erase_dead
 from hnfc.rewrite.lift import lift
+from tests.graphs import Graph
 
 
 def reshape(g, x, shape):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.graphs import Graph, rules
 
 from hnfc.rewrite.chains import product_of, sum_of
+from tests.graphs import Graph, rules
 
 SOFTMAX = "rule r exp(x) / sum[k](exp(x)) => softmax[k](x)"
 SIGMOID = "rule r 1 / (1 + exp(-x)) => sigmoid(x)"
@@ -89,7 +89,11 @@ def test_a_lone_capture_takes_what_is_left():
 
 def test_squares_quotients_and_roots_are_products():
     text = "rule r x / sqrt(y) => y"
-    for build in (lambda g, x, y: g.mul(x, g.rsqrt(y)), lambda g, x, y: g.div(x, g.sqrt(y)), lambda g, x, y: g.mul(g.reciprocal(g.sqrt(y)), x)):
+    for build in (
+        lambda g, x, y: g.mul(x, g.rsqrt(y)),
+        lambda g, x, y: g.div(x, g.sqrt(y)),
+        lambda g, x, y: g.mul(g.reciprocal(g.sqrt(y)), x),
+    ):
         g = Graph((4,), (4,))
         g.returns(build(g, *g.args))
         assert g.rewrite(text).rewrites
