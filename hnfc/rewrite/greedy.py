@@ -34,6 +34,7 @@ _REACH = 5
 """How far above a new value a pattern that sees it can have its root."""
 _MAX_USERS = 24
 _OPAQUE = OPERATIONS["opaque"]
+_GROUPS = (Product, Sum, Root)
 _NO_GAIN = "it would not lower the cost"
 
 
@@ -64,7 +65,8 @@ class Greedy:
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that was made here or before: the one in whose place it stands."""
     outcome: Outcome = field(default_factory=Outcome)
-    _no_gain: dict[tuple[Any, ...], bool] = field(default_factory=dict)
+    _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
+    """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
     def run(self, block: Block) -> Outcome:
         worklist = [op for op in block.ops if isinstance(op, NumOp) and not isinstance(op, _OPAQUE)]
@@ -119,7 +121,7 @@ class Greedy:
                     reason = _NO_GAIN
                     key = _shapes(match)
                     if key is not None:
-                        self._no_gain[key] = True
+                        self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
             except DoesNotFit as error:
                 reason = str(error)
             if reason or value is op.results[0]:
@@ -156,7 +158,7 @@ class Greedy:
     def _surely_no_gain(self, match: Match) -> bool:
         """Whether the same rule was seen not to pay for operands of the same shapes."""
         key = _shapes(match)
-        return key is not None and self._no_gain.get(key, False)
+        return key is not None and key in self._no_gain
 
     def _apply(self, op: Operation, step: Step) -> None:
         rule = step.match.compiled.rule
@@ -235,12 +237,15 @@ class RulePattern(RewritePattern):
 
 
 def _shapes(match: Match) -> tuple[Any, ...] | None:
-    """The direction of the rule and the shapes and numbers that it is applied to: what its gain depends on."""
+    """The direction of the rule and the types and numbers that it is applied to: what its gain depends on.
+
+    Types stand for themselves by identity: `tensor` makes one object of each.
+    """
     key: list[Any] = [id(match.compiled), match.scale, match.rest is None]
     for binding in match.bindings.values():
-        if isinstance(binding, Product | Sum | Root):
+        if isinstance(binding, _GROUPS):
             return None
-        key.append(binding.type.get_shape() if isinstance(binding, SSAValue) else binding)  # type: ignore[attr-defined]
+        key.append(id(binding.type) if isinstance(binding, SSAValue) else binding)
     return tuple(key)
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES
@@ -356,7 +356,7 @@ class _Matching:
             return True
         if isinstance(a, _PLAIN) or isinstance(b, _PLAIN):
             return self._same_plain(a, b)
-        return self.numbering.of(a) == self.numbering.of(b)
+        return type(a.owner) is type(b.owner) is not Block and self.numbering.of(a) == self.numbering.of(b)
 
     def _same_plain(self, a: Binding, b: Binding) -> bool:
         if isinstance(a, Fraction) or isinstance(b, Fraction):
@@ -397,8 +397,8 @@ class _Matching:
         if index == len(pattern.terms):
             if scale is None:
                 return
-            left_constant = constant - scale * pattern.constant
-            if pattern.constant != 0 and left_constant != 0:
+            left_constant = constant if pattern.constant is ZERO else constant - scale * pattern.constant
+            if pattern.constant is not ZERO and left_constant != 0:
                 return
             rest = Sum(left_constant, left) if left or left_constant != 0 else None
             if rest is None or not exact:
@@ -407,21 +407,25 @@ class _Matching:
         wanted = pattern.terms[index]
         capture = _bare_capture(wanted)
         if capture is not None and not capture.const and capture.name not in bindings and index == len(pattern.terms) - 1:
-            own = scale if scale is not None else (constant / pattern.constant if pattern.constant != 0 else Fraction(1))
-            left_constant = constant - own * pattern.constant
-            if own == 0 or (pattern.constant != 0 and left_constant != 0) or (not left and left_constant == 0):
+            own, left_constant = scale or ONE, constant
+            if pattern.constant is not ZERO:
+                own = scale if scale is not None else constant / pattern.constant
+                left_constant = constant - own * pattern.constant
+                if own == 0 or left_constant != 0:
+                    return
+            if not left and left_constant == 0:
                 return
-            factor = 1 / (own * wanted.coefficient)
-            taken = _simplest(Sum(left_constant * factor, tuple(Product(t.coefficient * factor, t.factors) for t in left)))
+            factor = ONE if own is ONE and wanted.coefficient is ONE else 1 / (own * wanted.coefficient)
+            taken = _simplest(Sum(left_constant, left) if factor == 1 else _scaled(left_constant, left, factor))
             after = self.bind(capture, taken, bindings)
             if after is not None:
                 yield own, None, after
             return
         if capture is not None and capture.const:
-            own = scale if scale is not None else Fraction(1)
+            own = scale if scale is not None else ONE
             number = constant / (own * wanted.coefficient)
             if number != 0 and bindings.get(capture.name, number) == number:
-                yield from self._terms(pattern, index + 1, left, Fraction(0), own, {**bindings, capture.name: number}, exact)
+                yield from self._terms(pattern, index + 1, left, ZERO, own, {**bindings, capture.name: number}, exact)
             return
         for i, term in enumerate(left):
             for ratio, over, after in self.product(wanted, term, bindings, exact=True):
@@ -463,8 +467,7 @@ class _Matching:
             and not pattern.sizes
         ):
             if left or ratio != 1:
-                sign = 1 if exponent == 1 else -1
-                taken = _simplest(Sum(ZERO, (Product(ratio**sign, tuple((item, sign * e) for item, e in left)),)))
+                taken = _simplest(Sum(ZERO, (Product(ratio, left) if exponent == 1 else _inverse(ratio, left),)))
                 after = self.bind(wanted, taken, bindings)
                 if after is not None:
                     yield ONE, None, after
@@ -539,6 +542,14 @@ def same_number(a: Number, b: Number) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         return float(a) == float(b)
     return a == b or float(a) == float(b)
+
+
+def _scaled(constant: Fraction, terms: tuple[Product, ...], factor: Fraction) -> Sum:
+    return Sum(constant * factor, tuple(Product(term.coefficient * factor, term.factors) for term in terms))
+
+
+def _inverse(coefficient: Fraction, factors: Factors) -> Product:
+    return Product(1 / coefficient, tuple((item, -exponent) for item, exponent in factors))
 
 
 def _simplest(group: Sum) -> Sum | Product | Item | Fraction:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
-from hnfc.rewrite.chains import ONE, PRODUCTS, SUMS
+from hnfc.rewrite.chains import ONE, PRODUCTS, SUMS, ZERO
 
 _COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
 
@@ -114,7 +114,7 @@ def _sum(expression: core.Expr) -> SumPattern:
 
     add(expression, Fraction(1))
     terms.sort(key=lambda term: _vagueness(term))
-    return SumPattern(constant, tuple(terms))
+    return SumPattern(constant if constant != 0 else ZERO, tuple(terms))
 
 
 def _product(expression: core.Expr) -> ProductPattern:
