@@ -80,7 +80,7 @@ def _model_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a .mlir or .mlirbc file in the torch dialect; - is stdin")
     parser.add_argument("-O", dest="level", default="stability", metavar="LEVEL",
-                        help="stability (default), fusion, reassociation, precision, compensated, all, none; or rule groups")  # fmt: skip
+                        help="stability (default), fusion, folding, reassociation, precision, compensated, all, none; or groups")  # fmt: skip
     parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
     parser.add_argument(
         "--emit", choices=("torch", "num", "linalg", "mlirbc"), default="torch", help="the form of the output (default torch)"

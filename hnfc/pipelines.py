@@ -9,6 +9,7 @@ LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "stability": (_STABLE,),
     "fusion": (_STABLE, ("fusion", "movement")),
     "reassociation": (("reassociation", "movement"),),
+    "folding": (_STABLE, ("folding",)),
     "precision": (("precision",),),
     "compensated": (("compensated",),),
     "all": (_STABLE, ("fusion", "movement"), ("reassociation",), ("precision",)),

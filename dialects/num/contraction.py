@@ -168,6 +168,44 @@ class MatmulOp(NumOp):
         return Context(elements(a, [len(a.get_shape()) - 1]), format_of(a))
 
 
+def affine_range(x: Interval, weight: Interval, bias: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    product = summed(x * weight, context)
+    if context.format is not None:
+        product = product.widened(context.format.unit_roundoff, context.format.tiny, context.format.largest)
+    return product + bias
+
+
+@irdl_op_definition
+class AffineOp(NumOp):
+    """x @ weight + bias, with a bias along the last axis."""
+
+    name = "num.affine"
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    bias = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias) `->` type($result)"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x, weight, bias: m.matmul(x, weight) + bias,
+        evaluate=lambda x, weight, bias: np.matmul(x, weight) + bias,
+        range=affine_range,
+        torch=("aten.addmm",),
+        contextual=True,
+    )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        x, weight, bias = operands
+        product = MatmulOp.infer([x, weight], {})
+        if bias.element_type != product.element_type or tuple(bias.get_shape()) != tuple(product.get_shape()[-1:]):
+            raise TypeMismatch(f"expected a bias of one axis that fits {product}, but got {bias}")
+        return product
+
+    def context(self) -> Context:
+        x = as_tensor(self.x.type)
+        return Context(elements(x, [len(x.get_shape()) - 1]), format_of(x))
+
+
 @irdl_op_definition
 class ConvOp(NumOp):
     """The cross-correlation of x (batch, channels, places…) with weight (outputs, channels/groups, kernel…)."""

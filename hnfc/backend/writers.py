@@ -307,6 +307,14 @@ def matmul(e: Emitter, op: Any) -> ir.Value:
     return e.aten(name, [e.resolve(op.a), e.resolve(op.b)], op.result.type)
 
 
+@writes("affine")
+def affine(e: Emitter, op: Any) -> ir.Value:
+    x, weight, bias = (e.resolve(operand) for operand in op.operands)
+    if len(shape(op.x)) == 2 and len(shape(op.weight)) == 2:
+        return e.aten("addmm", [bias, x, weight, 1, 1], op.result.type)
+    return e.aten("add.Tensor", [e.aten("matmul", [x, weight], op.result.type), bias, 1], op.result.type)
+
+
 @writes("conv")
 def conv(e: Emitter, op: Any) -> ir.Value:
     window = [op.stride.data, op.padding.data, op.dilation.data]

@@ -198,6 +198,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "kahan_sum": _reduction(lambda x, axes: x.double().sum(axes, keepdim=True).to(x.dtype), slack=4.0, imports=""),
     "pairwise_sum": _reduction(lambda x, axes: x.sum(axes, keepdim=True), slack=32.0, imports=""),
     "two_sum": [Sample(_two_sum, ((3, 5), (5,)), exact=True, imports="", real=False)],
+    "affine": [Sample(lambda x, w, b: x @ w + b, ((3, 4), (4, 5), (5,)), slack=64.0, imports="")],
     "matmul": [
         Sample(torch.matmul, pair, slack=64.0)
         for pair in (
