@@ -47,7 +47,7 @@ def rule_table(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: 
         head = "  ".join(text.ljust(w) for text, w in zip(row[:3], widths, strict=True))
         lines.append(textwrap.shorten(f"{head}  {row[3]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[3]}", width))
     counts = {status: sum(row[0] == status for row in rows) for status in ("PROVED", "REFUTED", "UNKNOWN")}
-    lines.append(f"{len(rows)} rules: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n))
+    lines.append(f"{len(rows)} rule{'s' if len(rows) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n))
     return "\n".join(lines)
 
 
