@@ -188,15 +188,14 @@ def _rarity(part: str) -> int:
 
 
 def _chain_parts(pattern: SumPattern | ProductPattern) -> list[str]:
-    factors = [term.factors for term in pattern.terms] if isinstance(pattern, SumPattern) else [pattern.factors]
+    if isinstance(pattern, ProductPattern):
+        return [part for factor, _ in pattern.factors if (part := pattern_kind(factor)) is not None]
     parts: list[str] = []
-    for group in factors:
-        if isinstance(pattern, SumPattern) and (len(group) > 1 or (group and group[0][1] != 1)):
+    for term in pattern.terms:
+        if len(term.factors) > 1 or (term.factors and term.factors[0][1] != 1):
             parts.append("*")
-        for factor, _ in group:
-            part = pattern_kind(factor)
-            if part is not None and (not isinstance(pattern, SumPattern) or len(group) == 1):
-                parts.append(part)
+        elif term.factors and (part := pattern_kind(term.factors[0][0])) is not None:
+            parts.append(part)
     return parts
 
 
