@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch_mlir import ir
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 import hnfc.backend.special  # noqa: F401  (registers its forms)
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.expansions import write
+from hnfc.dialects.num.constant import ConstantOp
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported, new_context, read
 
@@ -76,21 +77,30 @@ class _Patch:
             for index, entry in enumerate(record.operands):
                 if isinstance(entry, SSAValue) and self._is_changed(entry) and self._is_there(entry):
                     self._replace(record, index, entry, dropped)
-        _erase_unused(dropped)
+        _erase_unused([*dropped, *(result for operation in self.emitter.made for result in operation.results)])
 
     def _is_dirty(self, value: SSAValue) -> bool:
         """Whether a rebased value is computed otherwise now than by the torch operation that it stands for."""
-        known = self._dirty.get(value)
-        if known is not None:
-            return known
-        self._dirty[value] = False
-        owner = value.owner
-        if isinstance(owner, Operation) and owner.parent is not None:
-            before = self.imported.operands.get(owner)
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in self._dirty:
+                stack.pop()
+                continue
+            owner = current.owner
+            if not isinstance(owner, Operation) or owner.parent is None:
+                self._dirty[current] = False
+                continue
             now = tuple(owner.operands)
-            self._dirty[value] = before != now or any(
-                self._is_dirty(operand) for operand in now if operand not in self.imported.values or operand in self.imported.rebased
-            )
+            if self.imported.operands.get(owner) != now:
+                self._dirty[current] = True
+                continue
+            made_here = [operand for operand in now if operand not in self.imported.values or operand in self.imported.rebased]
+            missing = [operand for operand in made_here if operand not in self._dirty]
+            if missing:
+                stack += missing
+            else:
+                self._dirty[current] = any(self._dirty[operand] for operand in made_here)
         return self._dirty[value]
 
     def _is_there(self, value: SSAValue) -> bool:
@@ -140,49 +150,81 @@ class _Patch:
 
     def value(self, value: SSAValue) -> ir.Value:
         """The torch value of a num value; one that has none, or whose operation changed, is written here first."""
+        stack = [value]
+        while stack:
+            owner = self._unwritten(stack[-1])
+            if owner is None:
+                stack.pop()
+                continue
+            missing = [operand for operand in owner.operands if self._unwritten(operand) is not None and not _is_leaf(operand)]
+            if missing:
+                stack += reversed(missing)
+            else:
+                self._write(owner)
         value = self.current(value)
-        known = self.imported.values.get(value)
-        if known is not None and value not in self._stale:
-            return known
-        if value not in self._written:
-            owner = value.owner
-            if not isinstance(owner, Operation):
-                raise ValueError("a block argument has no torch value")
-            outer = self.emitter.location
-            origin = self.imported.origin.get(value)
-            if origin is not None:
-                self.emitter.location = origin.location
-            for result, made in zip(owner.results, write(self.emitter, owner), strict=True):
-                self._written[result] = made
-            self.emitter.location = outer
-        return self._written[value]
+        return self._written[value] if value in self._written else self.imported.values[value]
+
+    def _unwritten(self, value: SSAValue) -> Operation | None:
+        """The operation to write before `value` has a torch value."""
+        value = self.current(value)
+        if value in self._written or (value in self.imported.values and value not in self._stale):
+            return None
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            raise ValueError("a block argument has no torch value")
+        return owner
+
+    def _write(self, owner: Operation) -> None:
+        outer = self.emitter.location
+        origin = next((self.imported.origin[result] for result in owner.results if result in self.imported.origin), None)
+        if origin is not None:
+            self.emitter.location = origin.location
+        for result, made in zip(owner.results, write(self.emitter, owner), strict=True):
+            self._written[result] = made
+        self.emitter.location = outer
 
 
+def _is_leaf(value: SSAValue) -> bool:
+    """Whether it is a number, which most writers put among the operands: it is written when one asks for it."""
+    return isinstance(value.owner, ConstantOp)
+
+
+_METADATA = "torch.aten._assert_tensor_metadata"
 _EFFECTS = ("torch.aten._assert", "torch.overwrite", "torch.prim.Raise", "torch.prim.Print", "torch.operator", "torch.bind_symbolic")
 
 
-def _erase_unused(values: list[ir.Value]) -> None:
-    """Erases the operations of `values` that nobody uses any more, and what only they used."""
-    while values:
-        value = values.pop()
-        owner = value.owner
-        if isinstance(owner, ir.Block):
+def _erase_unused(values: Iterable[ir.Value]) -> None:
+    """Erases the operations of `values` that nobody uses any more, and what only they used.
+
+    An assertion on the element type of a value goes with it: it would keep alive what was fused away.
+    """
+    pending = _defining(values)
+    while pending:
+        key, operation = pending.popitem()
+        if not _may_go(operation):
             continue
-        operation = owner.operation if hasattr(owner, "operation") else owner
-        name = operation.name
-        if (
-            not name.startswith("torch.")
-            or name.startswith(_EFFECTS)
-            or len(operation.regions)
-            or (name.split(".")[2:3] and name.split(".")[2].endswith("_"))
-        ):
+        uses = [use for result in operation.results for use in result.uses]
+        if any(use.operand_number != 0 or use.owner.name != _METADATA for use in uses):
             continue
-        if any(next(iter(result.uses), None) is not None for result in operation.results):
-            continue
-        operands = list(operation.operands)
-        values[:] = [other for other in values if other.owner != owner]
+        for assertion in [use.owner.operation for use in uses]:
+            pending.update(_defining(assertion.operands))
+            assertion.erase()
+        pending.update(_defining(operation.operands))
+        pending.pop(key, None)
         operation.erase()
-        values += operands
+
+
+def _defining(values: Iterable[ir.Value]) -> dict[int, ir.Operation]:
+    """The operations that make the values, by an identity that outlives them."""
+    owners = (value.owner for value in values)
+    operations = (getattr(owner, "operation", owner) for owner in owners if not isinstance(owner, ir.Block))
+    return {hash(operation): operation for operation in operations}
+
+
+def _may_go(operation: ir.Operation) -> bool:
+    name = operation.name
+    inplace = name.split(".")[2:3] and name.split(".")[2].endswith("_")
+    return name.startswith("torch.") and not name.startswith(_EFFECTS) and not len(operation.regions) and not inplace
 
 
 def build(module: ModuleOp, context: ir.Context | None = None, weights: Mapping[str, ir.Attribute] | None = None) -> ir.Module:
