@@ -22,7 +22,8 @@ from hnfc.evaluate import Array, evaluate
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy
-from hnfc.rewrite.matcher import AXIS, Binding, Matcher, compile_rule
+from hnfc.rewrite.matcher import AXIS, Binding, CompiledRule, Matcher
+from hnfc.rewrite.pattern import compile_pattern
 from hnfc.rewrite.record import Outcome
 
 ULPS = 16
@@ -143,9 +144,8 @@ def _unchanged(rule: core.Rule, case: syntax.Unchanged, file: syntax.File) -> tu
 def _rewrite(rule: core.Rule, block: Block, inputs: dict[SSAValue, Array]) -> Outcome:
     ranges = Ranges({value: interval_of_array(array) for value, array in inputs.items()})
     samples = [evaluate(block, inputs)] if inputs else []
-    compiled = [c for c in compile_rule(rule) if c.replacement is rule.replacement]
-    compiled = [type(c)(c.rule, c.pattern, c.replacement) for c in compiled[:1]]
-    return Greedy(Matcher(compiled), ranges, Observations(samples)).run(block)
+    left_to_right = CompiledRule(rule, compile_pattern(rule.pattern, rule.structural), rule.replacement)
+    return Greedy(Matcher([left_to_right]), ranges, Observations(samples)).run(block)
 
 
 def _axes_of(node: core.Expr) -> Any:

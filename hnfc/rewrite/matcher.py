@@ -73,6 +73,17 @@ class CompiledRule:
         return tuple(Counter(_chain_parts(self.pattern)).items()) if isinstance(self.pattern, SumPattern | ProductPattern) else ()
 
     @cached_property
+    def takes_coefficient(self) -> bool:
+        """Whether a chain needs a constant factor for the pattern to fit."""
+        return isinstance(self.pattern, ProductPattern) and any(isinstance(f, CapturePattern) and f.const for f, _ in self.pattern.factors)
+
+    @cached_property
+    def gains_by_shape(self) -> bool:
+        """Whether all that can be gained is from operands of different shapes: nothing but elementwise operations, as many on either side."""
+        before, after = _operations(self.rule.pattern), _operations(self.rule.replacement)
+        return self.needs_gain and before == after and set(before) <= {"add", "sub", "mul", "div"}
+
+    @cached_property
     def operand_kinds(self) -> tuple[tuple[int, str], ...]:
         """The kinds that operands at known places must have."""
         if not isinstance(self.pattern, OperationPattern) or self.pattern.commutative:
@@ -96,11 +107,19 @@ class Match:
 
 
 def compile_rule(rule: core.Rule) -> list[CompiledRule]:
-    """The rule's direction or directions. Raises UnsupportedPattern."""
-    compiled = [CompiledRule(rule, compile_pattern(rule.pattern, rule.structural), rule.replacement, rule.both_ways)]
-    if rule.both_ways and isinstance(rule.replacement, core.Apply):
-        compiled.append(CompiledRule(rule, compile_pattern(rule.replacement, rule.structural), rule.pattern, True))
-    return compiled
+    """The rule's direction or directions; one that only adds operations cannot pay and is left out. Raises UnsupportedPattern."""
+    directions = [(rule.pattern, rule.replacement)]
+    if rule.both_ways:
+        directions.append((rule.replacement, rule.pattern))
+    return [
+        CompiledRule(rule, compile_pattern(left, rule.structural), right, rule.both_ways)
+        for left, right in directions
+        if not rule.both_ways or not _operations(left) < _operations(right)
+    ]
+
+
+def _operations(expression: core.Expr) -> Counter[str]:
+    return Counter(node.name for node in core.walk(expression) if isinstance(node, core.Apply))
 
 
 @dataclass
@@ -146,8 +165,13 @@ class Matcher:
             candidates = list(node.any_part)
             for part in set(kinds):
                 candidates += node.by_part.get(part, ())
+            same_shapes = None
             for order, rule in candidates:
                 if all(kinds[index] == needed for index, needed in rule.operand_kinds if index < len(kinds)):
+                    if rule.gains_by_shape:
+                        same_shapes = _one_type(op) if same_shapes is None else same_shapes
+                        if same_shapes:
+                            continue
                     found[order] = rule
         family = SUMS if cls in SUMS else PRODUCTS if cls in PRODUCTS else None
         if family is not None and not is_interior(op, family):
@@ -159,6 +183,8 @@ class Matcher:
                 for part in parts:
                     candidates += node.by_part.get(part, ())
                 for order, rule in candidates:
+                    if rule.takes_coefficient and isinstance(chain, Product) and chain.coefficient == 1:
+                        continue
                     if all(parts[part] >= count for part, count in rule.parts):
                         found[order] = rule
         for order in sorted(found):
@@ -597,6 +623,16 @@ def _same_attribute(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, Fraction | float) and isinstance(found, int | float):
         return float(wanted) == float(found)
     return bool(wanted == found)
+
+
+def _one_type(op: Operation) -> bool:
+    """Whether the operation, its operands and theirs are all of one type."""
+    kind = op.results[0].type
+    for operand in op.operands:
+        owner = operand.owner
+        if operand.type is not kind or (isinstance(owner, Operation) and any(inner.type is not kind for inner in owner.operands)):
+            return False
+    return True
 
 
 def _are_matrices(op: Operation) -> bool:
