@@ -26,4 +26,4 @@ if __name__ == "__main__":
     inputs = [torch.zeros(1, 2, 8, 16) for _ in range(3)]
     module = fx.export_and_import(NaiveAttention(), *inputs, output_type="raw", func_name="main")
     here = str(Path(__file__).parent) + "/"
-    print(module.operation.get_asm(enable_debug_info=True).replace(here, ""))
+    print(module.operation.get_asm(enable_debug_info=True).replace(here, ""), end="")

@@ -84,4 +84,3 @@ module {
 #loc = loc(unknown)
 #loc2 = loc("export_naive_attention.py":21:0)
 #loc3 = loc("export_naive_attention.py":22:0)
-

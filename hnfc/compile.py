@@ -119,12 +119,18 @@ def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], prog
     return compiled
 
 
+_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert")
+"""Operands and assertions of other operations: they compute nothing."""
+
+
 def _function(compiled: Compiled, block: Block, request: Request, excluded: frozenset[str], progress: Progress) -> None:
     imported = compiled.imported
-    compiled.operations += sum(1 for _ in block.ops)
     for op in block.ops:
-        if op.name == "num.opaque":
-            name = opaque_name(op)
+        name = opaque_name(op) if op.name == "num.opaque" else ""
+        if name.startswith(_PLUMBING):
+            continue
+        compiled.operations += 1
+        if name and any(result.uses for result in op.results):
             compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
     renamed, origins = lift(block)
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])

@@ -79,8 +79,10 @@ def _model_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a .mlir or .mlirbc file in the torch dialect; - is stdin")
-    parser.add_argument("-O", dest="level", default="stability", metavar="LEVEL",
-                        help="stability (default), fusion, folding, reassociation, precision, compensated, all, none; or groups")  # fmt: skip
+    parser.add_argument(
+        "-O", dest="level", default="stability", metavar="LEVEL",
+        help="stability (default), fusion, folding, reassociation, precision, compensated, all, none; or rule groups",
+    )  # fmt: skip
     parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
     parser.add_argument(
         "--emit", choices=("torch", "num", "linalg", "mlirbc"), default="torch", help="the form of the output (default torch)"
@@ -163,7 +165,7 @@ def _emit(compiled: Any, form: str) -> bytes:
     module = compiled.export()
     if form == "mlirbc":
         return bytes(emit_bytecode(module))
-    return (emit_linalg(module) if form == "linalg" else emit_torch(module)).encode()
+    return (emit_linalg(module) if form == "linalg" else emit_torch(module, compiled.imported.located)).encode()
 
 
 def _write(path: str | None, content: bytes) -> None:

@@ -40,7 +40,7 @@ def test_nothing_changed_is_the_same_bytes(tmp_path):
     first = hnfc(ATTENTION, "-O", "none", "-q", "-o", tmp_path / "a.mlir")
     again = hnfc(tmp_path / "a.mlir", "-O", "none", "-q", "-o", tmp_path / "b.mlir")
     assert first.returncode == again.returncode == 0
-    assert (tmp_path / "a.mlir").read_bytes() == (tmp_path / "b.mlir").read_bytes()
+    assert (tmp_path / "a.mlir").read_bytes() == (tmp_path / "b.mlir").read_bytes() == ATTENTION.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mlir", "b.mlir"]
 
 

@@ -282,9 +282,9 @@ def verify(module: ir.Module) -> None:
         raise ModelError(f"the module is not valid: {message}") from None
 
 
-def emit_torch(module: ir.Module) -> str:
-    """The module as text of the torch dialect."""
-    return str(module)
+def emit_torch(module: ir.Module, located: bool = False) -> str:
+    """The module as text of the torch dialect; with the locations of its operations if they are worth something."""
+    return str(module.operation.get_asm(enable_debug_info=located, assume_verified=True)).rstrip("\n") + "\n"
 
 
 def emit_bytecode(module: ir.Module) -> bytes:

@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,15 @@ class Imported:
     rebased: set[SSAValue] = field(default_factory=set)
     """Values that `rebase` gave the torch value of another: it holds as long as nothing that they are computed from changes."""
 
+    @cached_property
+    def located(self) -> bool:
+        """Whether the module came with locations of its own; MLIR's parser gives every operation the place in the file it read."""
+        if "unknown" not in str(self.torch.operation.location):
+            return False
+        functions = [f for f in self.torch.body.operations if f.operation.name == "func.func"]
+        first = [op for f in functions[:1] for region in f.regions for block in region.blocks for op in list(block.operations)[:20]]
+        return any("unknown" not in str(op.location) for op in first)
+
     def rebase(self, renamed: Mapping[SSAValue, SSAValue], made: Mapping[Operation, Operation]) -> None:
         """Takes bit-exact changes of the module as if it had been imported so.
 
@@ -122,10 +133,15 @@ class Imported:
             if original is not None:
                 found = _PLACE.search(str(original.location))
                 if found is not None and found[1] != "-":
-                    return f"{found[1]}:{found[2]}"
-                names = ", ".join(result.get_name() for result in original.results)
+                    return f"{found[1].rpartition('/site-packages/')[2]}:{found[2]}"
+                names = ", ".join(result.get_name(self._names) for result in original.results)
                 return f"{original.name.removeprefix('torch.')} {names}"
         return operation.name
+
+    @cached_property
+    def _names(self) -> ir.AsmState:
+        """The names of all values: numbering a function anew for each of them takes quadratic time."""
+        return ir.AsmState(self.torch.operation)
 
     def weight(self, name: str) -> np.ndarray[Any, Any]:
         """The elements of `num.weight @name`."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from hnfc.compile import Applied, Compiled
 from hnfc.dsl.soundness import Verdict
+from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validate import Error
 
 _MAX_PLACES = 6
@@ -43,12 +44,26 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, wid
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
     given = next((p.given for p in places if p.given), "")
     lines.append(f"    safe  {proof}" + (f"; {given} holds here" if given else ""))
-    for applied in places[:_MAX_PLACES]:
-        error = f"   error {_change(applied.before, applied.after)}" if applied.before is not None else ""
-        lines.append(f"    at    {applied.place}{error}")
-    if len(places) > _MAX_PLACES:
-        lines.append(f"          … and {len(places) - _MAX_PLACES} more")
+    by_place: dict[str, list[Applied]] = {}
+    for applied in places:
+        by_place.setdefault(applied.place, []).append(applied)
+    shown = list(by_place.items())[:_MAX_PLACES]
+    lines += [_place(place, there) for place, there in shown]
+    rest = len(places) - sum(len(there) for _, there in shown)
+    if rest:
+        lines.append(f"          … and {rest} more")
     return lines
+
+
+def _place(place: str, there: list[Applied]) -> str:
+    """One line for a place in the user's source, which a loop or a module may bring into the model several times."""
+    times = f" ×{len(there)}" if len(there) > 1 else ""
+    before, after = _worst([applied.before for applied in there]), _worst([applied.after for applied in there])
+    return f"    at    {place}{times}" + (f"   error {_change(before, after)}" if before is not None else "")
+
+
+def _worst(errors: list[Error | None]) -> Error | None:
+    return max((error for error in errors if error is not None), key=lambda error: (error.not_finite, error.relative), default=None)
 
 
 def _change(before: Error | None, after: Error | None) -> str:
@@ -62,7 +77,7 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
         reference = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}[
             compiled.reference
         ]
-        lines.append(f"  measured on {compiled.samples} samples against {reference}")
+        lines.append(f"  measured on {compiled.samples} sample{'s' if compiled.samples != 1 else ''} against {reference}")
         lines += [
             f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None
         ]
@@ -76,7 +91,8 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
 
 def _near_misses(compiled: Compiled, width: int) -> list[str]:
     fired = {(a.rule.name, a.place) for a in compiled.applied}
-    misses = Counter((m.rule.name, m.reason) for m in compiled.near_misses if (m.rule.name, m.place) not in fired)
+    told = [m for m in compiled.near_misses if (m.rule.name, m.place) not in fired and not _is_quiet(m.reason)]
+    misses = Counter((m.rule.name, m.reason) for m in told)
     places = {(m.rule.name, m.reason): m.place for m in reversed(compiled.near_misses)}
     if not misses:
         return []
@@ -87,6 +103,11 @@ def _near_misses(compiled: Compiled, width: int) -> list[str]:
     if len(misses) > _MAX_NEAR:
         lines.append(f"  … and {len(misses) - _MAX_NEAR} more kinds")
     return lines
+
+
+def _is_quiet(reason: str) -> bool:
+    """Whether a rule had no reason to run: its trouble was looked for and is not there, or it would only cost."""
+    return reason == NO_GAIN or (reason.startswith("not needed") and "no samples" not in reason)
 
 
 def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:

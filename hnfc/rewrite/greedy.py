@@ -35,7 +35,7 @@ _REACH = 5
 _MAX_USERS = 24
 _OPAQUE = OPERATIONS["opaque"]
 _GROUPS = (Product, Sum, Root)
-_NO_GAIN = "it would not lower the cost"
+NO_GAIN = "it would not lower the cost"
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Greedy:
             statistics = self.outcome.statistics.setdefault(rule.name, Statistics())
             statistics.matched += 1
             if match.compiled.needs_gain and self._surely_no_gain(match):
-                self._miss(statistics, rule, op, _NO_GAIN)
+                self._miss(statistics, rule, op, NO_GAIN)
                 continue
             if (rule.where is not core.TRUE or rule.when is not core.TRUE) and not self._permitted(match, statistics, op):
                 continue
@@ -118,7 +118,7 @@ class Greedy:
             try:
                 value = builder.finish(match)
                 if match.compiled.needs_gain and not self._gains(match, builder):
-                    reason = _NO_GAIN
+                    reason = NO_GAIN
                     key = _shapes(match)
                     if key is not None:
                         self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]

@@ -79,7 +79,7 @@ class CompiledRule:
 
     @cached_property
     def gains_by_shape(self) -> bool:
-        """Whether all that can be gained is from operands of different shapes: nothing but elementwise operations, as many on either side."""
+        """Whether only operands of different shapes can make it pay: elementwise operations, and as many of each on either side."""
         before, after = _operations(self.rule.pattern), _operations(self.rule.replacement)
         return self.needs_gain and before == after and set(before) <= {"add", "sub", "mul", "div"}
 
