@@ -49,6 +49,7 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
     from xdsl.utils.arg_spec import parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
+    from hnfc.backend.torch_mlir import emit_torch
     from hnfc.frontend.torch_mlir import read
     from hnfc.passes import PASSES, ImportTorchPass, Road
 
@@ -82,7 +83,9 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
             module.verify()
         except VerifyException as error:
             raise ModelError(f"after {step.name}: {error}") from None
-    return (str(road.exported) if road.exported is not None else str(module)).rstrip() + "\n"
+    if road.exported is None:
+        return str(module).rstrip() + "\n"
+    return emit_torch(road.exported, road.imported is not None and road.imported.located)
 
 
 if __name__ == "__main__":
