@@ -135,6 +135,8 @@ class Builder:
             return True
         if name == "torch.constant.none":
             scalar = None
+        elif name == "torch.aten.Int.bool" and isinstance(self.entries[operation.operands[0]], bool):
+            scalar = int(self.entries[operation.operands[0]])
         elif name in _SCALARS:
             scalar = operation.attributes["value"].value
         else:

@@ -8,10 +8,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num.arithmetic import AddOp, MulOp
+from hnfc.dialects.num.comparison import CompareOp, WhereOp
+from hnfc.dialects.num.constant import IotaOp
 from hnfc.dialects.num.contraction import AvgPoolOp, ConvOp, EmbeddingOp, GatherOp, IndexSelectOp, MatmulOp, MaxPoolOp, matmul_shape
 from hnfc.dialects.num.movement import BroadcastOp, ReshapeOp, TransposeOp
 from hnfc.dialects.num.reduction import MeanOp
-from hnfc.dialects.types import DYNAMIC, broadcast_shapes
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, broadcast_shapes
 from hnfc.frontend.builder import Builder, Entry
 from hnfc.frontend.registry import converts, element, ints, is_number, is_tensor, shape
 
@@ -174,14 +176,50 @@ def index_select(b: Builder, args: list[Entry], result: Attribute) -> SSAValue |
 
 @converts("aten.index.Tensor", "aten.index.Tensor_hacked_twin", "aten._unsafe_index.Tensor")
 def index(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
-    """x[…, index, …] with one tensor of integers; more than one at a time is left as it is."""
+    """x[…, index, …] with tensors of integers, of axes that lie side by side."""
     x, places = args
-    if not isinstance(places, list):
+    if not isinstance(places, list) or not is_tensor(x):
         return None
     given = [(axis, place) for axis, place in enumerate(places) if place is not None]
-    if len(given) != 1 or not is_tensor(given[0][1]) or str(element(given[0][1])) not in ("si64", "si32"):
+    if not given or not all(is_tensor(place) and ELEMENT_NAMES.get(element(place)) in ("si64", "si32") for _, place in given):
         return None
+    if len(given) > 1:
+        return _indexed_together(b, x, [axis for axis, _ in given], [place for _, place in given], result)
     ((axis, place),) = given
+    place = _from_the_front(b, place, shape(x)[axis])
     if axis == 0 and len(shape(place)) != 1:
         return b.emit(EmbeddingOp, (x, place), result)
     return b.emit(IndexSelectOp, (x, place), result, axis=axis) if len(shape(place)) == 1 else None
+
+
+def _indexed_together(b: Builder, x: SSAValue, axes: list[int], places: list[SSAValue], result: Attribute) -> SSAValue | None:
+    """The axes merged into one, and one index i·size + j into it."""
+    sizes, first, last = shape(x), axes[0], axes[-1] + 1
+    together = broadcast_shapes(*(shape(place) for place in places))
+    wanted = (*sizes[:first], *together, *sizes[last:])
+    known = DYNAMIC not in (*sizes, *together) and isinstance(result, TensorType) and result.get_shape() == wanted
+    if axes != list(range(first, last)) or not known:
+        return None
+    flat: SSAValue | None = None
+    whole = ELEMENT_TYPES["si64"]
+    for axis, place in zip(axes, places, strict=True):
+        place = _from_the_front(b, b.cast(place, whole), sizes[axis])
+        flat = place if flat is None else b.make(AddOp, b.make(MulOp, flat, b.constant(sizes[axis], whole)), place)
+    assert flat is not None
+    count, merged = math.prod(together), math.prod(sizes[first:last])
+    line = b.emit(ReshapeOp, (flat,), b.tensor(whole, (count,)))
+    source = b.emit(ReshapeOp, (x,), b.tensor(element(x), (*sizes[:first], merged, *sizes[last:])))
+    kind = b.tensor(element(x), (*sizes[:first], count, *sizes[last:]))
+    return b.emit(ReshapeOp, (b.emit(IndexSelectOp, (source, line), kind, axis=first),), result)
+
+
+def _from_the_front(b: Builder, place: SSAValue, size: int) -> SSAValue:
+    """Indices with -1 for the last element, as numbers from 0 on, which is what look-ups of `num` take."""
+    source = place
+    while isinstance(source.owner, ReshapeOp | BroadcastOp):
+        source = source.owner.x
+    if size == DYNAMIC or (isinstance(source.owner, IotaOp) and source.owner.start.value.data >= 0 and source.owner.step.value.data >= 0):
+        return place
+    whole = element(place)
+    negative = b.make(CompareOp, place, b.constant(0, whole), predicate="lt")
+    return b.make(WhereOp, negative, b.make(AddOp, place, b.constant(size, whole)), place)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
