@@ -48,6 +48,11 @@ class Applied:
     given: str
     before: Error | None = None
     after: Error | None = None
+    unit_roundoff: float = 0.0
+
+    @property
+    def worse(self) -> bool:
+        return is_worse(self)
 
 
 @dataclass
@@ -61,7 +66,12 @@ class Output:
 
     @property
     def worse(self) -> bool:
-        return self.before is not None and self.after is not None and self.after.worse_than(self.before, self.unit_roundoff)
+        return is_worse(self)
+
+
+def is_worse(change: Applied | Output) -> bool:
+    before, after = change.before, change.after
+    return before is not None and after is not None and after.worse_than(before, change.unit_roundoff)
 
 
 @dataclass
@@ -77,6 +87,8 @@ class Compiled:
     opaque: dict[str, int] = field(default_factory=dict)
     operations: int = 0
     samples: int = 0
+    observed: bool = False
+    """Whether the ranges that conditions were shown from are those of samples, not declared ones."""
     reference: str = "none"
     outputs: list[Output] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
@@ -106,8 +118,8 @@ def _guilty(compiled: Compiled) -> list[str]:
     """The rules to take back: those whose places became worse, or all, if an output became worse and no place tells why."""
     if not any(output.worse for output in compiled.outputs):
         return []
-    suspects = [a.rule.name for a in compiled.applied if a.before and a.after and a.after.worse_than(a.before, 2.0**-24)]
-    return sorted(set(suspects or [a.rule.name for a in compiled.applied]))
+    suspects = [applied.rule.name for applied in compiled.applied if applied.worse]
+    return sorted(set(suspects or [applied.rule.name for applied in compiled.applied]))
 
 
 def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], progress: Progress) -> Compiled:
@@ -147,7 +159,8 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     if inputs and request.validate:
         progress("running the model on samples …")
         reference = Reference.of(block, inputs, imported.weight)
-    compiled.samples += len(inputs)
+    compiled.samples += len(reference.inputs)
+    compiled.observed = request.calibrate is not None
     compiled.reference = reference.kind
     returned = list(block.ops)[-1].operands if block.ops else ()
     outputs = list(returned)
@@ -161,20 +174,19 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
         greedy.run(block)
     share(block, origins.keys(), outcome.replaced)
-    _report(compiled, block, outcome, reference, inputs, outputs)
+    _report(compiled, block, outcome, reference, outputs)
 
 
-def _report(
-    compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, inputs: list[dict[SSAValue, Array]], outputs: list[SSAValue]
-) -> None:
+def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, outputs: list[SSAValue]) -> None:
     compiled.replaced.update(outcome.replaced)
     compiled.near_misses += outcome.near_misses
     compiled.statistics.update(outcome.statistics)
     compiled.notes += outcome.notes
-    now = [evaluate(block, sample, compiled.imported.weight) for sample in inputs] if reference.observed else []
+    now = [evaluate(block, sample, compiled.imported.weight) for sample in reference.inputs]
     for rewrite in outcome.rewrites:
-        after = reference.after(rewrite.before, outcome.final(rewrite.before), now)
-        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, reference.before(rewrite.before), after))
+        old = rewrite.before
+        errors = reference.before(old), reference.after(old, outcome.final(old), now)
+        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, *errors, unit_roundoff(old)))
     for value in outputs:
         after = reference.after(value, outcome.final(value), now)
         name = f"output {len(compiled.outputs)}"

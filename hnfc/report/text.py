@@ -23,7 +23,7 @@ def text_report(compiled: Compiled, verdicts: dict[str, Verdict], withheld: list
     for applied in compiled.applied:
         by_rule.setdefault(applied.rule.name, []).append(applied)
     for name, places in by_rule.items():
-        lines += [*_rule_section(name, places, verdicts.get(name), width), ""]
+        lines += [*_rule_section(name, places, verdicts.get(name), compiled.observed, width), ""]
     lines += _totals(compiled, width)
     for name in withheld:
         lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
@@ -34,7 +34,7 @@ def text_report(compiled: Compiled, verdicts: dict[str, Verdict], withheld: list
     return "\n".join(lines)
 
 
-def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, width: int) -> list[str]:
+def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, observed: bool, width: int) -> list[str]:
     rule = places[0].rule
     count = f"  ({len(places)} places)" if len(places) > 1 else ""
     proof = {True: "proved over the reals", False: "NOT PROVED: it ran because you allowed it"}[bool(verdict and verdict.proved)]
@@ -43,7 +43,7 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, wid
     lines = [f"{name}{count}"]
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
     given = next((p.given for p in places if p.given), "")
-    lines.append(f"    safe  {proof}" + (f"; {given} holds here" if given else ""))
+    lines.append(f"    safe  {proof}" + (f"; {given} {'on the observed inputs' if observed else 'holds here'}" if given else ""))
     by_place: dict[str, list[Applied]] = {}
     for applied in places:
         by_place.setdefault(applied.place, []).append(applied)
