@@ -23,7 +23,8 @@ from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
 from hnfc.samples import declared, drawn, from_file
-from hnfc.validate import Array, Error, Reference, unit_roundoff
+from hnfc.sizes import KNOWN
+from hnfc.validate import Error, Reference, unit_roundoff
 
 Progress = Callable[[str], None]
 
@@ -131,8 +132,8 @@ def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], prog
     return compiled
 
 
-_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert")
-"""Operands and assertions of other operations: they compute nothing."""
+_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", *KNOWN)
+"""Operands, sizes and assertions of other operations: no mathematics of the model."""
 
 
 def _function(compiled: Compiled, block: Block, request: Request, excluded: frozenset[str], progress: Progress) -> None:

@@ -13,9 +13,11 @@ from hnfc.analysis.ranges import WeightReader
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
+from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, Unsupported, precision
+from hnfc.sizes import compute_size
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _CONSTANT, _CAST = OPERATIONS["constant"], OPERATIONS["cast"]
@@ -53,6 +55,9 @@ def evaluate(
 
 def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: WeightReader | None, wide: bool = False) -> None:
     """Adds the results of one operation, if its operands are there and it can be computed."""
+    if isinstance(operation, OpaqueOp):
+        _size_into(found, operation)
+        return
     if not isinstance(operation, NumOp) or not operation.results or not isinstance(operation.results[0].type, TensorType):
         return
     if isinstance(operation, WeightOp):
@@ -66,6 +71,13 @@ def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: We
     results = compute(operation, arrays, wide)
     if results is not None:
         found.update(zip(operation.results, results, strict=False))
+
+
+def _size_into(found: dict[SSAValue, Any], operation: OpaqueOp) -> None:
+    if len(operation.results) == 1 and all(operand in found for operand in operation.operands):
+        size = compute_size(operation, [found[operand] for operand in operation.operands])
+        if size is not None:
+            found[operation.results[0]] = size
 
 
 def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) -> list[Array] | None:
@@ -117,9 +129,11 @@ def evaluate_exactly(
     with precision(EXACT_BITS):
         math = ArbMath()
         for value, array in inputs.items():
-            exact[value] = Balls.of(_widened(array))
+            exact[value] = _exact_input(array)
         for operation in block.ops:
-            if operation in needed and isinstance(operation, NumOp):
+            if isinstance(operation, OpaqueOp) and operation in needed:
+                _size_into(exact, operation)
+            elif operation in needed and isinstance(operation, NumOp):
                 _compute_exactly(operation, exact, math, weights)
         result = {}
         for value in wanted:
@@ -134,22 +148,31 @@ def evaluate_exactly(
 def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath, weights: WeightReader | None) -> None:
     if isinstance(operation, WeightOp):
         if weights is not None:
-            exact[operation.results[0]] = Balls.of(_widened(weights(operation.weight_name)))
+            exact[operation.results[0]] = _exact_input(weights(operation.weight_name))
         return
     operands = [exact.get(operand) for operand in operation.operands]
     if any(operand is None for operand in operands) or len(operation.results) != 1:
         return
     try:
-        if operation.FACTS.real is not None:
-            result = operation.FACTS.real(math, *operands, **operation.attributes_as_python())
+        if all(isinstance(operand, np.ndarray | np.integer) for operand in operands) and _element_name(operation.results[0]) not in FORMATS:
+            # integers are exact as they are
+            result = operation.compute(*operands)
+        elif operation.FACTS.real is not None:
+            balls = [Balls.of(operand) if isinstance(operand, np.ndarray) else operand for operand in operands]
+            result = operation.FACTS.real(math, *balls, **operation.attributes_as_python())
         elif operation.FACTS.evaluate is not None:
             # what only moves elements works on any array
-            result = Balls(operation.compute(*(operand.values for operand in operands if operand is not None)))
+            result = Balls(operation.compute(*(o.values if isinstance(o, Balls) else o for o in operands)))
         else:
             return
     except (Undecided, Unsupported, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
         return
     exact[operation.results[0]] = result
+
+
+def _exact_input(array: Array) -> Any:
+    """Floating-point numbers as balls without a radius; integers and booleans, which are exact in NumPy, as they are."""
+    return array if array.dtype.kind in "iub" else Balls.of(_widened(array))
 
 
 def _cone(wanted: Iterable[SSAValue]) -> set[Operation]:

@@ -60,16 +60,15 @@ class Reference:
         if not inputs:
             return Reference([], [], [], "none")
         observed = [evaluate(block, sample, weights) for sample in inputs]
-        truth, kind = [], "exact"
+        outputs = [value for value in (block.last_op.operands if block.last_op is not None else ()) if _format(value) is not None]
+        truth: list[dict[SSAValue, Array]] = []
         for sample in inputs:
-            exact = evaluate_exactly(block, sample, values, weights, budget=EXACT_BUDGET // max(len(inputs), 1)) if kind == "exact" else {}
-            if not exact and values:
-                kind = "float64"
-                break
+            exact = evaluate_exactly(block, sample, values, weights, budget=EXACT_BUDGET // len(inputs))
+            if any(value not in exact for value in outputs):
+                wide = [evaluate(block, sample, weights, wide=True) for sample in inputs]
+                return Reference(inputs, observed, wide, "float64")
             truth.append(exact)
-        if kind == "float64":
-            truth = [evaluate(block, sample, weights, wide=True) for sample in inputs]
-        return Reference(inputs, observed, truth, kind)
+        return Reference(inputs, observed, truth, "exact")
 
     def before(self, value: SSAValue) -> Error | None:
         return self._error(value, value, self.observed)
