@@ -142,6 +142,9 @@ def expression(tree: syntax.Tree, context: int = 0) -> str:
 
 
 def _argument(tree: syntax.Tree) -> str:
+    if isinstance(tree, syntax.Operator) and tree.symbol == "==":
+        # `f(x = y)` would name an attribute
+        return f"{expression(tree.operands[0], 5)} == {expression(tree.operands[1], 5)}"
     text = expression(tree)
     return text[1:-1] if isinstance(tree, syntax.Annotated) else text
 
