@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.term import Term
-from hnfc.backend.writers import WRITERS
+from hnfc.backend.writers import HALVES, WRITERS
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import DYNAMIC, FORMATS
 from hnfc.errors import ModelError
@@ -35,7 +35,9 @@ def expands(*names: str) -> Callable[[Expansion], Expansion]:
 def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     """The torch values of the operation's results. Raises ModelError where there is no way to write it."""
     expansion = EXPANSIONS.get(operation.name)
-    made = expansion(operation) if expansion is not None else None
+    made = _widened(operation) if operation.name in _NARROW_IN_LOWERED_CODE else None
+    if made is None and expansion is not None:
+        made = expansion(operation)
     if made is not None:
         return [e.resolve(term.value) for term in (made if isinstance(made, tuple) else (made,))]
     writer = WRITERS.get(operation.name)
@@ -45,7 +47,21 @@ def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     return written if isinstance(written, list) else [written]
 
 
-_HALVES = ("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ")
+_NARROW_IN_LOWERED_CODE = {
+    f"num.{name}" for name in (
+        "sigmoid", "silu", "softmax", "log_softmax", "logsumexp", "cumsum", "prod", "pairwise_sum", "kahan_sum", "layer_norm", "group_norm",
+    )
+}  # fmt: skip
+"""Operations that torch computes in float32 for narrower elements, and torch-mlir's lowering in the elements' own format."""
+
+
+def _widened(operation: Any) -> Term | None:
+    """The same operation in float32, rounded afterwards, where the elements are narrower."""
+    x = Term(operation.operands[0])
+    if x.element not in HALVES:
+        return None
+    others = [Term(operand).cast("f32") for operand in operation.operands[1:]]
+    return x.cast("f32").of(operation.name.removeprefix("num."), *others, **operation.attributes_as_python()).cast(x.element)
 
 
 def in_f32(form: Callable[..., Term]) -> Callable[[Any], Term]:
@@ -54,7 +70,7 @@ def in_f32(form: Callable[..., Term]) -> Callable[[Any], Term]:
     def expansion(operation: Any) -> Term:
         operands = [Term(operand) for operand in operation.operands]
         element = operands[0].element
-        if element not in _HALVES:
+        if element not in HALVES:
             return form(*operands)
         return form(*(operand.cast("f32") for operand in operands)).cast(element)
 
@@ -231,7 +247,7 @@ def _affine(y: Term, parameters: Sequence[Any]) -> Term:
 def normalize(operation: Any) -> Term:
     """x / max(√Σx², eps), in float32 where x is narrower."""
     x, axes = Term(operation.x), operation.axes.data
-    wide = x.cast("f32") if x.element in _HALVES else x
+    wide = x.cast("f32") if x.element in HALVES else x
     norm = wide.of("square").of("sum", axes=axes).of("sqrt").of("maximum", operation.eps.value.data)
     return (wide / norm).cast(x.element)
 
@@ -240,7 +256,7 @@ def normalize(operation: Any) -> Term:
 def rms_norm(operation: Any) -> Term:
     """x·(1/√(mean x² + eps))·weight, in float32 where x is narrower."""
     x = Term(operation.x)
-    wide = x.cast("f32") if x.element in _HALVES else x
+    wide = x.cast("f32") if x.element in HALVES else x
     scale = (wide.of("square").of("mean", axes=operation.axes.data) + operation.eps.value.data).of("rsqrt")
     return _affine(wide * scale, operation.parameters).cast(x.element)
 
@@ -254,7 +270,7 @@ def layer_norm(operation: Any) -> Term | None:
     fits = all(tuple(as_tensor(p.type).get_shape()) == trailing for p in operation.parameters)
     if axes == tuple(range(len(sizes) - len(axes), len(sizes))) and DYNAMIC not in trailing and fits:
         return None
-    wide = x.cast("f32") if x.element in _HALVES else x
+    wide = x.cast("f32") if x.element in HALVES else x
     centered = wide - wide.of("mean", axes=axes)
     scale = (centered.of("square").of("mean", axes=axes) + operation.eps.value.data).of("rsqrt")
     return _affine(centered * scale, operation.parameters).cast(x.element)

@@ -19,6 +19,8 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 Writer: TypeAlias = Callable[[Emitter, Any], "ir.Value | list[ir.Value]"]
 
 WRITERS: dict[str, Writer] = {}
+HALVES = ("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ")
+"""Formats that torch computes in float32 and rounds afterwards."""
 
 
 def writes(*names: str) -> Callable[[Writer], Writer]:
@@ -186,19 +188,17 @@ def iota(e: Emitter, op: Any) -> ir.Value:
 # reductions and what is made of them
 
 
-@writes("sum")
+@writes("sum", "mean")
 def sum_(e: Emitter, op: Any) -> ir.Value:
-    if op.accumulate is None or op.accumulate.data == ELEMENT_NAMES[kind(op.result).element_type]:
-        return e.aten("sum.dim_IntList", [e.resolve(op.x), op.axes.data, True, None], op.result.type)
-    wide = op.accumulate.data
-    total = e.aten("sum.dim_IntList", [e.resolve(op.x), op.axes.data, True, DTYPE_CODES[wide]], e.ranked(wide, shape(op.result)))
-    code = DTYPE_CODES[ELEMENT_NAMES[kind(op.result).element_type]]
-    return e.aten("to.dtype", [total, code, False, False, None], op.result.type)
-
-
-@writes("mean")
-def mean(e: Emitter, op: Any) -> ir.Value:
-    return e.aten("mean.dim", [e.resolve(op.x), op.axes.data, True, None], op.result.type)
+    """Added up in `accumulate`, and in float32 where the elements are narrower, as torch does; lowered code would add them as they are."""
+    name = "sum.dim_IntList" if op.name == "num.sum" else "mean.dim"
+    element = ELEMENT_NAMES[kind(op.result).element_type]
+    given = getattr(op, "accumulate", None)
+    wide = given.data if given is not None else "f32" if element in HALVES else element
+    if wide == element:
+        return e.aten(name, [e.resolve(op.x), op.axes.data, True, None], op.result.type)
+    total = e.aten(name, [e.resolve(op.x), op.axes.data, True, DTYPE_CODES[wide]], e.ranked(wide, shape(op.result)))
+    return e.aten("to.dtype", [total, DTYPE_CODES[element], False, False, None], op.result.type)
 
 
 @writes("max", "min")

@@ -25,8 +25,8 @@ from tests.running import run_torch_mlir
 NOT_LOWERED = {"lgamma"}
 """Written as `torch.operator`: torch has them, the torch dialect does not."""
 
-LOSSY = {("sigmoid", "f16"), ("silu", "f16"), ("group_norm", "f16"), ("group_norm", "bf16"), ("attention", "f64")}
-"""torch-mlir computes these in the narrow type itself, and IREE attention in float32."""
+LOSSY = {("attention", "f64")}
+"""IREE computes attention in float32."""
 
 
 def parse(text: str) -> object:
