@@ -146,6 +146,7 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         if name and any(result.uses for result in op.results):
             compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
     renamed, origins = lift(block)
+    lifted = set(origins)
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
     imported.rebase(renamed, origins)
 
@@ -174,7 +175,7 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         observations = Observations(reference.observed, imported.weight)
         greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
         greedy.run(block)
-    share(block, origins.keys(), outcome.replaced)
+    share(block, origins.keys() - lifted, outcome.replaced)
     _report(compiled, block, outcome, reference, outputs)
 
 

@@ -35,7 +35,7 @@ def expands(*names: str) -> Callable[[Expansion], Expansion]:
 def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     """The torch values of the operation's results. Raises ModelError where there is no way to write it."""
     expansion = EXPANSIONS.get(operation.name)
-    made = _widened(operation) if operation.name in _NARROW_IN_LOWERED_CODE else None
+    made: Term | tuple[Term, ...] | None = _widened(operation) if operation.name in _NARROW_IN_LOWERED_CODE else None
     if made is None and expansion is not None:
         made = expansion(operation)
     if made is not None:
