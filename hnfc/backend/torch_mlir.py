@@ -17,7 +17,8 @@ from hnfc.backend.emitter import Emitter
 from hnfc.backend.expansions import write
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.errors import ModelError
-from hnfc.frontend.torch_mlir import Imported, new_context, read
+from hnfc.frontend.conversions import CONVERSIONS
+from hnfc.frontend.torch_mlir import Imported, new_context, operation_name, read
 
 
 def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> ir.Module:
@@ -190,7 +191,7 @@ def _is_leaf(value: SSAValue) -> bool:
 
 
 _METADATA = "torch.aten._assert_tensor_metadata"
-_EFFECTS = ("torch.aten._assert", "torch.overwrite", "torch.prim.Raise", "torch.prim.Print", "torch.operator", "torch.bind_symbolic")
+_EFFECTS = ("torch.aten._assert", "torch.overwrite", "torch.prim.Raise", "torch.prim.Print", "torch.bind_symbolic")
 
 
 def _erase_unused(values: Iterable[ir.Value]) -> None:
@@ -222,7 +223,9 @@ def _defining(values: Iterable[ir.Value]) -> dict[int, ir.Operation]:
 
 
 def _may_go(operation: ir.Operation) -> bool:
-    name = operation.name
+    name = operation_name(operation)
+    if operation.name == "torch.operator" and name not in CONVERSIONS:
+        return False
     inplace = name.split(".")[2:3] and name.split(".")[2].endswith("_")
     return name.startswith("torch.") and not name.startswith(_EFFECTS) and not len(operation.regions) and not inplace
 

@@ -204,7 +204,7 @@ def _import_operation(imported: Imported, builder: Builder, operation: ir.Operat
         builder.definitions[operation.results[0]] = operation
         return
     if name == "torch.operator":
-        name = "torch." + ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
+        name = operation_name(operation)
     results = list(operation.results)
     before = len(builder.operations)
     types = [builder.type_of(result) for result in results]
@@ -251,6 +251,13 @@ def _converted(handler: Any, builder: Builder, entries: list[Any], types: list[A
 def _lacks_used(made: tuple[SSAValue | None, ...], results: list[ir.Value]) -> bool:
     """Whether a result that somebody uses is None: one that `num` has no operation for."""
     return any(value is None and next(iter(result.uses), None) is not None for value, result in zip(made, results, strict=True))
+
+
+def operation_name(operation: ir.Operation) -> str:
+    """The name of the torch operation, of one too that the dialect lacks and carries as `torch.operator`."""
+    if operation.name != "torch.operator":
+        return str(operation.name)
+    return "torch." + str(ir.StringAttr(operation.attributes["name"]).value).removeprefix("torch.")
 
 
 def _record_nested(imported: Imported, builder: Builder, anchor: ir.Operation) -> None:
