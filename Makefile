@@ -14,7 +14,7 @@ test: $(VENV)/.installed-dev
 	@echo "== style, types, tests (about five minutes on two cores)"
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models

@@ -243,7 +243,8 @@ def _rules_parser(name: str, description: str, example: str, files: str = "+") -
 
 def _check_parser() -> argparse.ArgumentParser:
     parser = _rules_parser(
-        "check", "Proves each rule over the reals, or refutes it with an input. Exit code 1: one is refuted; 3: one is not decided.",
+        "check", "Proves each rule over the reals, or refutes it with an input; at most 20 s and 4 GiB a rule. "
+        "Exit code 1: one is refuted; 3: one is not decided.",
         "hnfc check my.hnf",
     )  # fmt: skip
     parser.add_argument("--why", action="store_true", help="print the proofs, in words")

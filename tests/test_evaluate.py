@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from tests.exporting import export_torch
-from tests.graphs import Graph
 
 from hnfc.evaluate import evaluate, evaluate_exactly
 from hnfc.frontend.torch_mlir import import_module
+from tests.exporting import export_torch
+from tests.graphs import Graph
 
 
 def block_of(module):

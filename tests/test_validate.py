@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.graphs import Graph
 
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import FORMATS
 from hnfc.errors import ModelError
 from hnfc.samples import declared, drawn, from_file, parse_range
 from hnfc.validate import Error, Reference, measure
+from tests.graphs import Graph
 
 F32 = FORMATS["f32"]
 U = F32.unit_roundoff

@@ -23,7 +23,7 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], why: bool, width:
         if verdict.status.value in _CODES:
             blocks.append(render(_finding(rule, verdict), book.sources.get(rule.file)))
         if why and verdict.steps:
-            blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
+            blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps if step != verdict.reason)]))
     return "\n\n".join([*blocks, rule_table(book.rules, verdicts, width)])
 
 
