@@ -70,8 +70,10 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
         source = Path(path).read_text(encoding="utf-8") if text is None else text
         try:
             parsed = Parser(road, source, path).parse_module()
+            parsed.verify()
         except (ParseError, VerifyException) as error:
-            raise ModelError(str(error).strip(), path) from None
+            message = str(error).strip()
+            raise ModelError(message, None if message.startswith(path) else path) from None
         if not isinstance(parsed, ModuleOp):
             raise ModelError("the file holds no module", path)
         module = parsed
