@@ -93,10 +93,13 @@ class Compiled:
     reference: str = "none"
     outputs: list[Output] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
+    _exported: bool = False
 
     def export(self) -> ir.Module:
         """The torch module with the changes in it; the one that was read, byte by byte, where there are none."""
-        export(self.imported, self.replaced)
+        if not self._exported:
+            export(self.imported, self.replaced)
+            self._exported = True
         return self.imported.torch
 
 

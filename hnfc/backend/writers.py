@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from hnfc.backend.emitter import DTYPE_CODES, Emitter, scalar_operand
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.num.movement import ReshapeOp
-from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, tensor
 
 Writer: TypeAlias = Callable[[Emitter, Any], "ir.Value | list[ir.Value]"]
 
@@ -43,7 +43,7 @@ def shape(value: SSAValue) -> tuple[int, ...]:
 # elementwise
 
 _UNARY = (
-    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh "
+    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh erf sigmoid silu mish relu floor ceil round trunc isnan isinf logical_not"
 )
 
@@ -107,9 +107,14 @@ def div(e: Emitter, op: Any) -> ir.Value:
     right = scalar_operand(op.y)
     if right is not None:
         return e.aten("div.Scalar", [e.resolve(op.x), right], op.result.type)
-    if scalar_operand(op.x) == 1:
-        return e.aten("reciprocal", [e.resolve(op.y)], op.result.type)
     return e.aten("div.Tensor", [e.resolve(op.x), e.resolve(op.y)], op.result.type)
+
+
+@writes("reciprocal")
+def reciprocal(e: Emitter, op: Any) -> ir.Value:
+    """1 / x, since torch-mlir lowers aten.reciprocal to code that aborts where x is 0."""
+    one = e.literal(1.0, tensor(kind(op.x).element_type, ()))
+    return e.aten("div.Tensor", [one, e.resolve(op.x)], op.result.type)
 
 
 @writes("pow")
@@ -287,12 +292,22 @@ def group_norm(e: Emitter, op: Any) -> ir.Value:
     return e.aten("group_norm", operands, op.result.type)
 
 
+def batch_of_one(value: SSAValue) -> Any:
+    return tensor(kind(value).element_type, (1, *shape(value)))
+
+
 @writes("attention")
 def attention(e: Emitter, op: Any) -> ir.Value:
     mask = e.resolve(op.mask[0]) if op.mask else None
     causal = bool(op.causal.value.data)
-    operands = [*map(e.resolve, (op.q, op.k, op.v)), mask, 0.0, causal, op.scale.value.data, False]
-    return e.aten("scaled_dot_product_attention", operands, op.result.type)
+    rest = [mask, 0.0, causal, op.scale.value.data, False]
+    inputs = [e.resolve(operand) for operand in (op.q, op.k, op.v)]
+    if len(shape(op.result)) > 2:
+        return e.aten("scaled_dot_product_attention", [*inputs, *rest], op.result.type)
+    # lowerings know attention on batches only
+    batches = [e.aten("unsqueeze", [x, 0], batch_of_one(value)) for x, value in zip(inputs, (op.q, op.k, op.v), strict=True)]
+    result = e.aten("scaled_dot_product_attention", [*batches, *rest], batch_of_one(op.result))
+    return e.aten("squeeze.dim", [result, 0], op.result.type)
 
 
 # contraction
