@@ -64,6 +64,12 @@ class Interval:
         return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan)
 
     def __neg__(self) -> Interval:
+        """-x, which is -0 for x = +0."""
+        return Interval(BELOW_ZERO if self.hi == 0 else -self.hi, -self.lo, self.nan)
+
+    @property
+    def mirrored(self) -> Interval:
+        """-x, where 0 is no floating-point number but the real one."""
         return Interval(-self.hi, -self.lo, self.nan)
 
     def __add__(self, other: Interval) -> Interval:
@@ -73,12 +79,15 @@ class Interval:
         return Interval(lo, hi, self.nan or other.nan or clash)
 
     def __sub__(self, other: Interval) -> Interval:
-        return self + (-other)
+        return self + other.mirrored
 
     def __mul__(self, other: Interval) -> Interval:
         products = [_product(a, b) for a in (self.lo, self.hi) for b in (other.lo, other.hi)]
         clash = (0.0 in self and math.isinf(other.magnitude)) or (0.0 in other and math.isinf(self.magnitude))
-        return Interval(_outward(min(products), _down), _outward(max(products), _up), self.nan or other.nan or clash)
+        lo = _outward(min(products), _down)
+        if lo == 0 and (self.lo < 0 or other.lo < 0):
+            lo = BELOW_ZERO  # 0 times a negative number is -0
+        return Interval(lo, _outward(max(products), _up), self.nan or other.nan or clash)
 
     def reciprocal(self) -> Interval:
         if self.lo > 0 or self.hi < 0:
@@ -124,7 +133,7 @@ def increasing(function: Callable[[float], float], lo: float = -math.inf, hi: fl
 def decreasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
     """The transfer of a non-increasing function on its domain [lo, hi]."""
     mirrored = increasing(lambda t: -function(t), lo, hi)
-    return lambda x, **_: -mirrored(x)
+    return lambda x, **_: mirrored(x).mirrored
 
 
 def within(lo: float, hi: float, *, nan_at_infinity: bool = False) -> Callable[..., Interval]:

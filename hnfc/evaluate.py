@@ -15,12 +15,12 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
-from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, Unsupported, precision
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
+from hnfc.dsl.soundness.balls import ArbMath, Balls, ShapeMismatch, Undecided, Unsupported, precision
 from hnfc.sizes import compute_size
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_CONSTANT, _CAST = OPERATIONS["constant"], OPERATIONS["cast"]
+_CONSTANT, _CAST, _BROADCAST = OPERATIONS["constant"], OPERATIONS["cast"], OPERATIONS["broadcast"]
 _WORKING = {
     "f16": np.float32,
     "bf16": np.float32,
@@ -157,17 +157,35 @@ def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath
         if all(isinstance(operand, np.ndarray | np.integer) for operand in operands) and _element_name(operation.results[0]) not in FORMATS:
             # integers are exact as they are
             result = operation.compute(*operands)
-        elif operation.FACTS.real is not None:
+        elif operation.FACTS.real is not None and not isinstance(operation, _BROADCAST):
             balls = [Balls.of(operand) if isinstance(operand, np.ndarray) else operand for operand in operands]
             result = operation.FACTS.real(math, *balls, **operation.attributes_as_python())
+            if isinstance(operation, _CAST) and _element_name(operation.results[0]) not in FORMATS:
+                result = _truncated(math, result, _element_name(operation.results[0]))
         elif operation.FACTS.evaluate is not None:
-            # what only moves elements works on any array
+            # what only moves elements works on any array; a broadcast too: a sum over it counts every element
             result = Balls(operation.compute(*(o.values if isinstance(o, Balls) else o for o in operands)))
         else:
             return
-    except (Undecided, Unsupported, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
+    except (Undecided, Unsupported, ShapeMismatch, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
         return
-    exact[operation.results[0]] = result
+    exact[operation.results[0]] = _filled(result, operation.results[0])
+
+
+def _filled(result: Any, value: SSAValue) -> Any:
+    """The result in the shape of its type: a number that fills a tensor counts as often as it has elements."""
+    shape = value.type.get_shape() if isinstance(value.type, TensorType) else (DYNAMIC,)
+    if DYNAMIC in shape or not isinstance(result, Balls) or result.shape == shape:
+        return result
+    return Balls(np.broadcast_to(result.values, shape))
+
+
+def _truncated(math: ArbMath, x: Balls, element: str | None) -> Any:
+    """A number as an integer, or as whether it is not 0."""
+    zero = math.const(0)
+    if element == "i1":
+        return math.compare("ne", x, zero)
+    return math.where(math.compare("lt", x, zero), -math.floor(-x), math.floor(x))
 
 
 def _exact_input(array: Array) -> Any:

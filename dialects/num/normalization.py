@@ -14,7 +14,7 @@ from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import EXACT, scaled
-from hnfc.dialects.types import TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
+from hnfc.dialects.types import DYNAMIC, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
 def softmax(x: Any, axes: Sequence[int]) -> Any:
@@ -201,9 +201,15 @@ def with_parameters(x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
     for parameter in parameters:
         if parameter.element_type != x.element_type:
             raise TypeMismatch(f"expected parameters of {element_name(x)}, but got {element_name(parameter)}")
-        if len(broadcast_shapes(x.get_shape(), parameter.get_shape())) != len(x.get_shape()):
+        if not broadcasts_to(parameter.get_shape(), x.get_shape()):
             raise TypeMismatch(f"expected parameters that broadcast to {x}, but got {parameter}")
     return x
+
+
+def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether a tensor of this shape does not widen one of the target's; sizes that are not known are taken to fit."""
+    pairs = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(a in (1, b, DYNAMIC) or b == DYNAMIC for a, b in pairs)
 
 
 @irdl_op_definition
@@ -368,10 +374,17 @@ class AttentionOp(NumOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        q, k, v, *_ = operands
-        if len({t.element_type for t in (q, k, v)}) > 1 or len(q.get_shape()) < 2:
+        q, k, v, *masks = operands
+        if len({t.element_type for t in (q, k, v)}) > 1 or any(len(t.get_shape()) < 2 for t in (q, k, v)):
             raise TypeMismatch(f"expected queries, keys and values of one element type and two axes or more, but got {q}, {k}, {v}")
         batch = broadcast_shapes(*(t.get_shape()[:-2] for t in (q, k, v)))
+        rows, width = k.get_shape()[-2:]
+        for wanted, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
+            if wanted != found and DYNAMIC not in (wanted, found):
+                raise TypeMismatch(f"expected keys as wide as queries and as many as values, but got {q}, {k}, {v}")
+        for mask in masks:
+            if not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
+                raise TypeMismatch(f"expected a mask that broadcasts to {[*batch, q.get_shape()[-2], rows]}, but got {mask}")
         return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))
 
     def context(self) -> Context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
+from hnfc.dialects.num.rounding import INTEGERS
+from hnfc.dialects.types import ELEMENT_NAMES
 
 WeightReader = Callable[[str], "np.ndarray[Any, Any]"]
 _OPAQUE = OPERATIONS["opaque"]
@@ -29,6 +32,13 @@ def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
     if np.isnan(wide).all():
         return ANYTHING
     return Interval(float(np.nanmin(wide)), float(np.nanmax(wide)), True)
+
+
+def _stored(x: Interval, least: float, greatest: float) -> Interval:
+    """What an integer type makes of results in x: a fraction is cut off, and what does not fit wraps around."""
+    if x.nan or x.lo < least or x.hi > greatest:
+        return Interval(least, greatest)
+    return Interval(math.floor(x.lo), math.ceil(x.hi))
 
 
 class Ranges:
@@ -65,7 +75,9 @@ class Ranges:
             return ANYTHING
         if not isinstance(owner.results[0].type, TensorType) or len(owner.results) != 1:
             return ANYTHING
-        return owner.transfer(*(self._known[operand] for operand in owner.operands))
+        result = owner.transfer(*(self._known[operand] for operand in owner.operands))
+        bounds = INTEGERS.get(ELEMENT_NAMES.get(owner.results[0].type.element_type, ""))
+        return result if bounds is None else _stored(result, *bounds)
 
     def forget(self, operation: Operation) -> None:
         """Drops what is known of an operation that leaves the program."""

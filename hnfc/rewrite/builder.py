@@ -6,6 +6,7 @@ Nothing is inserted until everything fits: a replacement whose types do not work
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -15,10 +16,11 @@ from xdsl.dialects.builtin import FloatAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.num.rounding import INTEGERS, round_to
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, FORMATS, TypeMismatch, broadcast_shapes, tensor
 from hnfc.dsl import core
-from hnfc.rewrite.chains import Number, Product, Root, Sum
+from hnfc.rewrite.chains import Number, Product, Root, Sum, over_reals
+from hnfc.rewrite.extents import unknown_sizes
 from hnfc.rewrite.matcher import Binding, Bindings, Match, bound_value, extent, resolve_axes
 
 Built: TypeAlias = SSAValue | Fraction | float
@@ -57,7 +59,7 @@ class Builder:
 
     def constant(self, number: Number, element: Attribute) -> SSAValue:
         operation = OPERATIONS["constant"].create(
-            operands=[], result_types=[tensor(element, ())], properties={"value": FloatAttr(float(number), 64)}
+            operands=[], result_types=[tensor(element, ())], properties={"value": FloatAttr(held(number, element), 64)}
         )
         return self._add(operation)
 
@@ -77,6 +79,10 @@ class Builder:
     def _apply(self, expression: core.Apply) -> Built:
         operands = [self.build(operand) for operand in expression.operands]
         name = expression.name
+        if name == "cast" and not isinstance(operands[0], SSAValue):
+            if self._element_named(expression.attribute("to")) not in FORMATS:
+                raise DoesNotFit("a number would have to become an integer")
+            return operands[0]  # a number has no type: it keeps its digits beside any tensor
         if name == "round_to" and not isinstance(operands[0], SSAValue):
             return round_number(operands[0], self._element_named(expression.attribute("format")))
         if all(not isinstance(operand, SSAValue) for operand in operands):
@@ -157,6 +163,8 @@ class Builder:
             raise DoesNotFit(str(error)) from None
 
     def _add(self, operation: Operation) -> SSAValue:
+        if not over_reals(operation):
+            raise DoesNotFit(f"integers and complex numbers have no `{operation.name.removeprefix('num.')}` over the reals")
         self.operations.append(operation)
         return operation.results[0]
 
@@ -193,8 +201,9 @@ class Builder:
     def _product(self, product: Product, first: Built | None) -> Built:
         """first · coefficient · Π itemᵉ, the products before the quotients."""
         result: Built = Fraction(1) if first is None else first
+        coefficient: Number
         if not isinstance(result, SSAValue) and any(e > 0 for _, e in product.factors):
-            coefficient = product.coefficient * Fraction(result)
+            coefficient = fold("mul", [product.coefficient, result], {})
             result = Fraction(1)
         else:
             coefficient = product.coefficient
@@ -229,7 +238,11 @@ class Builder:
             built = self._product(match.rest, built)
         elif isinstance(match.rest, Sum):
             built = self._sum(match.rest, built)
-        return self.fit(self.as_value(built), _type(match.root.results[0]))
+        root = match.root.results[0]
+        value = self.as_value(built)
+        if DYNAMIC in _shape(root) and value is not root and unknown_sizes(value) != unknown_sizes(root):
+            raise DoesNotFit("the result may have another size, which is not known when compiling")
+        return self.fit(value, _type(root))
 
     def fit(self, value: SSAValue, wanted: TensorType[Attribute]) -> SSAValue:
         found = _type(value)
@@ -266,18 +279,49 @@ def fold(name: str, numbers: list[Number], attributes: dict[str, Any]) -> Number
             case "square", [x]:
                 return x * x
     evaluate = OPERATIONS[name].FACTS.evaluate
-    if evaluate is None or "axes" in attributes:
+    if evaluate is None or any(not isinstance(value, int | float | str) for value in attributes.values()):
         raise DoesNotFit(f"`{name}` of numbers cannot be computed when compiling")
-    with np.errstate(all="ignore"):
-        result = float(evaluate(*(np.float64(number) for number in numbers), **attributes))
-    return Fraction(result) if math.isfinite(result) else result
+    try:
+        with np.errstate(all="ignore"):
+            result = float(evaluate(*(np.float64(number) for number in numbers), **attributes))
+    except (OverflowError, TypeError, ValueError, IndexError):
+        raise DoesNotFit(f"`{name}` of these numbers cannot be computed when compiling") from None
+    if not math.isfinite(result) or (abs(result) < sys.float_info.min and name in _VANISHING):
+        raise DoesNotFit(f"`{name}` of these numbers is too large or too small to be computed when compiling")
+    return Fraction(result)
+
+
+_VANISHING = frozenset(("exp", "exp2", "pow", "sigmoid", "softplus", "erfc", "mul", "div", "square", "silu", "gelu", "mish"))
+"""Functions that are 0 in float64 where they are not over the reals."""
+
+
+def held(number: Number, element: Attribute) -> float:
+    """The number as a constant holds it. Raises DoesNotFit where the constant would be another number: 0, infinite, not whole."""
+    name = ELEMENT_NAMES.get(element, "")
+    try:
+        result = float(number)
+    except OverflowError:
+        raise DoesNotFit("a constant of the replacement is too large") from None
+    if number and abs(result) < sys.float_info.min:
+        raise DoesNotFit("a constant of the replacement is too small")
+    if name not in FORMATS:
+        lo, hi = INTEGERS.get(name, (1.0, 0.0))
+        if not (result.is_integer() and lo <= result <= hi):
+            raise DoesNotFit(f"{result:g} is no {name or element}")
+    elif math.isfinite(result) and abs(result) > FORMATS[name].largest:
+        raise DoesNotFit(f"a constant of the replacement is too large for {name}")
+    return result
 
 
 def round_number(number: Number, element: str) -> Number:
     """The number of the format that is nearest."""
-    with np.errstate(all="ignore"):
-        result = float(np.asarray(float(number)).astype(NUMPY_TYPES[element]))
-    return Fraction(result) if math.isfinite(result) else result
+    try:
+        result = float(round_to(np.float64(number), element))
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result):
+        raise DoesNotFit(f"{element} cannot hold a constant of the replacement")
+    return Fraction(result)
 
 
 def _type(value: SSAValue) -> TensorType[Attribute]:

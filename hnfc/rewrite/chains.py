@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
+from xdsl.dialects.builtin import ComplexType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import decode
+from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 
 _ADD, _SUB, _NEG = OPERATIONS["add"], OPERATIONS["sub"], OPERATIONS["neg"]
 _MUL, _DIV, _SQUARE = OPERATIONS["mul"], OPERATIONS["div"], OPERATIONS["square"]
@@ -27,6 +29,33 @@ PRODUCTS: frozenset[type] = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _
 # Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
 _KINDS: dict[type, str] = {cls: "+" if cls in SUMS else "*" if cls in PRODUCTS else name for name, cls in OPERATIONS.items()}
 ONE, ZERO = Fraction(1), Fraction(0)
+
+
+_FLOATS = frozenset(type(ELEMENT_TYPES[name]) for name in FORMATS)
+_ON_ANY = frozenset(
+    OPERATIONS[name]
+    for name in (
+        "constant", "transpose", "reshape", "broadcast", "slice", "concat", "where", "maximum", "minimum", "max", "min", "compare",
+        "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all", "isnan", "isinf", "isfinite",
+    )
+)  # fmt: skip
+"""Operations that mean the same on integers and truth values as on real numbers: nothing wraps, nothing is cut off."""
+
+
+def is_float(value: SSAValue) -> bool:
+    """Whether the elements stand for real numbers."""
+    return type(getattr(value.type, "element_type", None)) in _FLOATS
+
+
+def over_reals(op: Operation) -> bool:
+    """Whether the operation computes what its formula over the reals says: integers wrap and truncate, complex numbers are no reals."""
+    if any(_is_complex(operand) for operand in op.operands):
+        return False
+    return is_float(op.results[0]) or (type(op) in _ON_ANY and not _is_complex(op.results[0]))
+
+
+def _is_complex(value: SSAValue) -> bool:
+    return type(getattr(value.type, "element_type", None)) is ComplexType
 
 
 class Root(NamedTuple):
@@ -95,6 +124,9 @@ def sum_of(value: SSAValue) -> Sum:
                 constant += sign * number
                 continue
         term = product_of(current, inner=current is not value)
+        if not term.factors:
+            constant += sign * term.coefficient
+            continue
         if len(term.factors) == 1 and term.factors[0][1] == 1:
             item = term.factors[0][0]
             # -(a + b) inside a sum is -a - b
@@ -140,7 +172,11 @@ def product_of(value: SSAValue, inner: bool = False) -> Product:
                 coefficient *= number**exponent
                 continue
         exponents[current] = exponents.get(current, 0) + exponent
-    return Product(coefficient, tuple((item, e) for item, e in exponents.items() if e != 0))
+    factors: list[tuple[Item, int]] = []
+    for item, e in exponents.items():
+        # x/x stays: without it the product would forget that it widens to the shape of x
+        factors += [(item, e)] if e else [(item, 1), (item, -1)]
+    return Product(coefficient, tuple(factors))
 
 
 def kind(item: Item) -> str:

@@ -106,12 +106,10 @@ class Judge:
             case core.AllOf(parts):
                 return next((j for j in map(self.judge, parts) if not j.holds), Judgement(True))
             case core.AnyOf(parts):
-                judgement = Judgement(False)
-                for part in parts:
-                    judgement = self.judge(part)
-                    if judgement.holds:
-                        break
-                return judgement
+                found = [self.judge(part) for part in parts]
+                # what is not known of one part must not look like a known `no`: `not` would make a `yes` of it
+                order = {True: 0, None: 1, False: 2}
+                return min(found, key=lambda judgement: order[judgement.holds], default=Judgement(False))
             case core.Not(part):
                 inner = self.judge(part)
                 return Judgement(None if inner.holds is None else not inner.holds, condition, inner.known)
@@ -120,22 +118,23 @@ class Judge:
             case core.Free(operand, axes):
                 return self._free(condition, operand, axes)
             case core.SameSize(x, y, axes):
-                a, b = self._extent(x, axes), self._extent(y, axes)
+                a, b = self._sizes(x, axes), self._sizes(y, axes)
                 if a is None or b is None:
                     return Judgement(None, condition, _SIZE_UNKNOWN)
-                return Judgement(a == b, condition, f"{a} and {b}")
+                # axis by axis: 6x1 and 1x6 have as many elements, but either is broadcast
+                return Judgement(a == b, condition, f"{'x'.join(map(str, a))} and {'x'.join(map(str, b))}")
             case core.Property():
                 return self._property(condition)
         raise AssertionError(condition)
 
     def _free(self, condition: core.Condition, operand: core.Expr, axes: core.Axes) -> Judgement:
-        size = self._extent(operand, axes)
-        if size is None:
+        sizes = self._sizes(operand, axes)
+        if sizes is None:
             return Judgement(None, condition, _SIZE_UNKNOWN)
-        return Judgement(size == 1, condition, f"{size} elements")
+        return Judgement(all(size == 1 for size in sizes), condition, f"{math.prod(sizes)} elements")
 
-    def _extent(self, expression: core.Expr, axes: core.Axes) -> int | None:
-        """The number of elements along the axes; None if it is not known when compiling."""
+    def _sizes(self, expression: core.Expr, axes: core.Axes) -> list[int] | None:
+        """The size along each of the axes; None if one is not known when compiling."""
         resolved = resolve_axes(axes, self.match.bindings)
         if isinstance(expression, core.Capture):
             shape = _shape_of(self.match.bindings[expression.name])
@@ -144,8 +143,8 @@ class Judge:
             shape = _shape_of(value) if value is not None else None
         if resolved is None or shape is None:
             return None
-        sizes = [shape[axis] if -axis <= len(shape) else 1 for axis in resolved]
-        return None if DYNAMIC in sizes else math.prod(sizes)
+        sizes = [shape[axis] if -axis <= len(shape) else 1 for axis in sorted(resolved)]
+        return None if DYNAMIC in sizes else sizes
 
     def _value(self, expression: core.Expr) -> SSAValue | None:
         """The value of an expression; one that the program does not hold is computed beside it."""
@@ -170,7 +169,7 @@ class Judge:
         if built is None:
             return None
         value, _ = built
-        return self.ranges.of(value) if isinstance(value, SSAValue) else Interval.point(float(value))
+        return self.ranges.of(value) if isinstance(value, SSAValue) else _around(value)
 
     def _comparison(self, condition: core.Comparison) -> Judgement:
         x, y = self._interval(condition.x), self._interval(condition.y)
@@ -186,7 +185,7 @@ class Judge:
         if condition.name == "dtype":
             value = self._value(condition.operands[0])
             element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
-            return Judgement(element == condition.arguments[0], condition, f"it is {element}")
+            return Judgement(element == condition.arguments[0] if element is not None else None, condition, f"it is {element}")
         if condition.name == "rank":
             value = self._value(condition.operands[0])
             if value is None:
@@ -206,9 +205,10 @@ class Judge:
         built = self._built(condition.operands[0])
         if built is None or isinstance(built[0], SSAValue):
             return Judgement(None, condition, "not a constant")
-        number = float(built[0])
         if condition.name == "integral":
-            return Judgement(number.is_integer(), condition)
+            return Judgement(isinstance(built[0], Fraction) and built[0].denominator == 1, condition)
+        interval = _around(built[0])
+        number = interval.lo if interval.lo == interval.hi else math.nan
         value = self._value(condition.operands[1])
         element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
         if element is None:
@@ -251,6 +251,18 @@ class Judge:
             if (np.abs(c.astype(np.float64)) < unit_roundoff**0.5 * size).any():
                 return True
         return False
+
+
+def _around(number: Fraction | float) -> Interval:
+    """The least interval of float64 that holds the number."""
+    try:
+        near = float(number)
+    except OverflowError:
+        largest = math.nextafter(math.inf, 0)
+        return Interval(largest, math.inf) if number > 0 else Interval(-math.inf, -largest)
+    if not isinstance(number, Fraction) or Fraction(near) == number:
+        return Interval.point(near)
+    return Interval(math.nextafter(near, -math.inf), near) if Fraction(near) > number else Interval(near, math.nextafter(near, math.inf))
 
 
 def _shape_of(binding: Binding) -> tuple[int, ...] | None:

@@ -230,7 +230,8 @@ class RulePattern(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, NumOp) or isinstance(op, _OPAQUE):
             return
-        self._search.numbering = Numbering()
+        # other patterns may have changed operations in place since
+        self._search.numbering, self._search.ranges = Numbering(), Ranges()
         step = self._search.step(op)
         if step is not None:
             rewriter.replace_matched_op(step.operations, [step.value])

@@ -24,6 +24,8 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, IntsAttr, TypeM
 
 _RESHAPE, _BROADCAST, _TRANSPOSE = OPERATIONS["reshape"], OPERATIONS["broadcast"], OPERATIONS["transpose"]
 _WHERE, _CAST, _CONSTANT = OPERATIONS["where"], OPERATIONS["cast"], OPERATIONS["constant"]
+PLACED = tuple(OPERATIONS[name] for name in ("transpose", "slice", "pad", "reverse", "cumsum", "max_pool", "avg_pool"))
+"""Operations of one operand that do not act element by element: what they do depends on places and on the rank."""
 Shape = tuple[int, ...]
 
 
@@ -37,7 +39,7 @@ def lift(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operat
         new = None
         if isinstance(op, _RESHAPE):
             new = _reshaped(op)
-        elif isinstance(op, UnaryOp | BinaryOp | _WHERE):
+        elif isinstance(op, UnaryOp | BinaryOp | _WHERE) and not isinstance(op, PLACED):
             new = _constant_cast(op) if isinstance(op, _CAST) else None
             new = new or _elementwise(op)
         if new is None:
@@ -61,7 +63,8 @@ def _constant_cast(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     if type(source) is not _CONSTANT or element not in FORMATS:
         return None
     number = source.attributes_as_python()["value"]
-    if not math.isfinite(number) or float(np.asarray(number).astype(NUMPY_TYPES[element])) != number:
+    formats = {element, ELEMENT_NAMES.get(_type(op.operands[0]).element_type, "")} & FORMATS.keys()
+    if not math.isfinite(number) or any(float(np.asarray(number).astype(NUMPY_TYPES[name])) != number for name in formats):
         return None
     constant = _CONSTANT.create(operands=[], result_types=[op.results[0].type], properties=source.properties)
     return [constant], constant.results[0]
@@ -72,6 +75,8 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     if len(op.operands) != 1:
         return None
     source, wanted = op.operands[0], _shape(op.results[0])
+    if wanted.count(DYNAMIC) > 1:
+        return None
     inner = source.owner
     operations: list[Operation] = []
     if isinstance(inner, _RESHAPE) and len(inner.operands) == 1:
@@ -89,7 +94,9 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
 
 def _elementwise(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     numbers: list[Operation] = []
-    operands = [_seen_through(operand, op, index) for index, operand in enumerate(op.operands)]
+    operands = list(op.operands)
+    for index in range(len(operands)):
+        operands[index] = _seen_through(operands, op, index)
     operands = [_number(operand, operands, op, numbers) for operand in operands]
     lifted = _lifted(op, operands)
     if lifted is not None:
@@ -106,8 +113,9 @@ def _number(operand: SSAValue, operands: Sequence[SSAValue], op: NumOp, made: li
     if type(source) is not _CONSTANT or not _shape(operand):
         return operand
     others = [_shape(other) for other in operands if other is not operand and type(other.owner) is not _CONSTANT]
+    unknown = DYNAMIC in _shape(op.results[0]) and any(size != 1 for size in _shape(operand))
     try:
-        if not others or broadcast_shapes(*others) != _shape(op.results[0]):
+        if unknown or not others or broadcast_shapes(*others) != _shape(op.results[0]):
             return operand
     except TypeMismatch:
         return operand
@@ -116,8 +124,9 @@ def _number(operand: SSAValue, operands: Sequence[SSAValue], op: NumOp, made: li
     return number.results[0]
 
 
-def _seen_through(operand: SSAValue, op: NumOp, index: int) -> SSAValue:
-    """The operand without a broadcast or leading axes of size 1 that the operation itself would add."""
+def _seen_through(operands: Sequence[SSAValue], op: NumOp, index: int) -> SSAValue:
+    """The operand at `index` without a broadcast or leading axes of size 1 that the others beside it would add."""
+    operand = operands[index]
     owner = operand.owner
     if not isinstance(owner, _RESHAPE | _BROADCAST) or len(owner.operands) != 1:
         return operand
@@ -127,7 +136,7 @@ def _seen_through(operand: SSAValue, op: NumOp, index: int) -> SSAValue:
         return operand
     if isinstance(owner, _RESHAPE) and _without_leading(_shape(source)) != _without_leading(_shape(operand)):
         return operand
-    others = [_shape(o) for i, o in enumerate(op.operands) if i != index]
+    others = [_shape(o) for i, o in enumerate(operands) if i != index]
     try:
         return source if broadcast_shapes(_shape(source), *others) == result and DYNAMIC not in result else operand
     except TypeMismatch:

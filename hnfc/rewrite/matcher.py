@@ -33,8 +33,10 @@ from hnfc.rewrite.chains import (
     Root,
     Sum,
     constant_of,
+    is_float,
     is_interior,
     kind,
+    over_reals,
     product_of,
     sum_of,
 )
@@ -156,6 +158,8 @@ class Matcher:
 
     def match(self, op: Operation, numbering: Numbering) -> Iterator[Match]:
         """Every way in which a rule fits with `op` as its root."""
+        if not over_reals(op):
+            return
         found: dict[int, CompiledRule] = {}
         chain: Sum | Product | None = None
         cls = type(op)
@@ -262,11 +266,13 @@ class _Matching:
             case OperationPattern():
                 yield from self.operation(pattern, item, bindings)
             case SumPattern():
-                if not isinstance(item, Root):
+                if not isinstance(item, Root) and is_float(item):
                     for scale, rest, result in self.sum(pattern, sum_of(item), bindings, exact=True):
                         if scale == 1 and rest is None:
                             yield result
             case ProductPattern():
+                if not isinstance(item, Root) and not is_float(item):
+                    return
                 chain = product_of(item) if not isinstance(item, Root) else Product(ONE, ((item, 1),))
                 for ratio, left, result in self.product(pattern, chain, bindings, exact=True):
                     if ratio == 1 and left is None:
@@ -278,7 +284,7 @@ class _Matching:
                 yield from self.value(pattern.operands[0], item.radicand, bindings)
             return
         op = item.owner
-        if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands):
+        if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands) or not over_reals(op):
             return
         if op.name == "num.matmul" and not _are_matrices(op):
             return
@@ -314,7 +320,9 @@ class _Matching:
                     return None
             elif isinstance(wanted.get(key), core.Capture):
                 name = wanted.pop(key).name
-                number = decode(attribute)
+                number = _exactly(decode(attribute))
+                if number is None:
+                    return None
                 if name in bindings and bindings[name] != number:
                     return None
                 bindings = {**bindings, name: number}
@@ -361,7 +369,8 @@ class _Matching:
     def bind(self, pattern: CapturePattern, item: Item | Product | Sum | Fraction, bindings: Bindings) -> Bindings | None:
         if pattern.const:
             number = constant_of(item) if isinstance(item, SSAValue) else None
-            if number is None:
+            if number is None or isinstance(number, float):
+                # an infinity is no number that a rule could be proved for
                 return None
             bound = bindings.get(pattern.name)
             if bound is not None:
@@ -473,7 +482,7 @@ class _Matching:
         if index == len(pattern.factors):
             for size, exponent in pattern.sizes:
                 number = self.size(size, bindings)
-                if number is None:
+                if not number:
                     return
                 ratio /= Fraction(number) ** exponent
             if not left:
@@ -491,7 +500,8 @@ class _Matching:
             and abs(exponent) == 1
             and not pattern.sizes
         ):
-            if left or ratio != 1:
+            # 1/c · 1/y is a product that c·y does not fit in a denominator: c·y = 1/(1/(c·y)) needs c·y ≠ 0
+            if (left or ratio != 1) and (exponent == 1 or all(e < 0 for _, e in left)):
                 taken = _simplest(Sum(ZERO, (Product(ratio, left) if exponent == 1 else _inverse(ratio, left),)))
                 after = self.bind(wanted, taken, bindings)
                 if after is not None:
@@ -569,6 +579,13 @@ def same_number(a: Number, b: Number) -> bool:
     return a == b or float(a) == float(b)
 
 
+def _exactly(attribute: Any) -> Number | None:
+    """An attribute as a number; None where it is none that a rule could be proved for."""
+    if isinstance(attribute, float):
+        return Fraction(attribute) if attribute - attribute == 0 else None
+    return Fraction(attribute) if isinstance(attribute, int) else None
+
+
 def _scaled(constant: Fraction, terms: tuple[Product, ...], factor: Fraction) -> Sum:
     return Sum(constant * factor, tuple(Product(term.coefficient * factor, term.factors) for term in terms))
 
@@ -612,9 +629,9 @@ def _element(item: Item | Product | Sum | Fraction) -> str | None:
             return ELEMENT_NAMES.get(item.type.element_type) if isinstance(item.type, TensorType) else None
         case Root(radicand):
             return _element(radicand)
-        case Product(_, factors):
+        case Product(_, factors) if factors:
             return _element(factors[0][0])
-        case Sum(_, terms):
+        case Sum(_, terms) if terms:
             return _element(terms[0])
     return None
 

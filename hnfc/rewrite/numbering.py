@@ -11,7 +11,6 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 
 _COMMUTATIVE = tuple(OPERATIONS[name] for name in ("add", "mul", "maximum", "minimum", "logical_and", "logical_or"))
-_TYPED = tuple(OPERATIONS[name] for name in ("cast", "reshape", "broadcast", "constant"))
 _NEVER_EQUAL = (OPERATIONS["opaque"],)
 
 
@@ -48,8 +47,9 @@ class Numbering:
         if isinstance(owner, _COMMUTATIVE):
             operands.sort()
         position = owner.results.index(value) if len(owner.results) > 1 else 0
-        type_ = value.type if isinstance(owner, _TYPED) else None
-        key = (owner.name, position, type_, *owner.properties.values(), *operands)
+        # what the operands do not tell is in the result's type
+        type_ = value.type if owner.FROM_TYPE or not operands else None
+        key = (owner.name, position, type_, frozenset(owner.properties.items()) if owner.properties else None, *operands)
         return self._keys.setdefault(key, len(self._numbers))
 
 
