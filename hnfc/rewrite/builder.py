@@ -118,7 +118,10 @@ class Builder:
                     raise DoesNotFit("there are no two axes to swap")
                 attributes[key] = (*range(rank - 2), rank - 1, rank - 2)
             elif isinstance(value, core.Capture):
-                attributes[key] = float(self.bindings[value.name])  # type: ignore[arg-type]
+                bound = self.bindings[value.name]
+                if not isinstance(bound, Fraction | float):
+                    raise DoesNotFit(f"`{value.name}` is no number that is known when compiling")
+                attributes[key] = held(bound, ELEMENT_TYPES["f64"])
             elif isinstance(value, str | core.DTypeOf) and key in ("format", "accumulate"):
                 attributes[key] = self._element_named(value)
             else:
@@ -129,6 +132,8 @@ class Builder:
         if isinstance(element, str):
             return element
         bound = self.bindings[element.capture]
+        if isinstance(bound, Fraction | float):
+            return ELEMENT_NAMES[self.element]
         value = bound if isinstance(bound, SSAValue) else self.as_value(self.realize(bound))
         return ELEMENT_NAMES[_type(value).element_type]
 

@@ -54,6 +54,12 @@ class Observations:
             result.append(sample[value])
         return result or None
 
+    def forget(self, operation: Operation) -> None:
+        """Drops the arrays of an operation that was only looked at."""
+        for sample in self.samples:
+            for result in operation.results:
+                sample.pop(result, None)
+
     def _compute(self, value: SSAValue, sample: dict[SSAValue, Array]) -> None:
         stack = [value]
         tried: set[SSAValue] = set()
@@ -99,6 +105,9 @@ class Judge:
     def close(self) -> None:
         """Takes back the expressions that were built to look at them."""
         for builder in self._builders:
+            for operation in builder.operations:
+                self.ranges.forget(operation)
+                self.observations.forget(operation)
             builder.discard()
 
     def judge(self, condition: core.Condition) -> Judgement:

@@ -574,9 +574,10 @@ def extent(value: SSAValue | None, axes: frozenset[int] | None) -> int | None:
 
 def same_number(a: Number, b: Number) -> bool:
     """Whether two constants are one number; decimals in a rule stand for the nearest float64."""
-    if isinstance(a, float) or isinstance(b, float):
-        return float(a) == float(b)
-    return a == b or float(a) == float(b)
+    try:
+        return a == b or float(a) == float(b)
+    except OverflowError:
+        return False
 
 
 def _exactly(attribute: Any) -> Number | None:
