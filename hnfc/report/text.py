@@ -108,8 +108,9 @@ def _near_misses(compiled: Compiled, width: int) -> list[str]:
 
 
 def _is_quiet(reason: str) -> bool:
-    """Whether a rule had no reason to run: its trouble was looked for and is not there, or it would only cost."""
-    return reason == NO_GAIN or (reason.startswith("not needed") and "no samples" not in reason)
+    """Whether there is nothing to do about it: the rule is not for this place, its trouble is not there, or it would only cost."""
+    looked_for = reason.startswith("not needed") and "no samples" not in reason
+    return reason == NO_GAIN or reason.startswith("does not hold") or looked_for
 
 
 def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
