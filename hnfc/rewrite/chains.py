@@ -24,6 +24,7 @@ from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 _ADD, _SUB, _NEG = OPERATIONS["add"], OPERATIONS["sub"], OPERATIONS["neg"]
 _MUL, _DIV, _SQUARE = OPERATIONS["mul"], OPERATIONS["div"], OPERATIONS["square"]
 _RECIPROCAL, _RSQRT, _CONSTANT = OPERATIONS["reciprocal"], OPERATIONS["rsqrt"], OPERATIONS["constant"]
+_CAST = OPERATIONS["cast"]
 SUMS: frozenset[type] = frozenset((_ADD, _SUB))
 PRODUCTS: frozenset[type] = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
 # Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
@@ -49,9 +50,10 @@ def is_float(value: SSAValue) -> bool:
 
 def over_reals(op: Operation) -> bool:
     """Whether the operation computes what its formula over the reals says: integers wrap and truncate, complex numbers are no reals."""
-    if any(_is_complex(operand) for operand in op.operands):
-        return False
-    return is_float(op.results[0]) or (type(op) in _ON_ANY and not _is_complex(op.results[0]))
+    cls = type(op)
+    if is_float(op.results[0]):
+        return cls is not _CAST or not _is_complex(op.operands[0])
+    return cls in _ON_ANY and not any(map(_is_complex, (*op.operands, *op.results)))
 
 
 def _is_complex(value: SSAValue) -> bool:

@@ -158,8 +158,6 @@ class Matcher:
 
     def match(self, op: Operation, numbering: Numbering) -> Iterator[Match]:
         """Every way in which a rule fits with `op` as its root."""
-        if not over_reals(op):
-            return
         found: dict[int, CompiledRule] = {}
         chain: Sum | Product | None = None
         cls = type(op)
@@ -191,6 +189,8 @@ class Matcher:
                         continue
                     if all(parts[part] >= count for part, count in rule.parts):
                         found[order] = rule
+        if not found or not over_reals(op):
+            return
         for order in sorted(found):
             yield from self._fit(found[order], op, chain, numbering)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
@@ -49,8 +49,13 @@ class Numbering:
         position = owner.results.index(value) if len(owner.results) > 1 else 0
         # what the operands do not tell is in the result's type
         type_ = value.type if owner.FROM_TYPE or not operands else None
-        key = (owner.name, position, type_, frozenset(owner.properties.items()) if owner.properties else None, *operands)
+        key = (owner.name, position, type_, _properties(owner), *operands)
         return self._keys.setdefault(key, len(self._numbers))
+
+
+def _properties(op: NumOp) -> tuple[tuple[str, Attribute], ...]:
+    found = tuple(op.properties.items())
+    return found if len(found) < 2 else tuple(sorted(found, key=lambda item: item[0]))
 
 
 def share(block: Block, made: Collection[Operation], replaced: dict[SSAValue, SSAValue]) -> None:
