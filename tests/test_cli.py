@@ -109,11 +109,14 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
 
 
 def test_an_interrupt_is_one_line():
+    # a background job starts with interrupts ignored, and Python leaves that so
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}\nimport sys; from hnfc.main import main; print('ready', flush=True); sys.exit(main(['-']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hnfc.main", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    time.sleep(3)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", code], text=True, env=environment, **pipes)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in words and "Traceback" not in words
