@@ -151,6 +151,11 @@ class UnaryOp(NumOp):
         return x
 
 
+def is_plain_function(operation: type[NumOp]) -> bool:
+    """Whether it is f(x) and nothing else: torch's operation of its name takes the same one operand."""
+    return issubclass(operation, UnaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
+
+
 class BinaryOp(NumOp):
     """f(x, y), element by element, with NumPy's broadcasting. Both operands have the element type of the result."""
 

@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.term import Term
-from hnfc.backend.writers import HALVES, WRITERS
-from hnfc.dialects.num.base import as_tensor
+from hnfc.backend.writers import HALVES, WRITERS, plain_function
+from hnfc.dialects.num.base import NumOp, as_tensor, is_plain_function
 from hnfc.dialects.types import DYNAMIC, FORMATS
 from hnfc.errors import ModelError
 
@@ -41,6 +41,8 @@ def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     if made is not None:
         return [e.resolve(term.value) for term in (made if isinstance(made, tuple) else (made,))]
     writer = WRITERS.get(operation.name)
+    if writer is None and expansion is None and isinstance(operation, NumOp) and is_plain_function(type(operation)):
+        writer = plain_function(operation.FACTS.torch[0])
     if writer is None:
         raise ModelError(f"no torch operation is known for {operation.name}")
     written = writer(e, operation)

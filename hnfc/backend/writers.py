@@ -42,22 +42,14 @@ def shape(value: SSAValue) -> tuple[int, ...]:
 
 # elementwise
 
-_UNARY = (
-    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square sin cos tan asin acos atan sinh cosh tanh "
-    "asinh acosh atanh erf sigmoid silu mish relu floor ceil round trunc isnan isinf logical_not"
-)
 
-
-def _unary(name: str) -> Writer:
-    return lambda e, op: e.aten(name, [e.resolve(op.x)], op.result.type)
+def plain_function(name: str) -> Writer:
+    """f(x) by torch's operation of that name."""
+    return lambda e, op: e.aten(name.removeprefix("aten."), [e.resolve(op.x)], op.result.type)
 
 
 def _operator(name: str) -> Writer:
     return lambda e, op: e.operator(name, [e.resolve(op.x)], op.result.type)
-
-
-for _name in _UNARY.split():
-    WRITERS[f"num.{_name}"] = _unary(_name)
 
 
 WRITERS["num.lgamma"] = _operator("lgamma")

@@ -6,7 +6,15 @@ operation, with these operands, is not one that `num` has; it then stays opaque.
 
 from __future__ import annotations
 
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import is_plain_function
 from hnfc.frontend import convert_contraction, convert_elementwise, convert_movement, convert_reduction
 from hnfc.frontend.registry import CONVERSIONS
+
+for _name, _operation in OPERATIONS.items():
+    if is_plain_function(_operation):
+        for _torch in _operation.FACTS.torch:
+            if f"torch.{_torch}" not in CONVERSIONS:
+                convert_elementwise.register_unary(_torch, _name)
 
 __all__ = ["CONVERSIONS", "convert_contraction", "convert_elementwise", "convert_movement", "convert_reduction"]

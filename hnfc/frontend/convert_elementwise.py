@@ -21,10 +21,6 @@ from hnfc.frontend.registry import converts, element, is_float, is_number, is_te
 
 Tensor = TensorType[Attribute]
 
-_UNARY = (
-    "neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh erf erfc sigmoid log_sigmoid silu relu mish floor ceil round trunc lgamma i0"
-)
 _BINARY = {
     "maximum": "maximum", "minimum": "minimum", "max.other": "maximum", "min.other": "minimum", "atan2": "atan2",
     "hypot": "hypot", "logaddexp": "logaddexp", "remainder.Tensor": "remainder", "remainder.Scalar": "remainder",
@@ -33,7 +29,7 @@ _BINARY = {
 }  # fmt: skip
 
 
-def _register_unary(torch_name: str, name: str) -> None:
+def register_unary(torch_name: str, name: str) -> None:
     cls = OPERATIONS[name]
 
     @converts(torch_name)
@@ -54,14 +50,6 @@ def _register_binary(torch_name: str, name: str) -> None:
         return elementwise(b, cls, args[0], args[1], result)
 
 
-for _name in _UNARY.split():
-    _register_unary(f"aten.{_name}", _name)
-for _torch, _name in {
-    "aten.special_expm1": "expm1", "aten.special_erfc": "erfc", "aten.special_i0": "i0", "aten.special_i0e": "i0e",
-    "aten.special_log_ndtr": "log_ndtr", "aten.special_exp2": "exp2", "aten.special_log1p": "log1p",
-    "aten.sign": "sign", "aten.sgn": "sign",
-}.items():  # fmt: skip
-    _register_unary(_torch, _name)
 for _torch, _name in _BINARY.items():
     _register_binary(f"aten.{_torch}", _name)
 
