@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.interval import ANYTHING, Interval
@@ -73,11 +73,16 @@ class Ranges:
             return interval_of_array(self._weights(owner.weight_name)) if self._weights else ANYTHING
         if not isinstance(owner, NumOp) or isinstance(owner, _OPAQUE):
             return ANYTHING
-        if not isinstance(owner.results[0].type, TensorType) or len(owner.results) != 1:
+        if len(owner.results) != 1:
+            return ANYTHING
+        kind = owner.results[0].type
+        if not isinstance(kind, TensorType):
             return ANYTHING
         result = owner.transfer(*(self._known[operand] for operand in owner.operands))
-        bounds = INTEGERS.get(ELEMENT_NAMES.get(owner.results[0].type.element_type, ""))
-        return result if bounds is None else _stored(result, *bounds)
+        if type(kind.element_type) is not IntegerType:
+            return result
+        bounds = INTEGERS.get(ELEMENT_NAMES.get(kind.element_type, ""))
+        return ANYTHING if bounds is None else _stored(result, *bounds)
 
     def forget(self, operation: Operation) -> None:
         """Drops what is known of an operation that leaves the program."""
