@@ -38,6 +38,9 @@ OPERATIONS: dict[str, type[NumOp]] = {
 }
 """Every operation by its name without the `num.` in front."""
 
+COMPUTING: frozenset[type] = frozenset(OPERATIONS.values()) - {opaque.OpaqueOp}
+"""The classes of operations that hnfc knows. `type(op) in COMPUTING` is ten times as fast as isinstance on abstract classes."""
+
 NUM = Dialect("num", list(OPERATIONS.values()), [IntsAttr, TorchType])
 
-__all__ = ["NUM", "OPERATIONS", "NumOp"]
+__all__ = ["COMPUTING", "NUM", "OPERATIONS", "NumOp"]

@@ -98,7 +98,8 @@ def _shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def element_name(operand: Tensor) -> str:
-    return ELEMENT_NAMES.get(operand.element_type, str(operand.element_type))
+    name = ELEMENT_NAMES.get(operand.element_type)
+    return str(operand.element_type) if name is None else name
 
 
 def as_tensor(attribute: Attribute) -> Tensor:

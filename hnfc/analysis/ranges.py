@@ -11,14 +11,12 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.interval import ANYTHING, Interval
-from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num import COMPUTING, NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import INTEGERS
 from hnfc.dialects.types import ELEMENT_NAMES
 
 WeightReader = Callable[[str], "np.ndarray[Any, Any]"]
-_OPAQUE = OPERATIONS["opaque"]
 
 
 def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
@@ -59,7 +57,7 @@ class Ranges:
                 stack.pop()
                 continue
             owner = current.owner
-            operands = owner.operands if isinstance(owner, NumOp) and not isinstance(owner, _OPAQUE) else ()
+            operands = owner.operands if isinstance(owner, Operation) and type(owner) in COMPUTING else ()
             missing = [operand for operand in operands if operand not in self._known]
             if missing:
                 stack += missing
@@ -71,8 +69,9 @@ class Ranges:
     def _transfer(self, owner: object) -> Interval:
         if isinstance(owner, WeightOp):
             return interval_of_array(self._weights(owner.weight_name)) if self._weights else ANYTHING
-        if not isinstance(owner, NumOp) or isinstance(owner, _OPAQUE):
+        if type(owner) not in COMPUTING:
             return ANYTHING
+        assert isinstance(owner, NumOp)
         if len(owner.results) != 1:
             return ANYTHING
         kind = owner.results[0].type

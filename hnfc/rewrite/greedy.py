@@ -16,8 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from hnfc.analysis.cost import flops
 from hnfc.analysis.ranges import Ranges
-from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num import COMPUTING
 from hnfc.dsl import core
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.chains import Product, Root, Sum
@@ -33,7 +32,6 @@ _MAX_NEAR_MISSES = 200
 _REACH = 5
 """How far above a new value a pattern that sees it can have its root."""
 _MAX_USERS = 24
-_OPAQUE = OPERATIONS["opaque"]
 _GROUPS = (Product, Sum, Root)
 NO_GAIN = "it would not lower the cost"
 
@@ -69,7 +67,8 @@ class Greedy:
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
     def run(self, block: Block) -> Outcome:
-        worklist = [op for op in block.ops if isinstance(op, NumOp) and not isinstance(op, _OPAQUE)]
+        """Rewrites the block until no rule fits, and returns what was done in all runs so far."""
+        worklist = [op for op in block.ops if type(op) in COMPUTING]
         waiting = set(worklist)
         generation: dict[Operation, int] = {}
         budget = len(self.outcome.rewrites) + MIN_REWRITES + REWRITES_PER_OPERATION * len(worklist)
@@ -97,7 +96,7 @@ class Greedy:
                 generation[new] = age + 1
                 self.origins[new] = op
             for candidate in [*users_within(step.value, _REACH), *step.operations]:
-                if candidate not in waiting and isinstance(candidate, NumOp) and not isinstance(candidate, _OPAQUE):
+                if candidate not in waiting and type(candidate) in COMPUTING:
                     waiting.add(candidate)
                     worklist.append(candidate)
         return self.outcome
@@ -212,7 +211,7 @@ def erase_dead(operations: Iterable[Operation]) -> None:
     stack = list(operations)
     while stack:
         op = stack.pop()
-        if op.parent is None or not isinstance(op, NumOp) or isinstance(op, _OPAQUE) or any(result.uses for result in op.results):
+        if op.parent is None or type(op) not in COMPUTING or any(result.uses for result in op.results):
             continue
         owners = [operand.owner for operand in op.operands]
         op.detach()  # type: ignore[no-untyped-call]
@@ -228,7 +227,7 @@ class RulePattern(RewritePattern):
         self._search = Greedy(Matcher(compile_rule(rule)))
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, NumOp) or isinstance(op, _OPAQUE):
+        if type(op) not in COMPUTING:
             return
         # other patterns may have changed operations in place since
         self._search.numbering, self._search.ranges = Numbering(), Ranges()

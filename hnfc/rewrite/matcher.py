@@ -9,7 +9,7 @@ replacement. A capture that stands alone takes all that the other terms leave ov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -164,30 +164,28 @@ class Matcher:
         node = self._operations.get(op.name)
         if node is not None:
             kinds = [kind(operand) for operand in op.operands]
-            candidates = list(node.any_part)
-            for part in set(kinds):
-                candidates += node.by_part.get(part, ())
-            same_shapes = None
-            for order, rule in candidates:
-                if all(kinds[index] == needed for index, needed in rule.operand_kinds if index < len(kinds)):
-                    if rule.gains_by_shape:
-                        same_shapes = _one_type(op) if same_shapes is None else same_shapes
-                        if same_shapes:
-                            continue
-                    found[order] = rule
+            for order, rule in _candidates(node, set(kinds)):
+                for index, needed in rule.operand_kinds:
+                    if index < len(kinds) and kinds[index] != needed:
+                        break
+                else:
+                    if not (rule.gains_by_shape and _one_type(op)):
+                        found[order] = rule
         family = SUMS if cls in SUMS else PRODUCTS if cls in PRODUCTS else None
         if family is not None and not is_interior(op, family):
             node = self._chains["+" if family is SUMS else "*"]
             if node.any_part or node.by_part:
                 chain = sum_of(op.results[0]) if family is SUMS else product_of(op.results[0])
-                parts = Counter(_subject_parts(chain))
-                candidates = list(node.any_part)
-                for part in parts:
-                    candidates += node.by_part.get(part, ())
-                for order, rule in candidates:
+                parts: dict[str, int] = {}
+                for part in _subject_parts(chain):
+                    parts[part] = parts.get(part, 0) + 1
+                for order, rule in _candidates(node, parts):
                     if rule.takes_coefficient and isinstance(chain, Product) and chain.coefficient == 1:
                         continue
-                    if all(parts[part] >= count for part, count in rule.parts):
+                    for part, count in rule.parts:
+                        if parts.get(part, 0) < count:
+                            break
+                    else:
                         found[order] = rule
         if not found or not over_reals(op):
             return
@@ -208,6 +206,12 @@ class Matcher:
         elif isinstance(pattern, OperationPattern):
             for bindings in matching.value(pattern, op.results[0], {}):
                 yield Match(rule, op, bindings)
+
+
+def _candidates(node: _Node, parts: Iterable[str]) -> Iterator[tuple[int, CompiledRule]]:
+    yield from node.any_part
+    for part in parts:
+        yield from node.by_part.get(part, ())
 
 
 _RARITY = {"+": 0, "*": 0, "constant": 1, "sum": 2, "mean": 2, "matmul": 2, "exp": 3, "log": 3}
