@@ -19,10 +19,11 @@ from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.elaborate import elaborate_expression
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.evaluate import Array, evaluate
+from hnfc.rewrite.bindings import AXIS, Binding
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy
-from hnfc.rewrite.matcher import AXIS, Binding, CompiledRule, Matcher
+from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.pattern import compile_pattern
 from hnfc.rewrite.record import Outcome
 

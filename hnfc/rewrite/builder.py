@@ -19,9 +19,10 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import INTEGERS, round_to
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, FORMATS, TypeMismatch, broadcast_shapes, tensor
 from hnfc.dsl import core
+from hnfc.rewrite.bindings import Binding, Bindings, bound_value, extent, resolve_axes
 from hnfc.rewrite.chains import Number, Product, Root, Sum, over_reals
 from hnfc.rewrite.extents import unknown_sizes
-from hnfc.rewrite.matcher import Binding, Bindings, Match, bound_value, extent, resolve_axes
+from hnfc.rewrite.matcher import Match
 
 Built: TypeAlias = SSAValue | Fraction | float
 

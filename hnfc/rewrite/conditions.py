@@ -22,9 +22,10 @@ from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, broadcast_shapes
 from hnfc.dsl import core
 from hnfc.evaluate import Array, compute_into
+from hnfc.rewrite.bindings import Binding, bound_value, resolve_axes
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.chains import Product, Root, Sum
-from hnfc.rewrite.matcher import Binding, Match, bound_value, resolve_axes
+from hnfc.rewrite.matcher import Match
 
 _SIZE_UNKNOWN = "a size is not known when compiling"
 _HOLDS: dict[str, Callable[[Any, Any], bool]] = {

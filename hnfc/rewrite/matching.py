@@ -1,0 +1,416 @@
+"""Backtracking search for the ways in which one pattern fits one value, modulo associativity, commutativity and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.dialects.num.base import NumOp, decode
+from hnfc.dialects.types import ELEMENT_NAMES
+from hnfc.dsl import core
+from hnfc.rewrite.bindings import AXIS, Binding, Bindings, bound_value, extent, resolve_axes, shape_of, type_of
+from hnfc.rewrite.chains import (
+    ONE,
+    ZERO,
+    Factors,
+    Item,
+    Number,
+    Product,
+    Root,
+    Sum,
+    constant_of,
+    is_float,
+    over_reals,
+    product_of,
+    sum_of,
+)
+from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.pattern import (
+    CapturePattern,
+    NumberPattern,
+    OperationPattern,
+    Pattern,
+    ProductPattern,
+    SumPattern,
+)
+
+_MAX_STEPS = 4000
+
+
+class Matching:
+    """Backtracking search for the bindings of one pattern, with a limit on its steps."""
+
+    def __init__(self, numbering: Numbering) -> None:
+        self.numbering = numbering
+        self.steps = 0
+
+    def value(self, pattern: Pattern, item: Item, bindings: Bindings) -> Iterator[Bindings]:
+        """The bindings under which `item` is an instance of the pattern, exactly."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return
+        match pattern:
+            case CapturePattern():
+                bound = self.bind(pattern, item, bindings)
+                if bound is not None:
+                    yield bound
+            case NumberPattern(value):
+                if not isinstance(item, Root):
+                    number = constant_of(item)
+                    if number is not None and same_number(number, value):
+                        yield bindings
+            case OperationPattern():
+                yield from self.operation(pattern, item, bindings)
+            case SumPattern():
+                if not isinstance(item, Root) and is_float(item):
+                    for scale, rest, result in self.sum(pattern, sum_of(item), bindings, exact=True):
+                        if scale == 1 and rest is None:
+                            yield result
+            case ProductPattern():
+                if not isinstance(item, Root) and not is_float(item):
+                    return
+                chain = product_of(item) if not isinstance(item, Root) else Product(ONE, ((item, 1),))
+                for ratio, left, result in self.product(pattern, chain, bindings, exact=True):
+                    if ratio == 1 and left is None:
+                        yield result
+
+    def operation(self, pattern: OperationPattern, item: Item, bindings: Bindings) -> Iterator[Bindings]:
+        if isinstance(item, Root):
+            if pattern.operation.name == "num.sqrt":
+                yield from self.value(pattern.operands[0], item.radicand, bindings)
+            return
+        op = item.owner
+        if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands) or not over_reals(op):
+            return
+        if op.name == "num.matmul" and not _are_matrices(op):
+            return
+        after = self.attributes(pattern, op, bindings)
+        if after is None:
+            return
+        yield from self.operands(pattern.operands, tuple(op.operands), after)
+        if pattern.commutative and len(op.operands) == 2 and op.operands[0] is not op.operands[1]:
+            yield from self.operands(pattern.operands, (op.operands[1], op.operands[0]), after)
+
+    def operands(self, patterns: tuple[Pattern, ...], items: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
+        if not patterns:
+            yield bindings
+            return
+        for after in self.value(patterns[0], items[0], bindings):
+            yield from self.operands(patterns[1:], items[1:], after)
+
+    def attributes(self, pattern: OperationPattern, op: NumOp, bindings: Bindings) -> Bindings | None:
+        wanted = dict(pattern.attributes)
+        for key, attribute in op.properties.items():
+            if key == "axes":
+                shape = shape_of(op.operands[0])
+                found = frozenset(axis - len(shape) for axis in decode(attribute))
+                if any(shape[axis] == 0 for axis in found):
+                    return None
+                after = self.axes(wanted.pop(key), found, bindings)
+                if after is None:
+                    return None
+                bindings = after
+            elif wanted.get(key) == "last_two":
+                wanted.pop(key)
+                if not _swaps_last_two(decode(attribute)):
+                    return None
+            elif isinstance(wanted.get(key), core.Capture):
+                name = wanted.pop(key).name
+                number = _exactly(decode(attribute))
+                if number is None:
+                    return None
+                if name in bindings and bindings[name] != number:
+                    return None
+                bindings = {**bindings, name: number}
+            elif key not in wanted or not _same_attribute(wanted.pop(key), decode(attribute)):
+                return None
+        for key, value in wanted.items():
+            if key == "to":
+                target = ELEMENT_NAMES.get(type_of(op.results[0]).element_type)
+                if isinstance(value, core.DTypeOf):
+                    captured = bindings.get(value.capture)
+                    value = ELEMENT_NAMES.get(type_of(captured).element_type) if isinstance(captured, SSAValue) else None
+                if value != target:
+                    return None
+            elif key in ("unsqueeze", "squeeze"):
+                if not _is_unit_reshape(key, value, shape_of(op.operands[0]), shape_of(op.results[0])):
+                    return None
+            else:
+                return None
+        return bindings
+
+    def axes(self, wanted: core.Axes, found: frozenset[int], bindings: Bindings) -> Bindings | None:
+        literal = frozenset(axis for axis in wanted if isinstance(axis, int))
+        if not literal <= found:
+            return None
+        left = found - literal
+        unbound = []
+        for axis in wanted:
+            if isinstance(axis, str):
+                bound = bindings.get(AXIS + axis)
+                if bound is None:
+                    unbound.append(axis)
+                elif isinstance(bound, frozenset) and bound <= left:
+                    left -= bound
+                else:
+                    return None
+        if not unbound:
+            return bindings if not left else None
+        if len(unbound) > 1 or not left:
+            return None
+        if any(left & bound for name, bound in bindings.items() if name.startswith(AXIS) and isinstance(bound, frozenset)):
+            return None
+        return {**bindings, AXIS + unbound[0]: left}
+
+    def bind(self, pattern: CapturePattern, item: Item | Product | Sum | Fraction, bindings: Bindings) -> Bindings | None:
+        if pattern.const:
+            number = constant_of(item) if isinstance(item, SSAValue) else None
+            if number is None or isinstance(number, float):
+                # an infinity is no number that a rule could be proved for
+                return None
+            bound = bindings.get(pattern.name)
+            if bound is not None:
+                return bindings if bound == number else None
+            return {**bindings, pattern.name: number}
+        if pattern.dtypes:
+            element = _element(item)
+            if element is None or element not in pattern.dtypes:
+                return None
+        bound = bindings.get(pattern.name)
+        if bound is None:
+            return {**bindings, pattern.name: item}
+        return bindings if self.same(bound, item) else None
+
+    def same(self, a: Binding, b: Binding) -> bool:
+        if a is b:
+            return True
+        if isinstance(a, _PLAIN) or isinstance(b, _PLAIN):
+            return self._same_plain(a, b)
+        return type(a.owner) is type(b.owner) is not Block and self.numbering.of(a) == self.numbering.of(b)
+
+    def _same_plain(self, a: Binding, b: Binding) -> bool:
+        if isinstance(a, Fraction) or isinstance(b, Fraction):
+            return isinstance(a, Fraction) and isinstance(b, Fraction) and a == b
+        if isinstance(a, Root) and isinstance(b, Root):
+            return self.numbering.of(a.radicand) == self.numbering.of(b.radicand)
+        if isinstance(a, Product) and isinstance(b, Product):
+            return self.key(a) == self.key(b)
+        if isinstance(a, Sum) and isinstance(b, Sum):
+            return a.constant == b.constant and sorted(map(self.key, a.terms)) == sorted(map(self.key, b.terms))
+        return False
+
+    def key(self, product: Product) -> tuple[Any, ...]:
+        return (product.coefficient, *sorted((self.item_key(item), e) for item, e in product.factors))
+
+    def item_key(self, item: Item) -> tuple[int, int]:
+        return (1, self.numbering.of(item.radicand)) if isinstance(item, Root) else (0, self.numbering.of(item))
+
+    # chains
+
+    def sum(self, pattern: SumPattern, subject: Sum, bindings: Bindings, *, exact: bool) -> Iterator[tuple[Fraction, Sum | None, Bindings]]:
+        """Ways to split `subject` into scale · pattern + rest; `exact`: with no rest (a bare capture may take it)."""
+        yield from self._terms(pattern, 0, subject.terms, subject.constant, None, bindings, exact)
+
+    def _terms(
+        self,
+        pattern: SumPattern,
+        index: int,
+        left: tuple[Product, ...],
+        constant: Fraction,
+        scale: Fraction | None,
+        bindings: Bindings,
+        exact: bool,
+    ) -> Iterator[tuple[Fraction, Sum | None, Bindings]]:
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return
+        if index == len(pattern.terms):
+            if scale is None:
+                return
+            left_constant = constant if pattern.constant is ZERO else constant - scale * pattern.constant
+            if pattern.constant is not ZERO and left_constant != 0:
+                return
+            rest = Sum(left_constant, left) if left or left_constant != 0 else None
+            if rest is None or not exact:
+                yield scale, rest, bindings
+            return
+        wanted = pattern.terms[index]
+        capture = _bare_capture(wanted)
+        if capture is not None and not capture.const and capture.name not in bindings and index == len(pattern.terms) - 1:
+            own, left_constant = scale or ONE, constant
+            if pattern.constant is not ZERO:
+                own = scale if scale is not None else constant / pattern.constant
+                left_constant = constant - own * pattern.constant
+                if own == 0 or left_constant != 0:
+                    return
+            if not left and left_constant == 0:
+                return
+            factor = ONE if own is ONE and wanted.coefficient is ONE else 1 / (own * wanted.coefficient)
+            taken = _simplest(Sum(left_constant, left) if factor == 1 else _scaled(left_constant, left, factor))
+            after = self.bind(capture, taken, bindings)
+            if after is not None:
+                yield own, None, after
+            return
+        if capture is not None and capture.const:
+            own = scale if scale is not None else ONE
+            number = constant / (own * wanted.coefficient)
+            if number != 0 and bindings.get(capture.name, number) == number:
+                yield from self._terms(pattern, index + 1, left, ZERO, own, {**bindings, capture.name: number}, exact)
+            return
+        for i, term in enumerate(left):
+            for ratio, over, after in self.product(wanted, term, bindings, exact=True):
+                if over is None and (scale is None or ratio == scale):
+                    yield from self._terms(pattern, index + 1, left[:i] + left[i + 1 :], constant, ratio, after, exact)
+
+    def product(
+        self, pattern: ProductPattern, subject: Product, bindings: Bindings, *, exact: bool
+    ) -> Iterator[tuple[Fraction, Product | None, Bindings]]:
+        """Ways to split `subject` into scale · pattern · rest; `exact`: with no rest but the scale."""
+        ratio = subject.coefficient if pattern.coefficient is ONE else subject.coefficient / pattern.coefficient
+        yield from self._factors(pattern, 0, subject.factors, ratio, bindings, exact)
+
+    def _factors(
+        self, pattern: ProductPattern, index: int, left: Factors, ratio: Fraction, bindings: Bindings, exact: bool
+    ) -> Iterator[tuple[Fraction, Product | None, Bindings]]:
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            return
+        if index == len(pattern.factors):
+            for size, exponent in pattern.sizes:
+                number = self.size(size, bindings)
+                if not number:
+                    return
+                ratio /= Fraction(number) ** exponent
+            if not left:
+                yield ratio, None, bindings
+            elif not exact:
+                yield ratio, Product(ONE, left), bindings
+            return
+        wanted, exponent = pattern.factors[index]
+        last = index == len(pattern.factors) - 1
+        if (
+            isinstance(wanted, CapturePattern)
+            and not wanted.const
+            and wanted.name not in bindings
+            and last
+            and abs(exponent) == 1
+            and not pattern.sizes
+        ):
+            # 1/c · 1/y is a product that c·y does not fit in a denominator: c·y = 1/(1/(c·y)) needs c·y ≠ 0
+            if (left or ratio != 1) and (exponent == 1 or all(e < 0 for _, e in left)):
+                taken = _simplest(Sum(ZERO, (Product(ratio, left) if exponent == 1 else _inverse(ratio, left),)))
+                after = self.bind(wanted, taken, bindings)
+                if after is not None:
+                    yield ONE, None, after
+            return
+        if isinstance(wanted, CapturePattern) and wanted.const and abs(exponent) == 1:
+            # a constant factor is the coefficient of the chain
+            bound = bindings.get(wanted.name)
+            if bound is None and ratio != 1:
+                yield from self._factors(pattern, index + 1, left, ONE, {**bindings, wanted.name: ratio**exponent}, exact)
+            elif isinstance(bound, Fraction) and bound != 0:
+                yield from self._factors(pattern, index + 1, left, ratio / bound**exponent, bindings, exact)
+            return
+        for i, (item, found) in enumerate(left):
+            if found * exponent < 0 or abs(found) < abs(exponent):
+                continue
+            remaining = found - exponent
+            others = left[:i] + (((item, remaining),) if remaining else ()) + left[i + 1 :]
+            if type(wanted) is SumPattern and not isinstance(item, Root):
+                for scale, rest, after in self.sum(wanted, sum_of(item), bindings, exact=True):
+                    if rest is None:
+                        yield from self._factors(pattern, index + 1, others, ratio * scale**exponent, after, exact)
+                continue
+            for after in self.value(wanted, item, bindings):
+                yield from self._factors(pattern, index + 1, others, ratio, after, exact)
+
+    def size(self, size: core.Size, bindings: Bindings) -> int | None:
+        return extent(bound_value(size.operand, bindings), resolve_axes(size.axes, bindings))
+
+
+_PLAIN = (Fraction, float, frozenset, Root, Product, Sum)
+"""What a binding can be besides a value of the program (isinstance of those is slow: they have an abstract base)."""
+
+
+def same_number(a: Number, b: Number) -> bool:
+    """Whether two constants are one number; decimals in a rule stand for the nearest float64."""
+    try:
+        return a == b or float(a) == float(b)
+    except OverflowError:
+        return False
+
+
+def _exactly(attribute: Any) -> Number | None:
+    """An attribute as a number; None where it is none that a rule could be proved for."""
+    if isinstance(attribute, float):
+        return Fraction(attribute) if attribute - attribute == 0 else None
+    return Fraction(attribute) if isinstance(attribute, int) else None
+
+
+def _scaled(constant: Fraction, terms: tuple[Product, ...], factor: Fraction) -> Sum:
+    return Sum(constant * factor, tuple(Product(term.coefficient * factor, term.factors) for term in terms))
+
+
+def _inverse(coefficient: Fraction, factors: Factors) -> Product:
+    return Product(1 / coefficient, tuple((item, -exponent) for item, exponent in factors))
+
+
+def _simplest(group: Sum) -> Sum | Product | Item | Fraction:
+    """The group as a single value where it is one."""
+    if not group.terms:
+        return group.constant
+    if group.constant == 0 and len(group.terms) == 1:
+        (product,) = group.terms
+        if not product.factors:
+            return product.coefficient
+        if product.coefficient == 1 and len(product.factors) == 1 and product.factors[0][1] == 1:
+            return product.factors[0][0]
+        return product
+    return group
+
+
+def _bare_capture(product: ProductPattern) -> CapturePattern | None:
+    if len(product.factors) == 1 and product.factors[0][1] == 1 and not product.sizes and isinstance(product.factors[0][0], CapturePattern):
+        return product.factors[0][0]
+    return None
+
+
+def _element(item: Item | Product | Sum | Fraction) -> str | None:
+    match item:
+        case SSAValue():
+            return ELEMENT_NAMES.get(item.type.element_type) if isinstance(item.type, TensorType) else None
+        case Root(radicand):
+            return _element(radicand)
+        case Product(_, factors) if factors:
+            return _element(factors[0][0])
+        case Sum(_, terms) if terms:
+            return _element(terms[0])
+    return None
+
+
+def _same_attribute(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, Fraction | float) and isinstance(found, int | float):
+        return float(wanted) == float(found)
+    return bool(wanted == found)
+
+
+def _are_matrices(op: Operation) -> bool:
+    """What rules are proved for: operands of rank 2 or more, and at least one element along the contracted axis."""
+    a, b = (shape_of(operand) for operand in op.operands)
+    return len(a) >= 2 and len(b) >= 2 and a[-1] != 0
+
+
+def _swaps_last_two(perm: tuple[int, ...]) -> bool:
+    rank = len(perm)
+    return rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _is_unit_reshape(key: str, axis: int, source: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    if key == "squeeze":
+        source, target = target, source
+    position = len(target) + axis
+    return 0 <= position < len(target) and target[position] == 1 and target[:position] + target[position + 1 :] == source
