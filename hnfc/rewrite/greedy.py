@@ -45,6 +45,11 @@ class Step:
     value: SSAValue
     given: str
 
+    def discard(self) -> None:
+        """Takes back what was built: it must not count as a user of the program's values."""
+        for operation in reversed(self.operations):
+            operation.drop_all_references()
+
 
 @dataclass
 class Greedy:
@@ -84,9 +89,11 @@ class Greedy:
             if step is None:
                 continue
             if age >= GENERATIONS:
+                step.discard()
                 self._note(f"rule `{step.match.compiled.rule.name}` would go on for ever here; it was stopped after {GENERATIONS} rounds")
                 continue
             if len(self.outcome.rewrites) >= budget:
+                step.discard()
                 self._note(
                     f"rule `{step.match.compiled.rule.name}` makes the program grow for ever; it was stopped after {budget} rewrites"
                 )
@@ -128,7 +135,9 @@ class Greedy:
                 if reason:
                     self._miss(statistics, rule, op, reason)
                 continue
-            return Step(match, builder.operations, value, "" if rule.where == core.TRUE else describe(rule.where))
+            given = "" if rule.where == core.TRUE else describe(rule.where)
+            vouched = " (on your word)" if given and rule.name in self.assume else ""
+            return Step(match, builder.operations, value, given + vouched)
         return None
 
     def _permitted(self, match: Match, statistics: Statistics, op: Operation) -> bool:

@@ -29,6 +29,15 @@ def test_it_ends_on_rules_that_undo_each_other_or_grow(text):
     assert len(outcome.rewrites) <= MIN_REWRITES + 5 * REWRITES_PER_OPERATION
 
 
+def test_what_was_stopped_leaves_no_users_behind():
+    g = Graph((4,))
+    (x,) = g.args
+    g.returns(g.exp(x))
+    g.rewrite("rule grow exp(x) => exp(abs(x) + 0 * x)")
+    used = [use.operation for op in g.block.ops for result in op.results for use in result.uses]
+    assert all(operation.parent is g.block for operation in used)
+
+
 def test_rules_feed_each_other():
     text = "rule a exp(x) / sum[k](exp(x)) => softmax[k](x)\nrule b log(softmax[k](x)) => log_softmax[k](x)"
     g = Graph((2, 3))
