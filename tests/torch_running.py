@@ -40,6 +40,8 @@ def _operation(op: Any, operands: list[Any]) -> Any:
         return ir.FloatAttr(op.attributes["value"]).value
     if name == "torch.constant.bool":
         return bool(ir.IntegerAttr(op.attributes["value"]).value)
+    if name == "torch.constant.device":
+        return torch.device(ir.StringAttr(op.attributes["value"]).value)
     if name == "torch.constant.str":
         return ir.StringAttr(op.attributes["value"]).value
     if name == "torch.prim.ListConstruct":

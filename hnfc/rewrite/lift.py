@@ -2,6 +2,7 @@
 
     reshape(a) * reshape(b)   →   reshape(a * b)
     x - reshape(m)            →   x - m            where m has leading axes of size 1 more
+    log(select(p))            →   select(log(p))   where p may be a softmax
 
 torch reduces without keeping axes; rules are written with kept axes. Every step is exact, bit by bit, so the torch
 value of the old value is the torch value of the new one, and what no rule touches is written as it was read.
@@ -24,6 +25,8 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, IntsAttr, TypeM
 
 _RESHAPE, _BROADCAST, _TRANSPOSE = OPERATIONS["reshape"], OPERATIONS["broadcast"], OPERATIONS["transpose"]
 _WHERE, _CAST, _CONSTANT = OPERATIONS["where"], OPERATIONS["cast"], OPERATIONS["constant"]
+_LOG, _RATIOS = OPERATIONS["log"], (OPERATIONS["softmax"], OPERATIONS["div"])
+_SELECTING = tuple(OPERATIONS[name] for name in ("gather", "index_select", "embedding", "slice"))
 PLACED = tuple(OPERATIONS[name] for name in ("transpose", "slice", "pad", "reverse", "cumsum", "max_pool", "avg_pool"))
 """Operations of one operand that do not act element by element: what they do depends on places and on the rank."""
 Shape = tuple[int, ...]
@@ -40,7 +43,7 @@ def lift(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operat
         if isinstance(op, _RESHAPE):
             new = _reshaped(op)
         elif isinstance(op, UnaryOp | BinaryOp | _WHERE) and not isinstance(op, PLACED):
-            new = _constant_cast(op) if isinstance(op, _CAST) else None
+            new = _constant_cast(op) if isinstance(op, _CAST) else _log_of_selection(op) if isinstance(op, _LOG) else None
             new = new or _elementwise(op)
         if new is None:
             continue
@@ -68,6 +71,24 @@ def _constant_cast(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
         return None
     constant = _CONSTANT.create(operands=[], result_types=[op.results[0].type], properties=source.properties)
     return [constant], constant.results[0]
+
+
+def _log_of_selection(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
+    """log of chosen probabilities as chosen logarithms, so that the softmax and its logarithm meet. Nothing is computed
+    that way unless a rule makes use of it: the torch value of the old form stands for the new one."""
+    chain: list[Operation] = []
+    source = op.operands[0]
+    while isinstance(moved := source.owner, Operation) and isinstance(moved, (_RESHAPE, *_SELECTING)):
+        chain.append(moved)
+        source = moved.operands[0]
+    if not isinstance(source.owner, _RATIOS) or not any(isinstance(part, _SELECTING) for part in chain):
+        return None
+    logarithm = _LOG.create(operands=[source], result_types=[source.type])
+    operations: list[Operation] = [logarithm]
+    for part in reversed(chain):
+        operands = [operations[-1].results[0], *part.operands[1:]]
+        operations.append(type(part).create(operands=operands, result_types=[part.results[0].type], properties=part.properties))
+    return operations, operations[-1].results[0]
 
 
 def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:

@@ -1,0 +1,39 @@
+"""-log(softmax(x))_y, as people write it: the logarithm of a chosen probability, which underflows, becomes a chosen log-probability."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.exporting import export_torch, text
+from tests.torch_running import run_on_torch
+
+from hnfc.compile import Request, compile_module
+from hnfc.dsl.rulebook import shipped
+
+
+def by_index(x, y):
+    e = torch.exp(x)
+    p = e / e.sum(-1, keepdim=True)
+    return -torch.log(p[torch.arange(4), y])
+
+
+def by_gather(x, y):
+    return -torch.log(torch.softmax(x, -1).gather(1, y.unsqueeze(1)).squeeze(1)).mean()
+
+
+def by_slice(x, y):
+    return -torch.log(torch.softmax(x, -1)[:, 2])
+
+
+@pytest.mark.parametrize("loss", [by_index, by_gather, by_slice])
+def test_a_chosen_probability_may_underflow(loss):
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)) * 100
+    y = torch.tensor([0, 3, 2, 1])
+    module = export_torch(loss, x, y)
+    assert not torch.isfinite(run_on_torch(module, [x, y])[0]).all()
+    untouched = text(module)
+    assert text(compile_module(module, Request([[]])).export()) == untouched
+    rules = shipped().only(["canonical", "stability"]).rules
+    compiled = compile_module(module, Request([rules]))
+    expected = loss(x.double(), y)
+    torch.testing.assert_close(run_on_torch(compiled.export(), [x, y])[0].double(), expected, rtol=1e-5, atol=1e-4)
