@@ -122,11 +122,16 @@ def _inputs(data: Any) -> tuple[tuple[str, Tensor], ...]:
 
 
 def _version() -> str:
-    """A hash of the prover's sources: verdicts of another prover are not this one's."""
+    """A hash of the sources that a verdict rests on: the prover, the form of rules, and what operations mean.
+
+    All of the dialect, not only the modules of a rule's own operations: a formula may call functions of any of them.
+    """
     digest = hashlib.sha256()
-    folder = files("hnfc") / "dsl" / "soundness"
-    for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    root = files("hnfc")
+    for folder in (root / "dsl" / "soundness", root / "dialects", root / "dialects" / "num"):
+        for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    digest.update((root / "dsl" / "core.py").read_bytes())
     return digest.hexdigest()[:16]
 
 

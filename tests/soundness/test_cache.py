@@ -89,3 +89,26 @@ def test_a_prover_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> No
     reasons = [v.reason for v in prove_all(RULES[:3], jobs=1)]
     assert reasons[0] == "the prover's process died"
     assert reasons[1].startswith("the prover failed: KeyError")
+
+
+def test_the_version_covers_everything_that_a_verdict_rests_on(tmp_path, monkeypatch):
+    """A formula may call functions of any module of the dialect; a change in one of them makes every verdict stale."""
+    import shutil
+    from importlib.resources import files
+
+    from hnfc.dsl.soundness import verdict as module
+
+    root = files("hnfc")
+    for folder in ("dsl/soundness", "dialects/num"):
+        shutil.copytree(str(root / folder), tmp_path / folder)
+    for path in ("dsl/core.py", *(f"dialects/{f.name}" for f in (root / "dialects").iterdir() if f.name.endswith(".py"))):
+        shutil.copy(str(root / path), tmp_path / path)
+    monkeypatch.setattr(module, "files", lambda name: tmp_path)
+    before = module._version()
+    assert before == module.PROVER_VERSION
+    for path in ("dialects/num/reduction.py", "dialects/facts.py", "dsl/core.py", "dsl/soundness/proof.py"):
+        original = (tmp_path / path).read_text()
+        (tmp_path / path).write_text(original + "# changed\n")
+        assert module._version() != before, path
+        (tmp_path / path).write_text(original)
+    assert module._version() == before
