@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from hnfc.dsl.diagnostics import Span
 
 WIDTH = 120
 _INDENT = "    "
+_NAMED = re.compile(r"^([A-Za-z_]\w*) = ")
 _PRECEDENCE = {
     "or": 1, "and": 2, "not": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
     "+": 5, "-": 5, "*": 6, "/": 6, "@": 6, "neg": 7, "**": 8,
@@ -142,11 +144,11 @@ def expression(tree: syntax.Tree, context: int = 0) -> str:
 
 
 def _argument(tree: syntax.Tree) -> str:
-    if isinstance(tree, syntax.Operator) and tree.symbol == "==":
-        # `f(x = y)` would name an attribute
-        return f"{expression(tree.operands[0], 5)} == {expression(tree.operands[1], 5)}"
     text = expression(tree)
-    return text[1:-1] if isinstance(tree, syntax.Annotated) else text
+    if isinstance(tree, syntax.Annotated):
+        return text[1:-1]
+    # `f(x = y …)` would name an attribute
+    return _NAMED.sub(r"\1 == ", text, count=1)
 
 
 def _operator(tree: syntax.Operator) -> tuple[str, int]:

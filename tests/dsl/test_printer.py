@@ -67,6 +67,12 @@ def test_a_messy_rule_comes_out_in_the_standard_layout():
     )
 
 
+@pytest.mark.parametrize("text", ["exp(x == y)", "exp(x == y or z)", "where(x == y and z, a, b)", "exp(x, eps=1e-5)", "exp(not x = y)"])
+def test_an_equality_among_arguments_is_no_attribute(text):
+    (declaration,) = parse(f"def f(x) = {text}").declarations
+    assert expression(declaration.body) == text  # type: ignore[union-attr]
+
+
 names = st.sampled_from(["x", "y", "zed"]).map(lambda n: syntax.Name(n, NOWHERE))
 numbers = st.sampled_from(["0", "1", "2.5", "1e-3"]).map(lambda n: syntax.Number(n, NOWHERE))
 
