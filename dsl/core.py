@@ -49,8 +49,8 @@ class Apply:
     """An operation of the dialect on expressions.
 
     `attributes` holds its properties as plain Python values, except that `axes` is an `Axes` (and the `perm` of a
-    transpose is "last_two" where the rule swaps the last two axes), and an element type is a name from ELEMENT_TYPES
-    or DTypeOf(capture).
+    transpose is "last_two" where the rule swaps the last two axes), `axis` is an `Axis`, and an element type is a name
+    from ELEMENT_TYPES or DTypeOf(capture). Bounds and sizes of movement are expressions (`attribute_expressions`).
     """
 
     operation: type[NumOp]
@@ -178,12 +178,20 @@ def walk(expression: Expr) -> Iterator[Expr]:
         stack.extend((operand, False) for operand in reversed(operands))
 
 
+def attribute_expressions(node: Expr) -> list[Expr]:
+    """The attributes that are expressions over compile-time constants and sizes."""
+    values = [value for _, value in node.attributes] if isinstance(node, Apply) else []
+    return [value for value in values if isinstance(value, Capture | Literal | Size | Apply)]
+
+
 def captures(expression: Expr) -> dict[str, Capture]:
     """The captures of an expression by name, those in attributes included."""
     found = {}
     for node in walk(expression):
-        attributes = [value for _, value in node.attributes] if isinstance(node, Apply) else []
-        found.update({part.name: part for part in (node, *attributes) if isinstance(part, Capture)})
+        if isinstance(node, Capture):
+            found[node.name] = node
+        for part in attribute_expressions(node):
+            found.update(captures(part))
     return found
 
 

@@ -202,8 +202,16 @@ def canonical_text(expression: core.Expr) -> str:
             case core.Size():
                 return f"size[{','.join(map(rename, node.axes))}]({text(node.operand)})"
             case core.Apply():
-                attributes = [f"{k}={[rename(a) for a in v] if k == 'axes' else v}" for k, v in node.attributes]
+                attributes = [f"{k}={attribute(k, v)}" for k, v in node.attributes]
                 return f"{node.name}({','.join([*map(text, node.operands), *attributes])})"
         raise AssertionError(node)
+
+    def attribute(key: str, value: object) -> str:
+        match value:
+            case core.Capture() | core.Literal() | core.Size() | core.Apply():
+                return text(value)
+            case tuple() if key == "axes":
+                return str([rename(axis) for axis in value])
+        return rename(value) if key == "axis" else str(value)
 
     return text(expression)

@@ -15,6 +15,7 @@ from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
+from hnfc.dsl.movement import FORMS, moved
 
 CONSTANTS: dict[str, core.Literal] = {
     "pi": core.Literal(3.141592653589793),
@@ -141,6 +142,8 @@ class Expressions:
             return self._inline(tree, scope)
         if tree.function in PROPERTIES | {"free", "rank", "dtype"}:
             raise self.error("HNF0220", f"`{tree.function}` is a condition, not a value", tree.name_span, "use it after `where` or `when`")
+        if tree.function in FORMS:
+            return moved(self, tree, scope)
         axes = self.axes(tree, scope)
         if tree.function == "size":
             self.arity(tree, 1)

@@ -223,7 +223,7 @@ class ConvOp(NumOp):
         "`:` type($x) `,` type($weight) `->` type($result)"
     )
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, x, weight, stride, padding, dilation, groups: m.conv(x, weight, stride, padding, dilation, groups),
         evaluate=conv,
         range=conv_range,
         torch=("aten.convolution", "aten.conv2d", "aten.conv1d", "aten.conv3d"),
@@ -342,7 +342,7 @@ class GatherOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, x, index, axis: m.gather(x, index, axis),
         evaluate=gather,
         range=gathered_range,
         torch=("aten.gather",),

@@ -51,6 +51,20 @@ def pad(x: Any, low: Sequence[int], high: Sequence[int], value: float) -> Any:
     return np.pad(x[cut], widths, constant_values=value)
 
 
+def repeated(m: Any, x: Any, *sizes: Any, shape: Any = None, axis: Any = None, size: Any = None) -> Any:
+    """x along a new shape, or (in rules) `size` times along an axis of size 1."""
+    return x if axis is None else m.repeat(x, axis, size)
+
+
+def padded_along(m: Any, x: Any, low: Any, high: Any, value: Any, axis: Any = None) -> Any:
+    """Along one axis in a rule, along every axis in a model."""
+    if axis is not None:
+        return m.pad(x, axis, low, high, value)
+    for place, (a, b) in enumerate(zip(low, high, strict=True)):
+        x = m.pad(x, place, a, b, value)
+    return x
+
+
 def hull(*xs: Interval, axis: int = 0) -> Interval:
     result = xs[0]
     for x in xs[1:]:
@@ -136,7 +150,7 @@ class BroadcastOp(ShapedOp):
 
     name = "num.broadcast"
     FACTS: ClassVar = Facts(
-        real=lambda m, x, *sizes, shape: x,
+        real=repeated,
         evaluate=broadcast,
         range=unchanged,
         torch=("aten.broadcast_to", "aten.expand"),
@@ -163,7 +177,7 @@ class SliceOp(UnaryOp):
     step = prop_def(IntegerAttr)
     assembly_format = "$x `axis` $axis `from` $start `to` $stop `by` $step attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, x, axis, start, stop, step: m.slice(x, axis, start, stop, step),
         evaluate=slice_along,
         range=unchanged,
         torch=("aten.slice.Tensor",),
@@ -190,7 +204,7 @@ class ConcatOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$parts $axis attr-dict `:` type($parts) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, *parts, axis: m.concat(parts, axis),
         evaluate=lambda *parts, axis: np.concatenate(parts, axis=axis),
         range=hull,
         torch=("aten.cat",),
@@ -228,7 +242,7 @@ class PadOp(UnaryOp):
     value = prop_def(FloatAttr)
     assembly_format = "$x `low` $low `high` $high `value` $value attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=padded_along,
         evaluate=pad,
         range=lambda x, low, high, value: x.hull(Interval.point(value)),
         torch=("aten.constant_pad_nd",),
@@ -240,6 +254,8 @@ class PadOp(UnaryOp):
         shape, low, high = operands[0].get_shape(), attributes["low"], attributes["high"]
         if not len(shape) == len(low) == len(high):
             raise TypeMismatch(f"expected a width for each of {len(shape)} axes, but got {list(low)} and {list(high)}")
+        if any(n != DYNAMIC and n + min(a, 0) + min(b, 0) < 0 for n, a, b in zip(shape, low, high, strict=True)):
+            raise TypeMismatch(f"expected to cut no more than there is, but got {list(low)} and {list(high)} for {list(shape)}")
         sizes = [n if n == DYNAMIC else n + a + b for n, a, b in zip(shape, low, high, strict=True)]
         return tensor(operands[0].element_type, sizes)
 
@@ -252,7 +268,7 @@ class ReverseOp(UnaryOp):
     axes = prop_def(base(IntsAttr))
     assembly_format = "$x $axes attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, x, axes: m.reverse(x, axes),
         evaluate=lambda x, axes: np.flip(x, axis=tuple(axes)),
         range=unchanged,
         torch=("aten.flip",),

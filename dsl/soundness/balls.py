@@ -16,7 +16,8 @@ from flint import arb, ctx, fmpq
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
-from hnfc.dsl.soundness import elements
+from hnfc.dsl.soundness import ball_moves, elements
+from hnfc.dsl.soundness.ball_moves import ShapeMismatch
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
@@ -206,9 +207,32 @@ class ArbMath:
             return Balls(np.swapaxes(x.values, -1, -2))
         return Balls(np.transpose(x.values, perm))
 
+    def slice(self, x: Balls, axis: int, start: Any, stop: Any, step: Any) -> Balls:
+        return Balls(ball_moves.slice_of(x.values, axis, start, stop, step))
 
-class ShapeMismatch(Exception):
-    """Operands of these shapes do not fit; the expression has no type."""
+    def concat(self, parts: Sequence[Balls], axis: int) -> Balls:
+        return Balls(ball_moves.concat_of([part.values for part in parts], axis))
+
+    def pad(self, x: Balls, axis: int, low: Any, high: Any, value: Any) -> Balls:
+        return Balls(ball_moves.pad_of(x.values, axis, low, high, Balls.of(value).values.reshape(-1)[0]))
+
+    def reverse(self, x: Balls, axes: Sequence[int]) -> Balls:
+        return Balls(ball_moves.reverse_of(x.values, axes))
+
+    def repeat(self, x: Balls, axis: int, size: Any) -> Balls:
+        return Balls(ball_moves.repeat_of(x.values, axis, size))
+
+    def gather(self, x: Balls, index: Balls, axis: int) -> Balls:
+        return Balls(ball_moves.gather_of(x.values, index.values, axis))
+
+    def conv(self, x: Balls, weight: Balls, stride: Any, padding: Any, dilation: Any, groups: Any) -> Balls:
+        def add(values: Any) -> Any:
+            return self.sum(Balls(values), (-1,)).values[..., 0]
+
+        def multiply(a: Any, b: Any) -> Any:
+            return _MUL(Balls(a), Balls(b)).values
+
+        return Balls(ball_moves.conv_of(x.values, weight.values, (stride, padding, dilation, groups), multiply, add))
 
 
 def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -306,6 +330,11 @@ def resolve_attributes(node: Apply, known: Mapping[str, tuple[int, ...]]) -> dic
     for key, value in attributes.items():
         if key == "axes":
             attributes[key] = resolve(value, known)
+        elif key == "axis" and isinstance(value, str):
+            places = known[value]
+            if len(places) != 1:
+                raise ShapeMismatch(f"{value} is more than one axis")
+            attributes[key] = places[0]
         elif isinstance(value, DTypeOf):
             attributes[key] = None
     return attributes

@@ -6,15 +6,17 @@ Where the truth of a condition without bound indices decides a form, `Split` ask
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS, Signs, mask_of
 from hnfc.dsl.soundness.term import (
     FALSE,
+    ONE,
     TRUE,
     Atom,
     Cond,
     Ix,
+    Place,
     Rational,
     primitive_coefficient,
 )
@@ -38,11 +40,11 @@ class NotProved(Exception):
 class Judge:
     """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), asked only for what would block."""
 
-    def rename(self, x: Rational, renaming: dict[Ix, Ix]) -> Rational:
+    def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
         raise NotImplementedError
 
-    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None) -> None:
-        self.signs = Signs(self.rename)
+    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
+        self.signs = Signs(self.rename, integral)
         self.entails = entails
         self.subst: dict[Atom, Rational] = {}
         self.bound: list[Ix] = []
@@ -65,7 +67,10 @@ class Judge:
         key = (x, self.signs.version)
         if key not in self.slow:
             found = mask
-            for part, cond in ((NEG, Cond(">=", x)), (POS, Cond("not", Cond(">", x)))):
+            # an integer is above -1 where it is 0 or more
+            nonneg = Cond(">", x + ONE) if self.signs.whole(x) else Cond(">=", x)
+            nonpos = Cond("not", Cond(">=", x - ONE) if self.signs.whole(x) else Cond(">", x))
+            for part, cond in ((NEG, nonneg), (POS, nonpos)):
                 if found & part and self.entails(self.signs, cond):
                     found &= ~part
             if found & ZEROS and found != ZEROS and self.entails(self.signs, Cond("not", Cond("=", x))):
@@ -101,6 +106,11 @@ class Judge:
             return TRUE if (c > 0 and kind != "=") or (c == 0 and kind != ">") else FALSE
         scale = primitive_coefficient(x.num)
         x = x.scale(1 / scale)
+        if kind != "=" and self.signs.whole(x):
+            # for integers x > 0 is x - 1 ≥ 0: one form for each condition
+            if scale > 0:
+                return Cond(">=", x - ONE if kind == ">" else x)
+            return Cond("not", Cond(">=", x if kind == ">" else x - ONE))
         if scale > 0 or kind == "=":
             return Cond(kind, x)
         return Cond("not", Cond(">=" if kind == ">" else ">", x))
@@ -160,6 +170,10 @@ class Judge:
     def settle(self) -> None:
         """From here on every definedness condition is known to hold, and terms are built again with all facts at hand."""
         self.settled = True
+        self.forget()
+
+    def forget(self) -> None:
+        """Terms that were built with less knowledge are built again."""
         self.slow.clear()
         self.__dict__.pop("memo", None)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hnfc.dialects.facts import NoFormula
@@ -11,7 +12,6 @@ from hnfc.dsl.core import (
     AllOf,
     AnyOf,
     Apply,
-    Axis,
     Capture,
     Comparison,
     Condition,
@@ -23,11 +23,12 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Shape
+from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     all_ranks_known,
+    arithmetic_axes,
     boolean_captures,
     conjuncts,
     known_ranks,
@@ -35,8 +36,9 @@ from hnfc.dsl.soundness.scan import (
     scalar_captures,
     universe,
 )
-from hnfc.dsl.soundness.symbolic import Sym, SymMath, Value, joined
-from hnfc.dsl.soundness.term import Cond, Ix
+from hnfc.dsl.soundness.sym import Env, Sym, Value, joined
+from hnfc.dsl.soundness.symbolic import SymMath
+from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Ix
 
 
 @dataclass
@@ -46,18 +48,107 @@ class Denotation:
     layout: Layout
     left: Sym
     right: Sym
-    facts: list[Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Cond]]
+    facts: list[Callable[[Normalizer, Env], Cond]]
     fact_shapes: list[Shape]
+    left_extents: int
+    left_bounds: int
 
-    def env(self, number: int) -> dict[Axis, dict[int, Ix]]:
+    def prepare(self, n: Normalizer) -> None:
+        """Tells the normalizer of the sizes of tensors whose elements come from elsewhere."""
+        sizes: dict[int, Callable[[Any], Any]] = {}
+        for c, extent in self._extents:
+            if c >= 0 and self._is_new(c):
+                sizes.setdefault(c, extent.size)
+        n.definitions, n.ranged = sizes, self.layout.ranged
+
+    def size_facts(self, n: Normalizer) -> list[Cond]:
+        """The sizes that agree because the left side has a type, or in this case of broadcasting."""
+        own = self._extents[: self.left_extents] + [found for found in self._extents[self.left_extents :] if found[0] < 0]
+        return [self._agrees(n, *found) for found in own]
+
+    def size_obligations(self, n: Normalizer) -> list[tuple[Cond, Cond]]:
+        """For each tensor that the right side makes: that it has the size of those it meets, and that it can be combined with them."""
+        found = []
+        for c, extent in self._extents[self.left_extents :]:
+            if c >= 0:
+                equal = self._agrees(n, c, extent)
+                single = [n.relation("=", size - ONE) for size in (extent.size(n), n.size_of(c))]
+                found.append((equal, connect("or", equal, *single)))
+        return found
+
+    def bound_facts(self, n: Normalizer) -> list[Cond]:
+        """The bounds of movement on the left side fit their operands."""
+        return [cond for bounds in self.layout.bounds[: self.left_bounds] for cond in bounds(n)]
+
+    def bound_obligations(self, n: Normalizer) -> list[Cond]:
+        return [cond for bounds in self.layout.bounds[self.left_bounds :] for cond in bounds(n)]
+
+    def _agrees(self, n: Normalizer, c: int, extent: Extent) -> Cond:
+        return n.relation("=", extent.size(n) - (ONE if c < 0 else n.size_of(c)))
+
+    @cached_property
+    def _extents(self) -> list[tuple[int, Extent]]:
+        """Each extent with its class, in the order in which the rule introduces them; -1 for one that is broadcast."""
+        classes = {member: c for c, members in enumerate(self.layout.classes) for member in members}
+        return [(classes.get(member, -1), extent) for member, extent in self.layout.extents.items()]
+
+    def _is_new(self, c: int) -> bool:
+        """No captured tensor has this axis."""
+        return all(member in self.layout.extents for member in self.layout.classes[c])
+
+    def right_env(self, n: Normalizer, env: Env) -> Env:
+        """The places of the right side for those of the left: along an arithmetic axis the same number.
+
+        Raises NotProved where the right side may have another size.
+        """
+        found = dict(env)
+        for axis in self.layout.universe:
+            left, right = (self.layout.of(side.shape.get(axis, NOTHING)) for side in (self.left, self.right))
+            if left == right or not set(right) & self.layout.ranged:
+                continue
+            size = n.size_of(left[0]) if left else ONE
+            (c,) = right
+            n.require(n.relation("=", n.size_of(c) - size))
+            index = n.index_value(env[axis][left[0]]) if left else ZERO
+            found[axis] = {**env[axis], c: n.place(c, index)}
+        return found
+
+    def env(self, number: int) -> Env:
         """An index of its own for every class along every axis: a class may lie along both axes of a square matrix."""
         places = range(len(self.layout.classes))
         return {axis: {c: Ix(c, "free", number + i) for c in places} for i, axis in enumerate(self.layout.universe)}
 
 
-def denote(rule: Rule) -> Denotation:
-    """Raises NoFormula or Unrelated where the rule has no denotation."""
-    layout = Layout(universe(rule), scalar_captures(rule))
+MAX_BROADCASTS = 64
+
+
+def denotations(rule: Rule) -> Iterator[Denotation]:
+    """What the rule means, once for each way in which tensors that meet along an arithmetic axis are broadcast there.
+
+    Raises NoFormula or Unrelated where the rule has no denotation.
+    """
+    tried: set[frozenset[Member]] = set()
+    waiting: list[frozenset[Member]] = [frozenset()]
+    while waiting:
+        case = waiting.pop()
+        if case in tried:
+            continue
+        tried.add(case)
+        if len(tried) > MAX_BROADCASTS:
+            raise Unrelated("there are too many ways in which its tensors may be broadcast")
+        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic_axes(rule), broadcast=case)
+        # a suspended case is not seen by the next one: each has a layout of its own
+        try:
+            meaning = denote(rule, layout)
+        except Subsumed:
+            meaning = None
+        waiting += [case | layout.linked(member) for member in reversed(layout.meeting()) if member not in case]
+        if meaning is not None:
+            yield meaning
+
+
+def denote(rule: Rule, layout: Layout) -> Denotation:
+    """The rule's meaning in one case of broadcasting. Raises Subsumed where another case holds this one."""
     math = SymMath(layout)
     booleans = boolean_captures(rule)
     ranks, fixed = known_ranks(rule), all_ranks_known(rule)
@@ -73,7 +164,9 @@ def denote(rule: Rule) -> Denotation:
             case Capture(name):
                 rank = ranks.get(name, 0) if fixed else MAX_AXES
                 members = {
-                    axis: NOTHING if name in layout.scalars or (isinstance(axis, int) and axis < -rank) else frozenset({(name, axis)})
+                    axis: NOTHING
+                    if name in layout.scalars or (isinstance(axis, int) and axis < -rank) or (name, axis) in layout.broadcast
+                    else frozenset({(name, axis)})
                     for axis in layout.universe
                 }
                 for own in members.values():
@@ -93,27 +186,36 @@ def denote(rule: Rule) -> Denotation:
                 return operation.FACTS.real(math, *(tensor(x) for x in operands), **attributes)  # type: ignore[no-any-return]
         raise TypeError(f"no expression: {node!r}")
 
-    left, right = tensor(rule.pattern), tensor(rule.replacement)
-    for axis in layout.universe:
-        layout.unite(left.shape.get(axis, NOTHING) | right.shape.get(axis, NOTHING))
+    left = tensor(rule.pattern)
     facts, shapes = [], []
-    for condition in conjuncts(rule.where):
+    conditions = conjuncts(rule.where)
+    parts = [(condition, comparison_fact(condition, tensor)) for condition in conditions if not isinstance(condition, Free | SameSize)]
+    left_extents, left_bounds = len(layout.extents), len(layout.bounds)
+    right = tensor(rule.replacement)
+    for axis in layout.universe:
+        if axis not in layout.arithmetic:
+            layout.unite(left.shape.get(axis, NOTHING) | right.shape.get(axis, NOTHING))
+    for condition in conditions:
         match condition:
             case Free(operand, axes):
-                layout.absent |= {s for a in axes if (s := tensor(operand).shape.get(a, NOTHING))}
+                for a in axes:
+                    members = tensor(operand).shape.get(a, NOTHING)
+                    if layout.is_arithmetic(members) or a in layout.arithmetic:
+                        layout.must_be_single(members)
+                    elif members:
+                        layout.absent.add(members)
             case SameSize(x, y, axes):
                 for a in axes:
                     layout.equal.add((tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)))
-            case _:
-                fact = comparison_fact(condition, tensor)
-                if fact is not None:
-                    facts.append(fact[0])
-                    shapes.append(joined(layout, *fact[1]))
+    for _, fact in parts:
+        if fact is not None:
+            facts.append(fact[0])
+            shapes.append(joined(layout, *fact[1]))
     for axis in layout.universe:
-        if isinstance(axis, str):
+        if isinstance(axis, str) and axis not in layout.arithmetic:
             layout.unite([m for m in layout.parent if m[1] == axis])
     layout.finish()
-    return Denotation(layout, left, right, facts, shapes)
+    return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds)
 
 
 def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:
@@ -122,9 +224,9 @@ def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:
     return None if isinstance(value, DTypeOf) else value
 
 
-def capture_element(name: str, boolean: bool) -> Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Value]:
-    def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-        places = tuple(ix for axis in sorted(env, key=repr) for _, ix in sorted(env[axis].items()))
+def capture_element(name: str, boolean: bool) -> Callable[[Normalizer, Env], Value]:
+    def element(n: Normalizer, env: Env) -> Value:
+        places = tuple(n.normal_place(place) for axis in sorted(env, key=repr) for _, place in sorted(env[axis].items()))
         return Cond("cap", name, places) if boolean else n.capture(name, places)
 
     return element

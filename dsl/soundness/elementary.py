@@ -17,6 +17,7 @@ from hnfc.dsl.soundness.term import (
     Cond,
     Exponent,
     Ix,
+    Place,
     Rational,
     TooLarge,
     atom,
@@ -37,8 +38,8 @@ class Elementary(Judge):
     def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
         raise NotImplementedError
 
-    def capture(self, name: str, ixs: tuple[Ix, ...]) -> Rational:
-        base = atom("cap", name, ixs)
+    def capture(self, name: str, places: tuple[Place, ...]) -> Rational:
+        base = atom("cap", name, places)
         known = self.subst.get(base)
         return of_atom(base) if known is None else known
 

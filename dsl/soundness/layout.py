@@ -4,14 +4,17 @@ Along every axis (an axis variable of the rule, or one of the last axes) each ca
 variable stands for several axes, so both may happen within one variable. An axis therefore falls into *classes*: one for every
 way in which the captures may vary there, as far as a reduction can tell. All classes together, each of its own unknown size ≥ 1,
 are the most general shape; a proof for them is a proof for every shape, since size 1 is a size.
+
+Along an *arithmetic* axis elements change their place (slice, concat, pad …). It is one axis, and its indices are numbers. There
+a proof goes by cases of which tensors are broadcast; in each case the others that meet share one class.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hnfc.dsl.core import (
     Axis,
@@ -31,6 +34,21 @@ class Unrelated(Exception):
     """The rule mixes axes whose relation is not known."""
 
 
+class Subsumed(Exception):
+    """This case of broadcasting is a special one of another, or no operand fits it."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An axis of a tensor whose elements come from elsewhere: its size, and the parts that it consists of as (offset, length).
+
+    Both are functions of the normalizer that answers questions of sizes.
+    """
+
+    size: Callable[[Any], Any]
+    segments: Callable[[Any], list[tuple[Any, Any]]]
+
+
 @dataclass
 class Layout:
     """How the axes of a rule fall into classes."""
@@ -42,6 +60,14 @@ class Layout:
     equal: set[tuple[frozenset[Member], frozenset[Member]]] = field(default_factory=set)
     absent: set[frozenset[Member]] = field(default_factory=set)
     classes: list[frozenset[Member]] = field(default_factory=list)
+    arithmetic: frozenset[Axis] = frozenset()
+    broadcast: frozenset[Member] = frozenset()
+    single: set[Member] = field(default_factory=set)
+    extents: dict[Member, Extent] = field(default_factory=dict)
+    cuts: dict[Member, list[Callable[[Any], Any]]] = field(default_factory=dict)
+    ranged: set[int] = field(default_factory=set)
+    bounds: list[Callable[[Any], list[Any]]] = field(default_factory=list)
+    reversing: bool = False
 
     def root(self, member: Member) -> Member:
         while self.parent.setdefault(member, member) != member:
@@ -55,15 +81,65 @@ class Layout:
             for r in roots:
                 self.parent[r] = first
 
+    def introduce(self, name: str, axis: Axis, extent: Extent) -> frozenset[Member]:
+        """The axis of a tensor whose elements come from elsewhere, or nothing in the case that it has size 1 and is broadcast."""
+        member = (f"{name}#{len(self.extents)}", axis)
+        self.extents[member] = extent
+        if member in self.broadcast:
+            return NOTHING
+        self.unite((member,))
+        return frozenset((member,))
+
+    def must_be_single(self, members: frozenset[Member]) -> None:
+        """The operand has size 1 there. Raises Subsumed in the cases in which it has its full size."""
+        self.single |= members
+        if members:
+            raise Subsumed
+
+    def is_arithmetic(self, members: Iterable[Member]) -> bool:
+        return any(axis in self.arithmetic for _, axis in members)
+
+    def meeting(self) -> list[Member]:
+        """The members that may be broadcast along an arithmetic axis: those that meet others there, or must have size 1."""
+        components: dict[Member, list[Member]] = {}
+        for member in list(self.parent):
+            components.setdefault(self.root(member), []).append(member)
+        links = self._links()
+        found = [
+            m
+            for members in components.values()
+            if self.is_arithmetic(members) and not all(m in links.get(members[0], {members[0]}) for m in members)
+            for m in members
+        ]
+        return sorted({*found, *(m for m in self.single if m[1] in self.arithmetic)}, key=repr)
+
+    def linked(self, member: Member) -> frozenset[Member]:
+        """The members that have the same size as this one in every shape that fits: they are broadcast together."""
+        return frozenset(self._links().get(member, {member}))
+
+    def _links(self) -> dict[Member, set[Member]]:
+        links: dict[Member, set[Member]] = {}
+        for a, b in self.equal:
+            if len(a) == len(b) == 1:
+                group = set().union(*(links.get(m, {m}) for m in a | b))
+                links.update(dict.fromkeys(group, group))
+        return links
+
     def finish(self) -> None:
         """Forms the classes: sets of members that no reduction, contraction or condition tells apart, as large as possible."""
         for a, b in self.equal:
+            if self.is_arithmetic(a | b) and bool(a) != bool(b):
+                raise Subsumed
             self.unite(a | b)
         components: dict[Member, list[Member]] = {}
         for member in list(self.parent):
             components.setdefault(self.root(member), []).append(member)
         watched = self.seen_by_reductions | self.absent | {s for pair in self.equal for s in pair}
         for members in components.values():
+            if self.is_arithmetic(members):
+                self.ranged.add(len(self.classes))
+                self.classes.append(frozenset(members))
+                continue
             if len(members) > MAX_MEMBERS:
                 raise Unrelated(f"{len(members)} captures meet along one axis")
             here = sorted((s for s in watched if s & set(members)), key=lambda s: sorted(map(repr, s)))

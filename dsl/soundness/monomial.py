@@ -24,15 +24,29 @@ class Ix(NamedTuple):
     n: int
 
 
-class Atom:
-    """One node: `kind` says what, `args` hold terms, conditions, Ix tuples and plain values."""
+class At(NamedTuple):
+    """A place along the axes of one class that is computed from indices: `term` is a `Rational` over index values."""
 
-    __slots__ = ("args", "id", "ixs", "kind", "level")
+    cls: int
+    term: Any
+
+
+Place: TypeAlias = Ix | At
+
+
+class Atom:
+    """One node: `kind` says what, `args` hold terms, conditions, tuples of places and plain values.
+
+    ixs: the free indices below it. places: the computed places below it.
+    """
+
+    __slots__ = ("args", "id", "ixs", "kind", "level", "places")
     kind: str
     args: tuple[Any, ...]
     id: int
     ixs: frozenset[Ix]
     level: int
+    places: frozenset[At]
 
     def __repr__(self) -> str:
         from hnfc.dsl.soundness.text import show_atom
@@ -66,20 +80,29 @@ def atom(kind: str, *args: Any) -> Atom:
     new = Atom()
     new.kind, new.args, new.id = kind, args, len(_ATOMS)
     ixs: set[Ix] = set()
+    places: set[At] = set()
     level = 0
     for arg in args:
-        if isinstance(arg, tuple):
+        if type(arg) is tuple:
             if kind in BINDERS:
                 continue
-            ixs |= {i for i in arg if isinstance(i, Ix)}
+            for place in arg:
+                if isinstance(place, Ix):
+                    ixs.add(place)
+                elif isinstance(place, At):
+                    places |= {place, *place.term.places}
+                    ixs |= place.term.ixs
+                    level = max(level, place.term.level)
         elif hasattr(arg, "ixs"):
             ixs |= arg.ixs
+            places |= arg.places
             level = max(level, arg.level)
     if kind in BINDERS:
         bound = args[0]
         ixs -= set(bound)
+        places = {place for place in places if not place.term.ixs & set(bound)}
         level += 1
-    new.ixs, new.level = frozenset(ixs), level
+    new.ixs, new.level, new.places = frozenset(ixs), level, frozenset(places)
     _ATOMS[key] = new
     return new
 

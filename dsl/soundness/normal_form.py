@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from hnfc.dsl.soundness.conditions import NotProved, Split, connect, negation
@@ -11,10 +11,12 @@ from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
+    At,
     Atom,
     Cond,
     Exponent,
     Ix,
+    Place,
     Rational,
     Terms,
     atom,
@@ -30,7 +32,7 @@ class Normalizer(Reductions):
     def assume_equal(self, x: Rational) -> None:
         """x = 0: a captured value that occurs linearly is eliminated."""
         for base in sorted(x.atoms, key=lambda a: -a.id):
-            if base.kind != "cap" or not x.polynomial or not self.splittable(base.ixs):
+            if base.kind not in ("cap", "size") or not x.polynomial or not self.splittable(base.ixs):
                 continue
             here = {m: c for m, c in x.num.items() if any(a is base for a, _ in m)}
             mono, c = next(iter(here.items()))
@@ -40,7 +42,7 @@ class Normalizer(Reductions):
                 self.subst[base] = rest
                 return
 
-    def rename(self, x: Rational, renaming: dict[Ix, Ix]) -> Rational:
+    def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
         """x with indices renamed, in normal form again."""
         if not x.ixs & renaming.keys():
             return x
@@ -73,21 +75,27 @@ class Normalizer(Reductions):
             return self.root_power(new, Fraction(e))
         return of_mono(mono_pow(lone[0], e))
 
-    def _rename_atom(self, base: Atom, renaming: dict[Ix, Ix]) -> Rational | None:
+    def _rename_atom(self, base: Atom, renaming: Mapping[Ix, Place]) -> Rational | None:
         if not base.ixs & renaming.keys():
             return None
         if base.kind == "cap":
-            return self.capture(base.args[0], tuple(renaming.get(i, i) for i in base.args[1]))
+            return self.capture(base.args[0], self.rename_places(base.args[1], renaming))
+        if base.kind == "ix":
+            (place,) = self.rename_places(base.args[0], renaming)
+            return self.index_value(place)
         return self.rebuild(base, lambda x: self.rename(x, renaming), lambda p: self.rename_cond(p, renaming))
 
-    def rename_cond(self, cond: Cond, renaming: dict[Ix, Ix]) -> Cond:
+    def rename_places(self, places: tuple[Place, ...], renaming: Mapping[Ix, Place]) -> tuple[Place, ...]:
+        return tuple(renaming.get(i, i) if isinstance(i, Ix) else self.place(i.cls, self.rename(i.term, renaming)) for i in places)
+
+    def rename_cond(self, cond: Cond, renaming: Mapping[Ix, Place]) -> Cond:
         if not cond.ixs & renaming.keys():
             return cond
         match cond.kind:
             case ">" | ">=" | "=":
                 return self.relation(cond.kind, self.rename(cond.args[0], renaming))
             case "cap":
-                return Cond("cap", cond.args[0], tuple(renaming.get(i, i) for i in cond.args[1]))
+                return Cond("cap", cond.args[0], self.rename_places(cond.args[1], renaming))
             case "not":
                 return negation(self.rename_cond(cond.args[0], renaming))
         return Cond(cond.kind, *(self.rename_cond(part, renaming) for part in cond.args))
@@ -100,11 +108,18 @@ class Normalizer(Reductions):
         def image(base: Atom) -> Rational | None:
             if base in table:
                 return table[base]
-            if base.kind in ("cap", "size"):
-                return None
+            if base.kind in ("cap", "size", "ix"):
+                return self._moved(base, table)
             return self.rebuild(base, lambda y: self.replace_atoms(y, table), lambda p: p)
 
         return self.map_atoms(x, image)
+
+    def _moved(self, base: Atom, table: dict[Atom, Rational]) -> Rational | None:
+        """A captured element whose place is computed from what the table replaces."""
+        if base.kind != "cap" or not base.places:
+            return None
+        places = tuple(p if isinstance(p, Ix) else self.place(p.cls, self.replace_atoms(p.term, table)) for p in base.args[1])
+        return None if places == base.args[1] else self.capture(base.args[0], places)
 
     def rebuild(self, base: Atom, term: Callable[[Rational], Rational], cond: Callable[[Cond], Cond]) -> Rational:
         """The atom's function of mapped arguments; definedness was dealt with when the atom was made."""
@@ -138,7 +153,7 @@ class Normalizer(Reductions):
                 return self.ite(cond(args[0]), term(args[1]), term(args[2]), False)
             case "floor":
                 return self.floor(term(args[0]))
-            case "size" | "cap":
+            case "size" | "cap" | "ix":
                 return of_atom(base)
         return of_atom(atom(base.kind, *(term(a) if isinstance(a, Rational) else a for a in args)))
 
@@ -159,6 +174,8 @@ def deep_atoms(x: Rational) -> frozenset[Atom]:
                 stack += arg.atoms
             elif isinstance(arg, Cond):
                 queue += arg.args
+            elif type(arg) is tuple:
+                queue += [place.term for place in arg if isinstance(place, At)]
     return frozenset(seen)
 
 

@@ -33,7 +33,8 @@ from hnfc.dsl.soundness.scan import (
     rule_expressions,
     used_axes,
 )
-from hnfc.dsl.soundness.symbolic import Sym, SymMath
+from hnfc.dsl.soundness.sym import Sym
+from hnfc.dsl.soundness.symbolic import SymMath
 from hnfc.dsl.soundness.term import ZERO
 
 
@@ -49,8 +50,10 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
             return True
         if node.name == "cast" and not real_format(dict(node.attributes).get("to"), rule):
             return False
-        if node.operation.FACTS.real is None or (shaped and node.name == "broadcast"):
+        if node.operation.FACTS.real is None or (node.name == "broadcast" and "axis" not in dict(node.attributes) and shaped):
             return False
+        if "axis" in dict(node.attributes) or node.name == "reverse":
+            return True
         layout = Layout(
             (-1, -2)
             if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,))

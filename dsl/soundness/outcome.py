@@ -22,6 +22,7 @@ from hnfc.dsl.core import (
     condition_parts,
 )
 from hnfc.dsl.soundness import balls
+from hnfc.dsl.soundness.ball_moves import OutOfBounds
 from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, evaluate, positions, surely_different
 from hnfc.dsl.soundness.sampling import F, Point
 
@@ -93,7 +94,10 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
         left = evaluate(rule.replacement if flipped else rule.pattern, tensors, point.axes, 0)
         if all(v is UNDEFINED or v is UNDECIDED for v in left.values.reshape(-1).tolist()):
             return Outcome(left, left, None, False, False)
-        right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
+        try:
+            right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
+        except OutOfBounds:
+            right = Balls(UNDEFINED)
         shape = np.broadcast_shapes(left.shape, right.shape)
         left, right = (Balls(np.broadcast_to(side.values, shape)) for side in (left, right))
     except ERRORS:

@@ -17,16 +17,16 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
-from hnfc.dsl.soundness.denote import Denotation, denote
+from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
-from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import conjuncts, integral_captures, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
-from hnfc.dsl.soundness.symbolic import QUANTIFIED, RESULT
-from hnfc.dsl.soundness.term import FALSE, Cond, TooLarge
+from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT
+from hnfc.dsl.soundness.term import FALSE, ONE, Cond, TooLarge
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
 MAX_CASES = 200
@@ -56,12 +56,10 @@ class Proof:
         """Raises Blocked where a case cannot be closed."""
         term.reset()
         try:
-            meaning = denote(self.rule)
-            self.case(meaning, ())
+            self.every_broadcast(self.rule)
             if self.rule.both_ways:
                 self.steps.append("and from right to left:")
-                meaning = denote(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
-                self.case(meaning, ())
+                self.every_broadcast(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
         except (NoFormula, Unrelated) as error:
             raise Blocked(str(error)) from None
         except TooLarge as error:
@@ -72,29 +70,54 @@ class Proof:
             # a fault of the prover or of an operation's formula is no verdict on the rule
             raise Blocked(f"the proof failed: {type(error).__name__}: {error}") from None
 
+    def every_broadcast(self, rule: Rule) -> None:
+        found = False
+        for meaning in denotations(rule):
+            found = True
+            if meaning.layout.broadcast:
+                names = " and ".join(f"{name} along {axis}" for name, axis in sorted(meaning.layout.broadcast, key=repr))
+                self.steps.append(f"where {names} has size 1:")
+            self.case(meaning, ())
+        if not found:
+            raise Blocked("no shapes fit the rule")
+
     def case(self, meaning: Denotation, assumptions: Case) -> None:
         self.cases += 1
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
             raise Blocked("too many cases")
         if time.monotonic() > self.deadline:
             raise TimeoutError
-        n = Normalizer()
+        n = Normalizer(integral=integral_captures(self.rule))
         closer = Closer(n.rename, QUERY_MS, self.deadline)
         n.entails = closer.entails
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
         try:
-            assume_case(n, assumptions)
-            for fact, shape in zip(meaning.facts, meaning.fact_shapes, strict=True):
-                self.assume(n, meaning, fact, shape)
+            meaning.prepare(n)
+            while True:
+                assume_case(n, assumptions)
+                for size in meaning.size_facts(n):
+                    assume_size(n, size)
+                for bound in meaning.bound_facts(n):
+                    n.signs.assume(bound)
+                for fact, shape in zip(meaning.facts, meaning.fact_shapes, strict=True):
+                    self.assume(n, meaning, fact, shape)
+                if not pin_sizes(n, assumptions):
+                    break
             env = meaning.env(RESULT)
             left = meaning.left.real(n, env)
             n.proving = True
-            right = meaning.right.real(n, env)
+            for equal, fits in meaning.size_obligations(n):
+                n.require(fits)
+                assume_size(n, equal)
+            for bound in meaning.bound_obligations(n):
+                n.require(bound)
+            places = meaning.right_env(n, env)
+            right = meaning.right.real(n, places)
             reason = is_zero(n, left - right, closer)
             if not reason:
                 n.settle()
-                left, right = meaning.left.real(n, env), meaning.right.real(n, env)
+                left, right = meaning.left.real(n, env), meaning.right.real(n, places)
                 reason = is_zero(n, left - right, closer)
             if not reason:
                 raise NotProved(f"the sides differ by {str(left - right)[:300]}")
@@ -113,6 +136,9 @@ class Proof:
     def assume(self, n: Normalizer, meaning: Denotation, fact: object, shape: object) -> None:
         """A precondition holds for every element: its indices are quantified."""
         env = meaning.env(QUANTIFIED)
+        classes = {c for members in shape.values() for c in meaning.layout.of(members)}  # type: ignore[attr-defined]
+        if any(c in n.definitions and not n.surely(">", n.size_of(c)) for c in classes):
+            return  # there is no element
         ixs = [env[axis][c] for axis, members in shape.items() for c in meaning.layout.of(members)]  # type: ignore[attr-defined]
         n.bound += ixs
         cond = fact(n, env)  # type: ignore[operator]
@@ -120,12 +146,44 @@ class Proof:
         del n.bound[len(n.bound) - len(ixs) :]
 
 
+def assume_size(n: Normalizer, size: Cond) -> None:
+    """Two sizes are equal: one is put in the place of the other where that can be done."""
+    before = len(n.subst)
+    if size.kind == "=":
+        n.assume_equal(n.replace_atoms(size.args[0], n.subst))
+    if len(n.subst) == before:
+        n.signs.assume(image(n, size))
+    else:
+        n.forget()
+
+
+def pin_sizes(n: Normalizer, assumptions: Case) -> bool:
+    """Puts a number in the place of a size that the facts leave no choice; whether there was one."""
+    assert n.entails is not None
+    for cond, _ in assumptions:
+        cond = image(n, cond)
+        if cond.kind != ">=" or not n.signs.whole(cond.args[0]):
+            continue
+        for least in (cond.args[0], cond.args[0] + ONE):
+            if (
+                least.constant() is None
+                and n.entails(n.signs, Cond(">", least + ONE))
+                and n.entails(n.signs, Cond("not", Cond(">=", least - ONE)))
+            ):
+                before = len(n.subst)
+                n.assume_equal(least)
+                if len(n.subst) > before:
+                    n.forget()
+                    return True
+    return False
+
+
 def assume_case(n: Normalizer, assumptions: Case) -> None:
     """The assumptions, with every value that they fix put in its place."""
     done = False
     while not done:
         done = True
-        n.signs = type(n.signs)(n.rename)
+        n.signs = type(n.signs)(n.rename, n.signs.integral)
         for cond, value in assumptions:
             n.signs.assume(image(n, cond), value)
         for x, mask in list(n.signs.ground.items()):

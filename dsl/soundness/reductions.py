@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from hnfc.dsl.soundness.elementary import Elementary
+from hnfc.dsl.soundness.ranges import Ranges
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -36,7 +36,7 @@ from hnfc.dsl.soundness.term import (
 MAX_DEPTH = 60
 
 
-class Reductions(Elementary):
+class Reductions(Ranges):
     """Σ, Π, max and min over finitely many, at least one, elements."""
 
     def copies(self, ixs: Sequence[Ix], body: Rational) -> tuple[tuple[Ix, ...], Rational]:
@@ -101,7 +101,7 @@ class Reductions(Elementary):
             part = of_mono(tuple(sorted(members, key=lambda p: p[0].id)))
             result = result * self.bind("sum", touched, part * Rational(ONE.num, den) if is_den else part)
         for i in ixs - used:
-            result = result * of_atom(atom("size", i.cls))
+            result = result * self.size_of(i.cls)
         return result
 
     def bind(self, kind: str, ixs: Iterable[Ix], body: Rational) -> Rational:

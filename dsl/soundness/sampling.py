@@ -18,7 +18,17 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
-from hnfc.dsl.soundness.scan import CONTRACTING, boolean_captures, conjuncts, known_ranks, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import (
+    CONTRACTING,
+    arithmetic_axes,
+    boolean_captures,
+    conjuncts,
+    integral_captures,
+    known_ranks,
+    rule_expressions,
+    scalar_captures,
+    used_axes,
+)
 
 F = Fraction
 
@@ -70,6 +80,8 @@ class Sampler:
             for c in conjuncts(self.rule.where)
             if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)
         }
+        self.indexing = integral_captures(self.rule)
+        self.arithmetic = arithmetic_axes(self.rule)
 
     def point(self) -> Point:
         choose = self.random
@@ -81,7 +93,7 @@ class Sampler:
         for name in self.named:
             axes[name] = (free.pop(),)
         for name in self.named:
-            if free and choose.random() < 0.3:
+            if free and name not in self.arithmetic and choose.random() < 0.3:
                 axes[name] += (free.pop(),)
         square = choose.random() < 0.5
         sizes = [choose.choice((1, 2, 2, 2, 3)) for _ in places]
@@ -102,6 +114,11 @@ class Sampler:
                 sizes = [choose.choice((1, 2, 3)), *sizes]
             sizes = sizes[len(sizes) - self.ranks[name] :]
         shape = [1 if choose.random() < broadcast else size for size in sizes]
+        for axis in self.arithmetic:
+            # tensors that are put side by side have sizes of their own there
+            for place in positions(balls.resolve((axis,), axes), len(shape)):
+                if choose.random() < 0.6:
+                    shape[place] = choose.choice((1, 2, 3, 4))
         for condition in conjuncts(self.rule.where):
             if (
                 isinstance(condition, Free)
@@ -133,6 +150,8 @@ class Sampler:
         def one() -> Any:
             if name in self.booleans:
                 return choose.random() < 0.5
+            if name in self.indexing:
+                return F(choose.choice((0, 0, 1, 1, 2, 3, -1, -2)))
             if name in self.integral or style == "ints":
                 return F(choose.randint(-4, 5))
             if style == "random":

@@ -14,6 +14,7 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     Size,
+    attribute_expressions,
     condition_expressions,
     condition_parts,
 )
@@ -28,8 +29,14 @@ def conjuncts(condition: Condition) -> list[Condition]:
 
 
 def rule_expressions(rule: Rule) -> list[Expr]:
-    roots = [rule.pattern, rule.replacement, *condition_expressions(rule.where)]
-    return [node for root in roots for node in walk_expression(root)]
+    """Every node of both sides and of the conditions, those in attributes included."""
+    stack = [rule.pattern, rule.replacement, *condition_expressions(rule.where)]
+    found: list[Expr] = []
+    while stack:
+        for node in walk_expression(stack.pop(0)):
+            found.append(node)
+            stack += attribute_expressions(node)
+    return found
 
 
 def used_axes(rule: Rule) -> set[Axis]:
@@ -38,7 +45,9 @@ def used_axes(rule: Rule) -> set[Axis]:
         if isinstance(node, Size):
             axes |= set(node.axes)
         elif isinstance(node, Apply):
-            axes |= set(dict(node.attributes).get("axes") or ())
+            attributes = dict(node.attributes)
+            axes |= set(attributes.get("axes") or ())
+            axes |= {attributes["axis"]} if "axis" in attributes else set()
     for part in condition_parts(rule.where):
         if isinstance(part, Free | SameSize):
             axes |= set(part.axes)
@@ -114,6 +123,29 @@ def boolean_captures(rule: Rule) -> frozenset[str]:
 
 def scalar_captures(rule: Rule) -> frozenset[str]:
     """Compile-time constants: each is one number."""
-    captures = [n for n in rule_expressions(rule) if isinstance(n, Capture)]
-    attributes = [v for n in rule_expressions(rule) if isinstance(n, Apply) for _, v in n.attributes if isinstance(v, Capture)]
-    return frozenset(c.name for c in (*captures, *attributes) if c.const) | frozenset(c.name for c in attributes)
+    nodes = rule_expressions(rule)
+    return frozenset(n.name for n in nodes if isinstance(n, Capture) and n.const) | frozenset(
+        v.name for n in nodes for v in attribute_expressions(n) if isinstance(v, Capture)
+    )
+
+
+def integral_captures(rule: Rule) -> frozenset[str]:
+    """Captures that are integers by their place: bounds, sizes and indices."""
+    found = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Apply) and "axis" in dict(node.attributes):
+            bounds = [v for k, v in node.attributes if k != "value" and isinstance(v, Capture | Size | Apply)]
+            found |= {n.name for v in bounds for n in walk_expression(v) if isinstance(n, Capture) and n.const}
+            if node.name == "gather":
+                found |= {n.name for n in node.operands[1:] if isinstance(n, Capture)}
+    return frozenset(found)
+
+
+def arithmetic_axes(rule: Rule) -> frozenset[Axis]:
+    """Axes along which elements change their place."""
+    found: set[Axis] = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Apply):
+            attributes = dict(node.attributes)
+            found |= {attributes["axis"]} if "axis" in attributes else set(attributes["axes"]) if node.name == "reverse" else set()
+    return frozenset(found)

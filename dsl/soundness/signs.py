@@ -7,7 +7,7 @@ the rule's `where`, the left side's definedness, and the assumptions of the case
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -15,6 +15,7 @@ from hnfc.dsl.soundness.term import (
     Atom,
     Cond,
     Ix,
+    Place,
     Rational,
     Terms,
     TooLarge,
@@ -81,28 +82,44 @@ def mask_of(relation: str) -> int:
 class Signs:
     """The facts of one case. `rename` substitutes indices in a term."""
 
-    def __init__(self, rename: Callable[[Rational, dict[Ix, Ix]], Rational]) -> None:
-        self.rename = rename
+    def __init__(self, rename: Callable[[Rational, Mapping[Ix, Place]], Rational], integral: frozenset[str] = frozenset()) -> None:
+        self.rename, self.integral = rename, integral
         self.ground: dict[Rational, int] = {}
         self.universal: list[tuple[tuple[Ix, ...], Rational, int]] = []
         self.truths: dict[Cond, bool] = {}
         self.formulas: list[tuple[tuple[Ix, ...], Cond]] = []
         self.memo: dict[Rational, int] = {}
-        self.instances: dict[frozenset[Ix], dict[Rational, int]] = {}
+        self.instances: dict[frozenset[Place], dict[Rational, int]] = {}
         self.busy: set[Rational] = set()
         self.version = next(_VERSIONS)
 
     def copy(self) -> Signs:
-        other = Signs(self.rename)
+        other = Signs(self.rename, self.integral)
         other.ground, other.universal = dict(self.ground), list(self.universal)
         other.truths, other.formulas = dict(self.truths), list(self.formulas)
         return other
 
     # facts
 
+    def whole(self, x: Rational) -> bool:
+        """Whether x is an integer by its form: a polynomial in sizes, indices and captured integers with integer coefficients."""
+        if not self.integral and not any(base.kind in ("ix", "size") for base in x.atoms):
+            return False
+        return (
+            x.polynomial
+            and all(c.denominator == 1 for c in x.num.values())
+            and all(isinstance(e, int) and e > 0 and self._counts(base) for mono in x.num for base, e in mono)
+        )
+
+    def _counts(self, base: Atom) -> bool:
+        return base.kind in ("ix", "size", "floor") or (base.kind == "cap" and base.args[0] in self.integral)
+
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
         quantified = tuple(i for i in quantified if i in x.ixs)
+        if mask in (POS, NEG) and self.whole(x):
+            # an integer above 0 is 1 or more
+            self.add(x - ONE if mask == POS else x + ONE, NONNEG if mask == POS else NONPOS, quantified)
         self.version = next(_VERSIONS)
         self.memo.clear()
         self.instances.clear()
@@ -175,7 +192,7 @@ class Signs:
                         raise Contradiction
                     self.truths[cond] = value
 
-    def instantiated(self, ixs: frozenset[Ix]) -> dict[Rational, int]:
+    def instantiated(self, ixs: frozenset[Place]) -> dict[Rational, int]:
         """Instances of the universal facts at these indices."""
         if ixs not in self.instances:
             found: dict[Rational, int] = {}
@@ -252,7 +269,7 @@ class Signs:
     def known(self, base: Rational) -> int:
         mask = self.ground.get(base, ANY)
         if self.universal and base.ixs:
-            mask &= self.instantiated(base.ixs).get(base, ANY)
+            mask &= self.instantiated(base.ixs | base.places).get(base, ANY)
         return mask
 
     def base_sign(self, base: Rational) -> int:
@@ -289,6 +306,8 @@ class Signs:
         match base.kind:
             case "exp" | "size" | "i0":
                 return POS
+            case "ix":
+                return NONNEG
             case "root" | "abs":
                 inner = self.sign(base.args[0])
                 return NONNEG if inner & ZEROS else POS
@@ -322,9 +341,9 @@ def primitive(x: Rational) -> Rational:
     return x.scale(1 / primitive_coefficient(x.num))
 
 
-def assignments(quantified: tuple[Ix, ...], ixs: frozenset[Ix]) -> Iterable[dict[Ix, Ix]]:
-    """Ways to put the given indices for the quantified ones, class by class."""
-    choices = [sorted(i for i in ixs if i.cls == q.cls) for q in quantified]
+def assignments(quantified: tuple[Ix, ...], ixs: frozenset[Place]) -> Iterable[dict[Ix, Place]]:
+    """Ways to put the given places for the quantified indices, class by class."""
+    choices = [sorted((i for i in ixs if i.cls == q.cls), key=repr) for q in quantified]
     count = 1
     for choice in choices:
         count *= len(choice)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -11,86 +12,70 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import (
     Axis,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Shape, Unrelated
+from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
+from hnfc.dsl.soundness.moves import Moves
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
-from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Cond, Ix, Rational, atom, const, of_atom
+from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
+from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, const, product, total
 
-Env: TypeAlias = tuple[tuple[Axis, tuple[tuple[int, Ix], ...]], ...]
+Combine: TypeAlias = "Callable[[Normalizer, list[Ix], Rational], Rational]"
 
-Value: TypeAlias = Rational | Cond
-
-RESULT, QUANTIFIED, BOUND = 0, 500, 1000
-"""Where the numbers of free indices start: the result's own, those of a universal fact, those below reductions."""
+Join: TypeAlias = "Callable[[Normalizer, list[Rational]], Rational]"
 
 
-@dataclass(eq=False)
-class Sym:
-    """A tensor: its shape, and its element at an index."""
+@dataclass
+class Choice:
+    """One part of what a reduction runs over: an index for each class, or a place where the part is a single element."""
 
-    layout: Layout
-    shape: Shape
-    element: Callable[[Normalizer, dict[Axis, dict[int, Ix]]], Value]
+    axes: list[Axis]
+    fixed: list[tuple[Axis, int, Ix]]
+    parts: list[tuple[Axis, int, Ix | None, Rational, Rational]]
 
-    def at(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-        own = {axis: {c: env[axis][c] for c in self.layout.of(members)} for axis, members in self.shape.items() if members}
-        memo: dict[Any, tuple[Value, int]] = n.__dict__.setdefault("memo", {})
-        key = (id(self), tuple((axis, tuple(sorted(ixs.items()))) for axis, ixs in own.items()), tuple(n.guards))
-        if key not in memo:
-            before = n.obligations
-            value = self.element(n, own)
-            memo[key] = value, n.obligations - before
-        else:
-            n.obligations += memo[key][1]
-        return memo[key][0]
+    @property
+    def ranged(self) -> list[Ix]:
+        return [ix for _, _, ix, _, _ in self.parts if ix is not None]
 
-    def real(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Rational:
-        value = self.at(n, env)
-        if isinstance(value, Rational):
-            return value
-        known = n.decide(value)
-        return n.ite(value, ONE, ZERO, True) if known is None else ONE if known else ZERO
+    @property
+    def ixs(self) -> list[Ix]:
+        return [ix for _, _, ix in self.fixed] + self.ranged
 
-    def cond(self, n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Cond:
-        value = self.at(n, env)
-        return value if isinstance(value, Cond) else n.compare("ne", value, ZERO)
+    def env(self, n: Normalizer, flips: Sequence[bool]) -> Env:
+        """The places; `flips` says which ranges are read from right to left."""
+        found: Env = {axis: {} for axis in self.axes}
+        for axis, c, ix in self.fixed:
+            found[axis][c] = ix
+        turned = iter(flips)
+        for axis, c, part_ix, offset, length in self.parts:
+            index = ZERO if part_ix is None else n.index_value(part_ix)
+            found[axis][c] = n.place(c, offset + (length - ONE - index if part_ix is not None and next(turned) else index))
+        return found
 
-    def __add__(self, other: Sym) -> Sym:
-        return pointwise(lambda n, x, y: x + y, self, other)
 
-    def __sub__(self, other: Sym) -> Sym:
-        return pointwise(lambda n, x, y: x - y, self, other)
+def add_up(n: Normalizer, ixs: list[Ix], body: Rational) -> Rational:
+    return n.sum(ixs, body) if ixs else body
 
-    def __mul__(self, other: Sym) -> Sym:
-        return pointwise(lambda n, x, y: x * y, self, other)
 
-    def __truediv__(self, other: Sym) -> Sym:
-        return pointwise(lambda n, x, y: n.divide(x, y), self, other)
+def greatest(n: Normalizer, parts: list[Rational]) -> Rational:
+    """The maximum of at least one part."""
+    if not parts:
+        n.require(FALSE)
+        raise Contradiction
+    result = parts[0]
+    for part in parts[1:]:
+        result = n.maximum(result, part)
+    return result
 
-    def __neg__(self) -> Sym:
-        return pointwise(lambda n, x: -x, self)
+
+def least(n: Normalizer, parts: list[Rational]) -> Rational:
+    return -greatest(n, [-part for part in parts])
 
 
 def _without_matrix(x: Sym) -> Sym:
     return Sym(x.layout, {axis: members for axis, members in x.shape.items() if axis not in (-1, -2)}, x.element)
 
 
-def joined(layout: Layout, *tensors: Sym) -> Shape:
-    """The shape of a pointwise operation; axes that meet are one from here on."""
-    shape = {}
-    for axis in layout.universe:
-        members = frozenset().union(*(t.shape.get(axis, NOTHING) for t in tensors))
-        layout.unite(members)
-        shape[axis] = members
-    return shape
-
-
-def pointwise(function: Callable[..., Rational], *tensors: Sym) -> Sym:
-    layout = tensors[0].layout
-    return Sym(layout, joined(layout, *tensors), lambda n, env: function(n, *(t.real(n, env) for t in tensors)))
-
-
-class SymMath:
+class SymMath(Moves):
     """The `Math` protocol on `Sym`."""
 
     def __init__(self, layout: Layout) -> None:
@@ -184,63 +169,75 @@ class SymMath:
     def where(self, p: Sym, x: Sym, y: Sym) -> Sym:
         """Only the branch that is taken needs a value: the other one's definedness is no obligation."""
 
-        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-            cond = p.cond(n, env)
-            known = n.decide(cond)
-            if known is not None:
-                return (x if known else y).at(n, env)
-            before = n.obligations
-            yes, no = branch(n, cond, x, env), branch(n, negation(cond), y, env)
-            if yes is None or no is None:
-                # one branch is never taken, for any index
-                value = no if yes is None else yes
-                if value is None:
-                    raise Contradiction
-                return value
-            if isinstance(yes, Cond) and isinstance(no, Cond):
-                return connect("or", connect("and", cond, yes), connect("and", negation(cond), no))
-            values = [n.ite(v, ONE, ZERO, True) if isinstance(v, Cond) else v for v in (yes, no)]
-            return n.ite(cond, values[0], values[1], n.obligations == before)
+        def element(n: Normalizer, env: Env) -> Value:
+            return choose(n, p.cond(n, env), x.at, y.at, env)
 
         return Sym(self.layout, joined(self.layout, p, x, y), element)
 
     # reductions
 
     def sum(self, x: Sym, axes: Iterable[Axis]) -> Sym:
-        return self._reduce(lambda n, ixs, body: n.sum(ixs, body), x, axes, True)
+        return self._reduce(add_up, x, axes, True, lambda n, parts: total(parts))
 
     def prod(self, x: Sym, axes: Iterable[Axis]) -> Sym:
-        return self._reduce(lambda n, ixs, body: n.prod(ixs, body), x, axes, True)
+        return self._reduce(lambda n, ixs, body: n.prod(ixs, body) if ixs else body, x, axes, True, lambda n, parts: product(parts))
 
     def amax(self, x: Sym, axes: Iterable[Axis]) -> Sym:
-        return self._reduce(lambda n, ixs, body: n.extreme("max", ixs, body), x, axes, False)
+        return self._reduce(lambda n, ixs, body: n.extreme("max", ixs, body), x, axes, False, greatest)
 
     def amin(self, x: Sym, axes: Iterable[Axis]) -> Sym:
-        return self._reduce(lambda n, ixs, body: n.extreme("min", ixs, body), x, axes, False)
+        return self._reduce(lambda n, ixs, body: n.extreme("min", ixs, body), x, axes, False, least)
 
-    def _reduce(self, combine: Callable[..., Rational], x: Sym, axes: Iterable[Axis], sized: bool) -> Sym:
+    def _reduce(self, combine: Combine, x: Sym, axes: Iterable[Axis], sized: bool, join: Join) -> Sym:
         axes = tuple(axes)
         self.check(axes)
         if sized:
             self.layout.seen_by_reductions |= {x.shape[a] for a in axes if x.shape.get(a)}
         shape = {a: NOTHING if a in axes else members for a, members in x.shape.items()}
 
-        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-            inner = {
-                a: self.bind(n, x.shape.get(a, NOTHING), i) if a in axes else env.get(a, {}) for i, a in enumerate(self.layout.universe)
-            }
-            ixs = [i for a in axes for i in inner.get(a, {}).values()]
-            n.bound += ixs
-            try:
-                return combine(n, ixs, x.real(n, inner))
-            finally:
-                del n.bound[len(n.bound) - len(ixs) :]
+        def element(n: Normalizer, env: Env) -> Value:
+            outer = {a: env.get(a, {}) for a in self.layout.universe if a not in axes}
+            reduced = [(a, x.shape.get(a, NOTHING)) for a in self.layout.universe if a in axes]
+            return self.over(n, reduced, combine, join, lambda inner: x.real(n, {**outer, **inner}))
 
         return Sym(self.layout, shape, element)
 
-    def bind(self, n: Normalizer, members: frozenset[Member], offset: int) -> dict[int, Ix]:
+    def over(
+        self, n: Normalizer, axes: Sequence[tuple[Axis, frozenset[Member]]], combine: Combine, join: Join, body: Callable[[Env], Rational]
+    ) -> Rational:
+        """The body combined over all places of the classes along the axes; the parts of an arithmetic axis one by one."""
+        results = []
+        for choice in self._choices(n, axes):
+            ways = []
+            for flips in itertools.product((False, True), repeat=len(choice.ranged) if self.layout.reversing else 0):
+                inner = choice.env(n, flips or (False,) * len(choice.ranged))
+                n.bound += choice.ixs
+                try:
+                    ways.append(combine(n, choice.ixs, body(inner)))
+                finally:
+                    del n.bound[len(n.bound) - len(choice.ixs) :]
+            # the order of the elements does not matter: of all readings the least stands for all
+            results.append(min(ways, key=lambda x: (len(x.places), str(x))) if len(ways) > 1 else ways[0])
+        return join(n, results)
+
+    def _choices(self, n: Normalizer, axes: Sequence[tuple[Axis, frozenset[Member]]]) -> Iterator[Choice]:
         """New indices for the classes; their number tells the depth, so none is in use."""
-        return {c: Ix(c, "free", BOUND + 8 * len(n.bound) + offset) for c in self.layout.of(members)}
+        fixed: list[tuple[Axis, int, Ix]] = []
+        options: list[list[tuple[Axis, int, Ix | None, Rational, Rational]]] = []
+        for axis, members in axes:
+            depth = BOUND + 8 * len(n.bound) + self.layout.universe.index(axis)
+            for c in self.layout.of(members):
+                if c not in self.layout.ranged:
+                    fixed.append((axis, c, Ix(c, "free", depth)))
+                    continue
+                options.append(
+                    [
+                        (axis, c, None if length == ONE else Ix(n.range_of(length), "free", depth), offset, length)
+                        for offset, length in n.pieces(self.segments(n, c))
+                    ]
+                )
+        for chosen in itertools.product(*options):
+            yield Choice([a for a, _ in axes], fixed, list(chosen))
 
     def check(self, axes: Iterable[Axis]) -> None:
         for axis in axes:
@@ -252,11 +249,10 @@ class SymMath:
         self.check(axes)
         self.layout.seen_by_reductions |= {x.shape[a] for a in axes if x.shape.get(a)}
 
-        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
+        def element(n: Normalizer, env: Env) -> Value:
             result = ONE
             for axis in axes:
-                for c in self.layout.of(x.shape.get(axis, NOTHING)):
-                    result = result * of_atom(atom("size", c))
+                result = result * self.size_along(n, x, axis)
             return result
 
         return Sym(self.layout, {}, element)
@@ -275,15 +271,12 @@ class SymMath:
         }
         shape = {**batch, -2: a.shape.get(-2, NOTHING), -1: b.shape.get(-1, NOTHING)}
 
-        def element(n: Normalizer, env: dict[Axis, dict[int, Ix]]) -> Value:
-            inner = self.bind(n, left | right, 0)
-            ixs = list(inner.values())
-            n.bound += ixs
-            try:
-                product = a.real(n, {**env, -2: env.get(-2, {}), -1: inner}) * b.real(n, {**env, -2: inner, -1: env.get(-1, {})})
-                return n.sum(ixs, product)
-            finally:
-                del n.bound[len(n.bound) - len(ixs) :]
+        def element(n: Normalizer, env: Env) -> Value:
+            def term(inner: Env) -> Rational:
+                across, down = {**env, -1: inner[-1]}, {**env, -2: inner[-1]}
+                return a.real(n, {-2: {}, **across}) * b.real(n, {-1: {}, **down})
+
+            return self.over(n, [(-1, left | right)], add_up, lambda n, parts: total(parts), term)
 
         return Sym(self.layout, shape, element)
 
@@ -309,12 +302,3 @@ class SymMath:
         if x.shape.get(place, NOTHING):
             raise NoFormula(f"whether axis {place} has size 1 is not known")
         return self.moved(x, {a: a if a > place else a - 1 for a in self.layout.universe if isinstance(a, int)})
-
-
-def branch(n: Normalizer, cond: Cond, x: Sym, env: dict[Axis, dict[int, Ix]]) -> Value | None:
-    """x where cond holds; None where that is never."""
-    try:
-        with n.guard(cond):
-            return x.at(n, env)
-    except Contradiction:
-        return None

@@ -15,10 +15,12 @@ from typing import Any
 from hnfc.dsl.soundness.factoring import cancel, factor, primitive_coefficient
 from hnfc.dsl.soundness.monomial import (
     SPECIAL,
+    At,
     Atom,
     Exponent,
     Ix,
     Mono,
+    Place,
     Terms,
     TooLarge,
     atom,
@@ -66,6 +68,10 @@ class Rational:
     @cached_property
     def ixs(self) -> frozenset[Ix]:
         return frozenset(i for base in self.atoms for i in base.ixs)
+
+    @cached_property
+    def places(self) -> frozenset[At]:
+        return frozenset(place for base in self.atoms for place in base.places)
 
     @cached_property
     def level(self) -> int:
@@ -254,23 +260,30 @@ def ratio(num: Terms, den: Terms) -> Rational:
 class Cond:
     """A truth value: kind `true false > >= = cap and or not`; a comparison is of a Rational with 0."""
 
-    __slots__ = ("args", "ixs", "kind", "level")
+    __slots__ = ("args", "ixs", "kind", "level", "places")
     kind: str
     args: tuple[Any, ...]
     ixs: frozenset[Ix]
     level: int
+    places: frozenset[At]
 
     def __init__(self, kind: str, *args: Any) -> None:
         self.kind, self.args = kind, args
         ixs: set[Ix] = set()
+        places: set[At] = set()
         level = 0
         for arg in args:
             if isinstance(arg, Rational | Cond):
                 ixs |= arg.ixs
+                places |= arg.places
                 level = max(level, arg.level)
             elif isinstance(arg, tuple):
                 ixs |= {i for i in arg if isinstance(i, Ix)}
-        self.ixs, self.level = frozenset(ixs), level
+                for place in arg:
+                    if isinstance(place, At):
+                        ixs |= place.term.ixs
+                        places |= {place, *place.term.places}
+        self.ixs, self.level, self.places = frozenset(ixs), level, frozenset(places)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cond) and self.kind == other.kind and self.args == other.args
@@ -294,6 +307,6 @@ TRUE, FALSE = Cond("true"), Cond("false")
 
 
 __all__ = [
-    "FALSE", "ONE", "TRUE", "ZERO", "Atom", "Cond", "Exponent", "Ix", "Mono", "Rational", "Terms", "TooLarge", "atom", "const", "content",
-    "factor", "mono_pow", "of_atom", "of_mono", "of_terms", "order", "primitive_coefficient", "product", "reset", "total",
+    "FALSE", "ONE", "TRUE", "ZERO", "At", "Atom", "Cond", "Exponent", "Ix", "Mono", "Place", "Rational", "Terms", "TooLarge", "atom",
+    "const", "content", "factor", "mono_pow", "of_atom", "of_mono", "of_terms", "order", "primitive_coefficient", "product", "reset", "total",
 ]  # fmt: skip

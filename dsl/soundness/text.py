@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hnfc.dsl.soundness.monomial import Atom, Ix, Terms, order
+from hnfc.dsl.soundness.monomial import At, Atom, Place, Terms, order
 
 if TYPE_CHECKING:
     from hnfc.dsl.soundness.term import Rational
 
 
 def show_atom(base: Atom) -> str:
-    def index(ixs: Iterable[Ix]) -> str:
-        return ",".join(
-            ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls) for i in ixs
-        )
+    def one(i: Place) -> str:
+        if isinstance(i, At):
+            return str(i.term)
+        return ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls)
+
+    def index(places: Iterable[Place]) -> str:
+        return ",".join(map(one, places))
 
     match base.kind:
         case "cap":
             return f"{base.args[0]}[{index(base.args[1])}]" if base.args[1] else str(base.args[0])
         case "size":
             return f"n{base.args[0]}"
+        case "ix":
+            return index(base.args[0])
         case "sum" | "prod" | "max" | "min":
             sign = {"sum": "Σ", "prod": "Π"}.get(base.kind, base.kind)
             return f"{sign}_{index(base.args[0])}({base.args[1]})"

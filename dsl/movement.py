@@ -1,0 +1,84 @@
+"""Calls of operations that move elements along one axis, and the sizes and bounds that they take."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dsl import core, syntax
+
+if TYPE_CHECKING:
+    from hnfc.dsl.expressions import Expressions, Scope
+
+FORMS = {
+    "slice": "slice[k](x, start, stop)",
+    "concat": "concat[k](x, y)",
+    "pad": "pad[k](x, low, high)",
+    "gather": "gather[k](x, index)",
+    "broadcast": "broadcast[k](x, size)",
+}
+"""Each moves elements along the one axis in brackets."""
+
+_BOUNDS = {"slice": ("start", "stop", "step"), "pad": ("low", "high"), "broadcast": ("size",)}
+_INTEGRAL = frozenset(("add", "sub", "mul", "neg", "maximum", "minimum"))
+
+
+def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
+    """The application that the call means. Raises HnfError where it has not the form in FORMS."""
+    name, form = tree.function, FORMS[tree.function]
+    axes = reader.axes(tree, scope)
+    if len(axes) != 1:
+        raise reader.error("HNF0221", f"`{name}` moves elements along one axis", tree.name_span, f"as in `{form}`")
+    bounds = _BOUNDS.get(name, ())
+    if bounds:
+        reader.arity(tree, *((3, 4) if name == "slice" else (1 + len(bounds),)))
+    elif name == "concat":
+        reader.arity(tree, *range(2, 16))
+    else:
+        reader.arity(tree, 2)
+    count = 1 if bounds else len(tree.arguments)
+    operands = tuple(reader.expression(argument, scope) for argument in tree.arguments[:count])
+    attributes: list[tuple[str, Any]] = [("axis", axes[0])]
+    given = dict(zip(bounds, tree.arguments[count:], strict=False))
+    for key in bounds:
+        attributes.append((key, _bound(reader, given[key], scope) if key in given else core.Literal(Fraction(1))))
+    if name == "pad":
+        attributes.append(("value", _padding(reader, tree, scope)))
+    elif tree.keywords:
+        key, value = tree.keywords[0]
+        raise reader.error("HNF0225", f"`{name}` has no attribute `{key}`", value.span, f"as in `{form}`")
+    return core.Apply(OPERATIONS[name], operands, tuple(attributes), tree.span)
+
+
+def _padding(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Expr:
+    keywords = dict(tree.keywords)
+    value = keywords.pop("value", None)
+    for key, other in keywords.items():
+        raise reader.error("HNF0225", f"`pad` has no attribute `{key}`", other.span, "as in `pad[k](x, 1, 1, value = 0)`")
+    number = core.Literal(Fraction(0)) if value is None else reader.expression(value, scope)
+    if not isinstance(number, core.Literal) and not (isinstance(number, core.Capture) and number.const):
+        assert value is not None
+        raise reader.error("HNF0226", "the padding is a number or a `const` capture", value.span, "as in `value = const v`")
+    return number
+
+
+def _bound(reader: Expressions, tree: syntax.Tree, scope: Scope) -> core.Expr:
+    value = reader.expression(tree, scope)
+    if not is_integral(value):
+        raise reader.error(
+            "HNF0239", "a bound is made of integers, `const` captures and `size[k](x)`", tree.span, "as in `slice[k](x, 0, size[k](y) - 1)`"
+        )
+    return value
+
+
+def is_integral(value: core.Expr) -> bool:
+    """Whether the expression is an integer that is known when a rule runs."""
+    match value:
+        case core.Literal(number):
+            return isinstance(number, Fraction) and number.denominator == 1
+        case core.Capture():
+            return value.const
+        case core.Size():
+            return True
+    return value.name in _INTEGRAL and all(map(is_integral, value.operands))
