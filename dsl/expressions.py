@@ -15,7 +15,7 @@ from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
-from hnfc.dsl.movement import FORMS, moved
+from hnfc.dsl.movement import FORMS, moved, rearranged
 
 CONSTANTS: dict[str, core.Literal] = {
     "pi": core.Literal(3.141592653589793),
@@ -144,6 +144,8 @@ class Expressions:
             raise self.error("HNF0220", f"`{tree.function}` is a condition, not a value", tree.name_span, "use it after `where` or `when`")
         if tree.function in FORMS:
             return moved(self, tree, scope)
+        if tree.function in ("reshape", "permute"):
+            return rearranged(self, tree, scope)
         axes = self.axes(tree, scope)
         if tree.function == "size":
             self.arity(tree, 1)
@@ -164,7 +166,7 @@ class Expressions:
         if not axes and name in _POINTWISE_TWINS and len(tree.arguments) >= 2:
             name = _POINTWISE_TWINS[name]
         if name not in OPERATIONS:
-            known = [*OPERATIONS, *self.definitions, "size", "unsqueeze", "squeeze"]
+            known = [*OPERATIONS, *self.definitions, "size", "unsqueeze", "squeeze", "permute"]
             raise self.error("HNF0222", f"there is no function `{tree.function}`", tree.name_span, did_you_mean(tree.function, known))
         return self._apply(tree, name, axes, scope)
 

@@ -51,6 +51,29 @@ def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
     return core.Apply(OPERATIONS[name], operands, tuple(attributes), tree.span)
 
 
+def rearranged(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
+    """`reshape[k](x, const s)`: the axes k stay, the others get the sizes s. `permute(x, const p)`: axis j of the result is axis p[j] of x."""
+    name = tree.function
+    axes = reader.axes(tree, scope)
+    reader.arity(tree, 2)
+    operand = reader.expression(tree.arguments[0], scope)
+    order = reader.expression(tree.arguments[1], scope)
+    if name == "reshape":
+        if not (isinstance(order, core.Capture) and order.const):
+            raise reader.error("HNF0239", "the sizes of a reshape are a `const` capture", tree.span, "as in `reshape(x, const s)`")
+        return core.Apply(OPERATIONS["reshape"], (operand,), (("axes", axes), ("shape", order)), tree.span)
+    if axes or not is_order(order):
+        raise reader.error("HNF0239", "an order of axes is a `const` capture or a product of some", tree.span, "as in `permute(x, p @ q)`")
+    return core.Apply(OPERATIONS["transpose"], (operand,), (("perm", order),), tree.span)
+
+
+def is_order(value: core.Expr) -> bool:
+    """Whether the expression is an order of axes: a compile-time constant, or `p @ q`, which takes p[q[j]] to place j."""
+    if isinstance(value, core.Capture):
+        return value.const
+    return isinstance(value, core.Apply) and value.name == "matmul" and all(map(is_order, value.operands))
+
+
 def _padding(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Expr:
     keywords = dict(tree.keywords)
     value = keywords.pop("value", None)

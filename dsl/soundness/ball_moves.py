@@ -25,7 +25,7 @@ class OutOfBounds(ShapeMismatch):
 
 def integer(value: Any) -> int:
     """The bound as an integer. Raises ShapeMismatch where it is none."""
-    if isinstance(value, int):
+    if isinstance(value, int | float) and value == int(value):
         return int(value)
     element: Any = getattr(value, "values", value)
     element = element.reshape(-1)[0] if isinstance(element, np.ndarray) and element.size == 1 else element
@@ -117,5 +117,25 @@ def _each(setting: Any, rank: int) -> tuple[int, ...]:
     values = getattr(setting, "values", None)
     if isinstance(values, np.ndarray) and values.size == rank != 1:
         return tuple(integer(s) for s in values.reshape(-1))
-    number = int(setting) if isinstance(setting, float) and setting.is_integer() else integer(setting)
-    return (number,) * rank
+    return (integer(setting),) * rank
+
+
+def reshape_of(values: Array, kept: Sequence[int], sizes: Any) -> Array:
+    """The axes `kept`, counted from the right, stay at their places; the others get the sizes."""
+    wanted = [integer(size) for size in getattr(sizes, "values", sizes).reshape(-1)]
+    ends = [place(values, axis) for axis in kept]
+    rank = len(wanted) + len(ends)
+    if any(-axis > rank for axis in kept):
+        raise ShapeMismatch("a reshape that loses an axis that it keeps")
+    front = np.moveaxis(values, ends, range(-len(ends), 0)) if ends else values
+    own = front.shape[front.ndim - len(ends) :]
+    if min(wanted, default=1) < 1 or np.prod(wanted, dtype=int) != np.prod(front.shape[: front.ndim - len(ends)], dtype=int):
+        raise OutOfBounds(f"{list(front.shape)} as {wanted}")
+    result = front.reshape(*wanted, *own)
+    return np.moveaxis(result, range(-len(ends), 0), list(kept)) if ends else result
+
+
+def permute_of(values: Array, order: Sequence[int]) -> Array:
+    if sorted(order) != list(range(values.ndim)):
+        raise ShapeMismatch(f"{list(order)} is no order of {values.ndim} axes")
+    return np.transpose(values, order)

@@ -277,6 +277,14 @@ def evaluate(
             memo[id(node)] = compute(node)
         return memo[id(node)]
 
+    def order_of(order: Expr) -> list[int]:
+        if isinstance(order, Apply):
+            first, second = (order_of(part) for part in order.operands)
+            if len(first) != len(second) or not set(second) <= set(range(len(first))):
+                raise ShapeMismatch("orders of different length")
+            return [first[place] for place in second]
+        return [ball_moves.integer(i) for i in value(order).values.reshape(-1)]
+
     def compute(node: Expr) -> Balls:
         match node:
             case Capture(name):
@@ -289,6 +297,12 @@ def evaluate(
                 place = dict(node.attributes).get("unsqueeze", dict(node.attributes).get("squeeze"))
                 if node.name == "reshape" and isinstance(place, int) and len(node.attributes) == 1:
                     return resized(value(operands[0]), node.attributes[0][0], place)
+                settings = dict(node.attributes)
+                if isinstance(settings.get("shape"), Capture):
+                    kept = resolve(settings["axes"], known)
+                    return Balls(ball_moves.reshape_of(value(operands[0]).values, kept, value(settings["shape"])))
+                if isinstance(settings.get("perm"), Capture | Apply):
+                    return Balls(ball_moves.permute_of(value(operands[0]).values, order_of(settings["perm"])))
                 attributes = {
                     k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v
                     for k, v in resolve_attributes(node, known).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,17 +24,20 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
-from hnfc.dsl.soundness.normal_form import Normalizer, connect
+from hnfc.dsl.soundness.layout import ALL, NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
+from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split, connect
+from hnfc.dsl.soundness.rearranging import Rearranging, word
 from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     all_ranks_known,
     arithmetic_axes,
     boolean_captures,
     conjuncts,
+    integral_captures,
     known_ranks,
     reshaping,
     scalar_captures,
+    spatial_rank,
     universe,
 )
 from hnfc.dsl.soundness.sym import Env, Sym, Value, joined
@@ -60,6 +64,16 @@ class Denotation:
             if c >= 0 and self._is_new(c):
                 sizes.setdefault(c, extent.size)
         n.definitions, n.ranged = sizes, self.layout.ranged
+
+    def alike(self, integral: frozenset[str]) -> list[frozenset[Member]]:
+        """Axes of new tensors that have the same size, since the same formula gives it."""
+        n = Normalizer(integral=integral)
+        self.prepare(n)
+        found: dict[Any, set[Member]] = {}
+        for member, extent in self.layout.extents.items():
+            with contextlib.suppress(Split, ArithmeticError):
+                found.setdefault((member[1], extent.size(n)), set()).add(member)
+        return [frozenset(members) for members in found.values() if len(members) > 1]
 
     def size_facts(self, n: Normalizer) -> list[Cond]:
         """The sizes that agree because the left side has a type, or in this case of broadcasting."""
@@ -104,7 +118,9 @@ class Denotation:
         found = dict(env)
         for axis in self.layout.universe:
             left, right = (self.layout.of(side.shape.get(axis, NOTHING)) for side in (self.left, self.right))
-            if left == right or not set(right) & self.layout.ranged:
+            if axis == ALL and not set(right) <= set(left):
+                raise NotProved("the right side may have another shape")
+            if left == right or axis == ALL or not set(right) & self.layout.ranged:
                 continue
             size = n.size_of(left[0]) if left else ONE
             (c,) = right
@@ -136,12 +152,16 @@ def denotations(rule: Rule) -> Iterator[Denotation]:
         tried.add(case)
         if len(tried) > MAX_BROADCASTS:
             raise Unrelated("there are too many ways in which its tensors may be broadcast")
-        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic_axes(rule), broadcast=case)
-        # a suspended case is not seen by the next one: each has a layout of its own
+        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic_axes(rule), broadcast=case, spatial=spatial_rank(rule))
         try:
             meaning = denote(rule, layout)
-        except Subsumed:
+        except Subsumed as narrower:
+            if narrower.args:
+                waiting.append(case.union(*narrower.args))
+                continue
             meaning = None
+        if meaning is not None:
+            layout.alike += meaning.alike(integral_captures(rule))
         waiting += [case | layout.linked(member) for member in reversed(layout.meeting()) if member not in case]
         if meaning is not None:
             yield meaning
@@ -149,7 +169,7 @@ def denotations(rule: Rule) -> Iterator[Denotation]:
 
 def denote(rule: Rule, layout: Layout) -> Denotation:
     """The rule's meaning in one case of broadcasting. Raises Subsumed where another case holds this one."""
-    math = SymMath(layout)
+    math, rearranging = SymMath(layout), Rearranging(layout)
     booleans = boolean_captures(rule)
     ranks, fixed = known_ranks(rule), all_ranks_known(rule)
     memo: dict[Expr, Sym] = {}
@@ -165,7 +185,7 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
                 rank = ranks.get(name, 0) if fixed else MAX_AXES
                 members = {
                     axis: NOTHING
-                    if name in layout.scalars or (isinstance(axis, int) and axis < -rank) or (name, axis) in layout.broadcast
+                    if name in layout.scalars or ranks.get(name) == 0 or (isinstance(axis, int) and axis < -rank) or (axis != ALL and (name, axis) in layout.broadcast)
                     else frozenset({(name, axis)})
                     for axis in layout.universe
                 }
@@ -180,9 +200,16 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
                 step = reshaping(node)
                 if step is not None and fixed:
                     return getattr(math, step[0])(tensor(operands[0]), step[1])  # type: ignore[no-any-return]
+                settings = dict(node.attributes)
+                if isinstance(settings.get("shape"), Capture):
+                    return rearranging.reshape(tensor(operands[0]), settings["axes"], settings["shape"].name)
+                if isinstance(settings.get("perm"), Capture | Apply):
+                    return rearranging.permute(tensor(operands[0]), word(settings["perm"]))
                 if operation.FACTS.real is None:
                     raise NoFormula(f"{node.name} has no formula over the reals")
                 attributes = {k: math_attribute(v, tensor) for k, v in node.attributes}
+                if node.name == "conv":
+                    attributes.update({k: each_axis(layout, v.name, layout.spatial) for k, v in node.attributes if isinstance(v, Capture) and k != "groups"})
                 return operation.FACTS.real(math, *(tensor(x) for x in operands), **attributes)  # type: ignore[no-any-return]
         raise TypeError(f"no expression: {node!r}")
 
@@ -206,7 +233,10 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
                         layout.absent.add(members)
             case SameSize(x, y, axes):
                 for a in axes:
-                    layout.equal.add((tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)))
+                    members = tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)
+                    if a == ALL and bool(members[0] & layout.broadcast) != bool(members[1] & layout.broadcast):
+                        raise Subsumed
+                    layout.equal.add(members)
     for _, fact in parts:
         if fact is not None:
             facts.append(fact[0])
@@ -216,6 +246,11 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
             layout.unite([m for m in layout.parent if m[1] == axis])
     layout.finish()
     return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds)
+
+
+def each_axis(layout: Layout, name: str, count: int) -> list[Sym]:
+    """A captured setting of a convolution: a number of its own for every spatial axis."""
+    return [Sym(layout, {}, capture_element(f"{name}.{i}", False)) for i in range(count)]
 
 
 def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:

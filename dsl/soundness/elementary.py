@@ -276,7 +276,11 @@ class Elementary(Judge):
 
     def floor(self, x: Rational) -> Rational:
         c = x.constant()
-        return const(math.floor(c)) if c is not None else of_atom(atom("floor", x))
+        if c is not None:
+            return const(math.floor(c))
+        base = atom("floor", x)
+        known = self.subst.get(base)
+        return of_atom(base) if known is None else known
 
     def opaque(self, kind: str, *xs: Rational) -> Rational:
         return of_atom(atom(kind, *xs))

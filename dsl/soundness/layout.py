@@ -25,6 +25,9 @@ Member: TypeAlias = tuple[str, Axis]
 
 Shape: TypeAlias = Mapping[Axis, frozenset[Member]]
 
+ALL = "*"
+"""The axes that a reshape or a permutation rearranges, as one: all but those that it keeps (see rearranging.py)."""
+
 NOTHING: frozenset[Member] = frozenset()
 
 MAX_MEMBERS = 12
@@ -35,7 +38,7 @@ class Unrelated(Exception):
 
 
 class Subsumed(Exception):
-    """This case of broadcasting is a special one of another, or no operand fits it."""
+    """This case of broadcasting is a special one of another, or no operand fits it; the argument names members that must be single."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,9 @@ class Layout:
     ranged: set[int] = field(default_factory=set)
     bounds: list[Callable[[Any], list[Any]]] = field(default_factory=list)
     reversing: bool = False
+    images: dict[Member, tuple[Member, tuple[str, ...]]] = field(default_factory=dict)
+    spatial: int = 0
+    alike: list[frozenset[Member]] = field(default_factory=list)
 
     def root(self, member: Member) -> Member:
         while self.parent.setdefault(member, member) != member:
@@ -90,11 +96,15 @@ class Layout:
         self.unite((member,))
         return frozenset((member,))
 
+    def is_partial(self, member: Member) -> bool:
+        """Along all axes as one: whether the tensor has another shape than those that it meets."""
+        return self.images.get(member, (member,))[0] in self.broadcast
+
     def must_be_single(self, members: frozenset[Member]) -> None:
         """The operand has size 1 there. Raises Subsumed in the cases in which it has its full size."""
         self.single |= members
         if members:
-            raise Subsumed
+            raise Subsumed(members)
 
     def is_arithmetic(self, members: Iterable[Member]) -> bool:
         return any(axis in self.arithmetic for _, axis in members)
@@ -111,7 +121,7 @@ class Layout:
             if self.is_arithmetic(members) and not all(m in links.get(members[0], {members[0]}) for m in members)
             for m in members
         ]
-        return sorted({*found, *(m for m in self.single if m[1] in self.arithmetic)}, key=repr)
+        return sorted({self.images.get(member, (member,))[0] for member in found}, key=repr)
 
     def linked(self, member: Member) -> frozenset[Member]:
         """The members that have the same size as this one in every shape that fits: they are broadcast together."""
@@ -119,10 +129,9 @@ class Layout:
 
     def _links(self) -> dict[Member, set[Member]]:
         links: dict[Member, set[Member]] = {}
-        for a, b in self.equal:
-            if len(a) == len(b) == 1:
-                group = set().union(*(links.get(m, {m}) for m in a | b))
-                links.update(dict.fromkeys(group, group))
+        for together in (*(a | b for a, b in self.equal if len(a) == len(b) == 1), *self.alike):
+            group = set().union(*(links.get(m, {m}) for m in together))
+            links.update(dict.fromkeys(group, group))
         return links
 
     def finish(self) -> None:
@@ -131,6 +140,10 @@ class Layout:
             if self.is_arithmetic(a | b) and bool(a) != bool(b):
                 raise Subsumed
             self.unite(a | b)
+        seen: dict[tuple[Member, tuple[str, ...]], Member] = {}
+        for image, (base, order) in self.images.items():
+            # tensors of one shape have one shape in another order
+            self.unite((image, seen.setdefault((self.root(base), order), image)))
         components: dict[Member, list[Member]] = {}
         for member in list(self.parent):
             components.setdefault(self.root(member), []).append(member)

@@ -33,6 +33,8 @@ class At(NamedTuple):
 
 Place: TypeAlias = Ix | At
 
+Places: TypeAlias = tuple[Place, ...]
+
 
 class Atom:
     """One node: `kind` says what, `args` hold terms, conditions, tuples of places and plain values.

@@ -26,13 +26,17 @@ from hnfc.dsl.soundness.term import (
 )
 
 
+TUPLES = ("flat", "permuted", "restricted")
+"""Functions of a tuple of places, which is their last argument."""
+
+
 class Normalizer(Reductions):
     """Builds normal forms in one case of a proof."""
 
     def assume_equal(self, x: Rational) -> None:
         """x = 0: a captured value that occurs linearly is eliminated."""
         for base in sorted(x.atoms, key=lambda a: -a.id):
-            if base.kind not in ("cap", "size") or not x.polynomial or not self.splittable(base.ixs):
+            if base.kind not in ("cap", "size", "floor") or not x.polynomial or not self.splittable(base.ixs):
                 continue
             here = {m: c for m, c in x.num.items() if any(a is base for a, _ in m)}
             mono, c = next(iter(here.items()))
@@ -83,6 +87,8 @@ class Normalizer(Reductions):
         if base.kind == "ix":
             (place,) = self.rename_places(base.args[0], renaming)
             return self.index_value(place)
+        if base.kind in TUPLES:
+            return of_atom(atom(base.kind, *base.args[:-1], self.rename_places(base.args[-1], renaming)))
         return self.rebuild(base, lambda x: self.rename(x, renaming), lambda p: self.rename_cond(p, renaming))
 
     def rename_places(self, places: tuple[Place, ...], renaming: Mapping[Ix, Place]) -> tuple[Place, ...]:

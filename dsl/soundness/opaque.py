@@ -27,8 +27,8 @@ from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.denote import math_attribute
 from hnfc.dsl.soundness.layout import Layout, Unrelated
 from hnfc.dsl.soundness.scan import (
-    CONTRACTING,
     all_ranks_known,
+    of_matrices,
     reshaping,
     rule_expressions,
     used_axes,
@@ -41,18 +41,18 @@ from hnfc.dsl.soundness.term import ZERO
 def abstracted(rule: Rule) -> tuple[Rule, bool]:
     """The rule with every operation that has no formula replaced by a new capture, the same one for equal expressions."""
     names: dict[Expr, Capture] = {}
-    shaped = bool(used_axes(rule)) or any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
+    shaped = bool(used_axes(rule)) or any(map(of_matrices, rule_expressions(rule)))
 
     fixed = all_ranks_known(rule)
 
     def known(node: Apply) -> bool:
-        if fixed and reshaping(node) is not None:
+        if (fixed and reshaping(node) is not None) or any(isinstance(v, Capture | Apply) for k, v in node.attributes if k in ("shape", "perm")):
             return True
         if node.name == "cast" and not real_format(dict(node.attributes).get("to"), rule):
             return False
         if node.operation.FACTS.real is None or (node.name == "broadcast" and "axis" not in dict(node.attributes) and shaped):
             return False
-        if "axis" in dict(node.attributes) or node.name == "reverse":
+        if "axis" in dict(node.attributes) or node.name in ("reverse", "conv"):
             return True
         layout = Layout(
             (-1, -2)

@@ -18,15 +18,18 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
+from hnfc.dsl.soundness.layout import ALL, Unrelated
 from hnfc.dsl.soundness.scan import (
-    CONTRACTING,
     arithmetic_axes,
     boolean_captures,
     conjuncts,
     integral_captures,
     known_ranks,
+    of_matrices,
+    order_captures,
     rule_expressions,
     scalar_captures,
+    spatial_rank,
     used_axes,
 )
 
@@ -81,11 +84,16 @@ class Sampler:
             if isinstance(c, Property) and c.name == "integral" and isinstance(c.operands[0], Capture)
         }
         self.indexing = integral_captures(self.rule)
-        self.arithmetic = arithmetic_axes(self.rule)
+        self.orders = order_captures(self.rule)
+        self.spatial = spatial_rank_or_none(self.rule)
+        self.settings = conv_settings(self.rule)
+        self.arithmetic = arithmetic_axes(self.rule) - {ALL}
 
     def point(self) -> Point:
         choose = self.random
         rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
+        if self.spatial:
+            rank = self.spatial + 2
         rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
         places = list(range(-rank, 0))
         axes: dict[str, tuple[int, ...]] = {}
@@ -102,8 +110,26 @@ class Sampler:
         broadcast = choose.choice((0.0, 0.0, 0.15, 0.4))
         styles = self._styles()
         same = choose.random() < 0.1
-        inputs = {name: self._values(name, self._shape(name, sizes, broadcast, axes), styles[name], same) for name in self.names}
+        plain = [name for name in self.names if name not in self.orders]
+        inputs = {name: self._values(name, self._shape(name, sizes, broadcast, axes), styles[name], same) for name in plain}
+        for name, kind in self.orders.items():
+            inputs[name] = self._order(kind, inputs, axes)
         return Point(inputs, axes)
+
+    def _order(self, kind: str, inputs: dict[str, np.ndarray[Any, Any]], axes: dict[str, tuple[int, ...]]) -> np.ndarray[Any, Any]:
+        """The sizes of a reshape of one of the tensors, or an order of its axes."""
+        shapes = sorted({a.shape for a in inputs.values() if a.ndim}) or [()]
+        shape = list(self.random.choice(shapes))
+        found = self.random.sample(range(len(shape)), len(shape))
+        if kind == "shape":
+            kept = {place % len(shape) for places in axes.values() for place in places if shape}
+            count = int(np.prod([size for i, size in enumerate(shape) if i not in kept], dtype=int))
+            divisors = [d for d in range(1, count + 1) if count % d == 0]
+            first = self.random.choice(divisors)
+            found = self.random.choice(([count], [first, count // first], [1, count], [first, 1, count // first]))
+        array = np.empty(len(found), dtype=object)
+        array[:] = [F(i) for i in found]
+        return array
 
     def _shape(self, name: str, sizes: list[int], broadcast: float, axes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
         if name in self.scalars:
@@ -150,6 +176,8 @@ class Sampler:
         def one() -> Any:
             if name in self.booleans:
                 return choose.random() < 0.5
+            if name in self.settings:
+                return F(choose.choice(self.settings[name]))
             if name in self.indexing:
                 return F(choose.choice((0, 0, 1, 1, 2, 3, -1, -2)))
             if name in self.integral or style == "ints":
@@ -169,6 +197,25 @@ class Sampler:
         return flat.reshape(shape)
 
 
+def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:
+    """What captured settings of convolutions are drawn from."""
+    pools = {"stride": (1, 1, 2), "padding": (0, 0, 1), "dilation": (1, 1, 2), "groups": (1, 1, 2)}
+    return {
+        value.name: pools[key]
+        for node in rule_expressions(rule)
+        if isinstance(node, Apply) and node.name == "conv"
+        for key, value in node.attributes
+        if isinstance(value, Capture)
+    }
+
+
+def spatial_rank_or_none(rule: Rule) -> int:
+    try:
+        return spatial_rank(rule)
+    except Unrelated:
+        return 0
+
+
 def contracts(rule: Rule) -> bool:
     """The rule speaks of matrices; vectors, which `matmul` promotes, are left out (see `proof.shape_conditions`)."""
-    return any(isinstance(n, Apply) and n.name in CONTRACTING for n in rule_expressions(rule))
+    return any(map(of_matrices, rule_expressions(rule)))

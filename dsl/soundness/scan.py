@@ -19,7 +19,7 @@ from hnfc.dsl.core import (
     condition_parts,
 )
 from hnfc.dsl.core import walk as walk_expression
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.layout import ALL, Unrelated
 
 
 def conjuncts(condition: Condition) -> list[Condition]:
@@ -59,6 +59,11 @@ CONTRACTING = frozenset(("matmul", "attention", "transpose"))
 MAX_AXES = 8
 
 
+def of_matrices(node: Expr) -> bool:
+    """Whether the operation is one on the last two axes."""
+    return isinstance(node, Apply) and node.name in CONTRACTING and not isinstance(dict(node.attributes).get("perm"), Capture | Apply)
+
+
 def reshaping(node: Expr) -> tuple[str, int] | None:
     """The reshapes that only add or drop an axis of size 1, as (`unsqueeze` or `squeeze`, axis)."""
     if isinstance(node, Apply) and node.name == "reshape" and len(node.operands) == 1 and len(node.attributes) == 1:
@@ -86,11 +91,12 @@ def all_ranks_known(rule: Rule) -> bool:
 def universe(rule: Rule) -> tuple[Axis, ...]:
     """The axes that matter. Raises Unrelated where named and positional axes occur together."""
     axes = used_axes(rule)
-    names = [n.name for n in rule_expressions(rule) if isinstance(n, Apply)]
     named = sorted(a for a in axes if isinstance(a, str))
     placed = {a for a in axes if isinstance(a, int)}
-    if CONTRACTING & set(names):
+    if any(map(of_matrices, rule_expressions(rule))):
         placed |= {-1, -2}
+    if spatial := spatial_rank(rule):
+        placed |= set(range(-spatial - 2, 0))
     steps = [step for n in rule_expressions(rule) if (step := reshaping(n)) is not None]
     if steps and named and all_ranks_known(rule):
         raise Unrelated(f"how axis {named[0]} lies to an axis that is added or dropped is not known")
@@ -102,7 +108,9 @@ def universe(rule: Rule) -> tuple[Axis, ...]:
     tensors = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
     if any(a >= 0 for a in placed) and (len(tensors) > 1 or any(a < 0 for a in placed)):
         raise Unrelated("axes counted from the left, which are not the same for tensors of different rank")
-    found = tuple(named) if named else tuple(sorted(placed))
+    found: tuple[Axis, ...] = tuple(named) if named else tuple(sorted(placed))
+    if order_captures(rule):
+        found = (*found, ALL)
     if len(found) > MAX_AXES:
         raise Unrelated(f"{len(found)} axes")
     return found
@@ -138,12 +146,44 @@ def integral_captures(rule: Rule) -> frozenset[str]:
             found |= {n.name for v in bounds for n in walk_expression(v) if isinstance(n, Capture) and n.const}
             if node.name == "gather":
                 found |= {n.name for n in node.operands[1:] if isinstance(n, Capture)}
+        if isinstance(node, Apply) and node.name == "conv":
+            found |= {v.name for v in attribute_expressions(node) if isinstance(v, Capture)}
     return frozenset(found)
+
+
+def order_captures(rule: Rule) -> dict[str, str]:
+    """Captures that stand for a list of integers: `shape` (of a reshape), `perm` (of a permutation)."""
+    found: dict[str, str] = {}
+    for node in rule_expressions(rule):
+        for key, value in node.attributes if isinstance(node, Apply) else ():
+            if key in ("shape", "perm") and isinstance(value, Capture | Apply):
+                found |= {n.name: key for n in walk_expression(value) if isinstance(n, Capture)}
+    return found
+
+
+def spatial_rank(rule: Rule) -> int:
+    """The number of spatial axes of the rule's convolutions, 0 if it has none. Raises Unrelated where no condition fixes it."""
+    ranks = known_ranks(rule)
+    found = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Apply) and node.name == "conv":
+            names = {n.name for n in walk_expression(node.operands[1]) if isinstance(n, Capture)}
+            found |= {max((ranks[name] for name in names if name in ranks), default=0) - 2}
+    if not found:
+        return 0
+    if len(found) > 1 or min(found) < 1:
+        raise Unrelated("how many axes a convolution has is not known; state it, as in `where rank(w) = 4`")
+    return found.pop()
 
 
 def arithmetic_axes(rule: Rule) -> frozenset[Axis]:
     """Axes along which elements change their place."""
-    found: set[Axis] = set()
+    spatial = spatial_rank(rule)
+    grouped = any(isinstance(n, Apply) and n.name == "conv" and dict(n.attributes).get("groups") != 1 for n in rule_expressions(rule))
+    # in groups, channels are computed from one another
+    found: set[Axis] = set(range(-spatial - 2 * grouped, 0))
+    if order_captures(rule):
+        found.add(ALL)
     for node in rule_expressions(rule):
         if isinstance(node, Apply):
             attributes = dict(node.attributes)

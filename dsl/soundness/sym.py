@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from hnfc.dsl.core import (
     Axis,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Shape
+from hnfc.dsl.soundness.layout import ALL, NOTHING, Layout, Member, Shape
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational
+from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Place, Places, Rational, atom, of_atom
 
 Value: TypeAlias = Rational | Cond
 
@@ -34,7 +34,7 @@ class Sym:
     element: Element
 
     def at(self, n: Normalizer, env: Env) -> Value:
-        own = {axis: {c: env[axis][c] for c in self.layout.of(members)} for axis, members in self.shape.items() if members}
+        own = {axis: self._own(axis, members, env) for axis, members in self.shape.items() if members}
         memo: dict[Any, tuple[Value, int]] = n.__dict__.setdefault("memo", {})
         key = (id(self), tuple((axis, tuple(sorted(ixs.items()))) for axis, ixs in own.items()), tuple(n.guards))
         if key not in memo:
@@ -44,6 +44,13 @@ class Sym:
         else:
             n.obligations += memo[key][1]
         return memo[key][0]
+
+    def _own(self, axis: Axis, members: frozenset[Member], env: Env) -> dict[int, Place]:
+        classes, places = self.layout.of(members), env[axis]
+        if axis == ALL:
+            # a tensor that is broadcast has a place of its own, which the place of the others determines
+            return {c: places[c] if c in places else At(c, of_atom(atom("restricted", str(c), places_of(env)))) for c in classes}
+        return {c: places[c] for c in classes}
 
     def real(self, n: Normalizer, env: Env) -> Rational:
         value = self.at(n, env)
@@ -72,12 +79,17 @@ class Sym:
         return pointwise(lambda n, x: -x, self)
 
 
+def places_of(env: Env) -> Places:
+    """The tuple that stands for the axes which are rearranged."""
+    return tuple(place for _, place in sorted(env.get(ALL, {}).items()))
+
+
 def joined(layout: Layout, *tensors: Sym) -> Shape:
     """The shape of a pointwise operation; axes that meet are one from here on."""
     shape = {}
     for axis in layout.universe:
         members = frozenset().union(*(t.shape.get(axis, NOTHING) for t in tensors))
-        layout.unite(members)
+        layout.unite(m for m in members if axis != ALL or not layout.is_partial(m))
         shape[axis] = members
     return shape
 
