@@ -17,6 +17,9 @@ from hnfc.dsl.diagnostics import Span
 Axis: TypeAlias = str | int
 """An axis variable of the rule (`k`, which stands for a set of axes), or an axis counted from the right (-1 is the last)."""
 
+ALL = "*"
+"""All axes of a tensor, as one; in `SameSize` only."""
+
 Axes: TypeAlias = tuple[Axis, ...]
 
 

@@ -167,6 +167,10 @@ class Elaborator(Expressions):
                 return core.Not(found) if predicate == "ne" else found
             number = self.number(right)
             return core.Property("rank", (operand,), (predicate, int(number)))
+        if isinstance(left, syntax.Call) and isinstance(right, syntax.Call) and left.function == right.function == "shape":
+            self.arity(left, 1)
+            self.arity(right, 1)
+            return core.SameSize(self.expression(left.arguments[0], scope), self.expression(right.arguments[0], scope), (core.ALL,))
         x, y = self.expression(left, scope), self.expression(right, scope)
         if isinstance(x, core.Size) and isinstance(y, core.Size) and predicate == "eq" and x.axes == y.axes:
             return core.SameSize(x.operand, y.operand, x.axes)

@@ -52,7 +52,7 @@ def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
 
 
 def rearranged(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
-    """`reshape[k](x, const s)`: the axes k stay, the others get the sizes s. `permute(x, const p)`: axis j of the result is axis p[j] of x."""
+    """`reshape[k](x, const s)`: the axes k stay, the others get the sizes s. `permute(x, const p)`: axis j is axis p[j] of x."""
     name = tree.function
     axes = reader.axes(tree, scope)
     reader.arity(tree, 2)

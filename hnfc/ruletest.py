@@ -19,7 +19,7 @@ from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.elaborate import elaborate_expression
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.evaluate import Array, evaluate
-from hnfc.rewrite.bindings import AXIS, Binding
+from hnfc.rewrite.bindings import AXIS, Binding, Integers
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy
@@ -70,7 +70,8 @@ def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
         if name not in captures:
             return f"the pattern has no `{name}`", f"it has {', '.join(f'`{n}`' for n in [*captures, *sorted(axes)])}"
         if captures[name].const:
-            bindings[name] = Fraction(float(np.asarray(assignment.value)))
+            value = np.asarray(assignment.value)
+            bindings[name] = Integers(tuple(int(i) for i in value)) if value.ndim == 1 else Fraction(float(value))
             continue
         dtype = assignment.dtype or (captures[name].dtypes or ("f32",))[0]
         if dtype not in ELEMENT_TYPES:
@@ -152,4 +153,5 @@ def _rewrite(rule: core.Rule, block: Block, inputs: dict[SSAValue, Array]) -> Ou
 def _axes_of(node: core.Expr) -> Any:
     if isinstance(node, core.Size):
         return node.axes
-    return dict(node.attributes).get("axes", ()) if isinstance(node, core.Apply) else ()
+    attributes = dict(node.attributes) if isinstance(node, core.Apply) else {}
+    return attributes.get("axes") or ((attributes["axis"],) if "axis" in attributes else ())

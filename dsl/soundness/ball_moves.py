@@ -25,12 +25,15 @@ class OutOfBounds(ShapeMismatch):
 
 def integer(value: Any) -> int:
     """The bound as an integer. Raises ShapeMismatch where it is none."""
-    if isinstance(value, int | float) and value == int(value):
-        return int(value)
+    if isinstance(value, int | float):
+        if value == int(value):
+            return int(value)
+        raise ShapeMismatch(f"{value} is no integer")
     element: Any = getattr(value, "values", value)
     element = element.reshape(-1)[0] if isinstance(element, np.ndarray) and element.size == 1 else element
     if isinstance(element, fmpq) and element.q == 1:
-        return int(element.p)
+        whole: int = int(element.p)
+        return whole
     raise ShapeMismatch(f"{element} is no integer")
 
 
@@ -38,7 +41,8 @@ def place(values: Array, axis: int) -> int:
     """The axis counted from the left. Raises ShapeMismatch where the tensor lacks it."""
     if not -values.ndim <= axis < values.ndim:
         raise ShapeMismatch(f"there is no axis {axis} in {list(values.shape)}")
-    return axis % values.ndim
+    rank: int = values.ndim
+    return axis % rank
 
 
 def slice_of(values: Array, axis: int, start: Any, stop: Any, step: Any) -> Array:

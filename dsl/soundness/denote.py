@@ -10,6 +10,7 @@ from typing import Any
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import (
+    ALL,
     AllOf,
     AnyOf,
     Apply,
@@ -24,11 +25,10 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.layout import ALL, NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
+from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split, connect
 from hnfc.dsl.soundness.rearranging import Rearranging, word
 from hnfc.dsl.soundness.scan import (
-    MAX_AXES,
     all_ranks_known,
     arithmetic_axes,
     boolean_captures,
@@ -182,10 +182,11 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
     def build(node: Expr) -> Sym:
         match node:
             case Capture(name):
-                rank = ranks.get(name, 0) if fixed else MAX_AXES
+                known = ranks.get(name, 0)
+                missing = name in layout.scalars or ranks.get(name) == 0
                 members = {
                     axis: NOTHING
-                    if name in layout.scalars or ranks.get(name) == 0 or (isinstance(axis, int) and axis < -rank) or (axis != ALL and (name, axis) in layout.broadcast)
+                    if missing or (fixed and isinstance(axis, int) and axis < -known) or (axis != ALL and (name, axis) in layout.broadcast)
                     else frozenset({(name, axis)})
                     for axis in layout.universe
                 }
@@ -209,7 +210,13 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
                     raise NoFormula(f"{node.name} has no formula over the reals")
                 attributes = {k: math_attribute(v, tensor) for k, v in node.attributes}
                 if node.name == "conv":
-                    attributes.update({k: each_axis(layout, v.name, layout.spatial) for k, v in node.attributes if isinstance(v, Capture) and k != "groups"})
+                    attributes.update(
+                        {
+                            k: each_axis(layout, v.name, layout.spatial)
+                            for k, v in node.attributes
+                            if isinstance(v, Capture) and k != "groups"
+                        }
+                    )
                 return operation.FACTS.real(math, *(tensor(x) for x in operands), **attributes)  # type: ignore[no-any-return]
         raise TypeError(f"no expression: {node!r}")
 
@@ -233,10 +240,10 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
                         layout.absent.add(members)
             case SameSize(x, y, axes):
                 for a in axes:
-                    members = tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)
-                    if a == ALL and bool(members[0] & layout.broadcast) != bool(members[1] & layout.broadcast):
+                    one, other = tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)
+                    if a == ALL and bool(one & layout.broadcast) != bool(other & layout.broadcast):
                         raise Subsumed
-                    layout.equal.add(members)
+                    layout.equal.add((one, other))
     for _, fact in parts:
         if fact is not None:
             facts.append(fact[0])

@@ -16,17 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hnfc.dsl.core import (
-    Axis,
-)
+from hnfc.dsl.core import Axis
 
 Member: TypeAlias = tuple[str, Axis]
 """A capture's own axis, before it is known which axes meet."""
 
 Shape: TypeAlias = Mapping[Axis, frozenset[Member]]
-
-ALL = "*"
-"""The axes that a reshape or a permutation rearranges, as one: all but those that it keeps (see rearranging.py)."""
 
 NOTHING: frozenset[Member] = frozenset()
 
@@ -97,7 +92,7 @@ class Layout:
         return frozenset((member,))
 
     def is_partial(self, member: Member) -> bool:
-        """Along all axes as one: whether the tensor has another shape than those that it meets."""
+        """Whether the tensor has another shape than those that it meets, along all axes that are rearranged (see rearranging.py)."""
         return self.images.get(member, (member,))[0] in self.broadcast
 
     def must_be_single(self, members: frozenset[Member]) -> None:

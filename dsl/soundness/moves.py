@@ -6,14 +6,13 @@ Along the axis of a movement an index is a number (see ranges.py). Bounds that d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl.core import Axis
 from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose, joined
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational, const, total
+from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational
 
 Segments = list[tuple[Rational, Rational]]
 
@@ -212,83 +211,3 @@ class Moves:
             return self.read(n, x, env, axis, at)
 
         return Sym(self.layout, shape, element)
-
-    # contraction over index maps
-
-    def conv(self, x: Sym, weight: Sym, stride: Any, padding: Any, dilation: Any, groups: Any) -> Sym:
-        """Σ over channels and kernel of x[b, c, s·p + d·k - q]·weight[o, c, k], where x is 0 outside."""
-        settings = [setting if isinstance(setting, list) else [as_sym(self.layout, setting)] for setting in (stride, padding, dilation)]
-        count = as_sym(self.layout, groups)
-        spatial = list(range(-self.layout.spatial, 0))
-        batch, channel = spatial[0] - 2, spatial[0] - 1
-        alone = isinstance(groups, float | int) and groups == 1
-        inputs, outputs = x.shape.get(channel, NOTHING), weight.shape.get(channel, NOTHING)
-        if alone:
-            self.layout.unite(inputs | outputs)
-            self.layout.equal.add((inputs, outputs))
-        self.layout.seen_by_reductions |= {s for s in (inputs, outputs) if s}
-        shape: dict[Axis, frozenset[Member]] = {batch: x.shape.get(batch, NOTHING), channel: weight.shape.get(batch, NOTHING)}
-
-        def setting(n: Normalizer, which: int, axis: Axis) -> Rational:
-            values = settings[which]
-            return number(n, values[spatial.index(axis)] if len(values) > 1 else values[0])
-
-        def room(n: Normalizer, axis: Axis) -> Rational:
-            """How far a kernel can move."""
-            reach = setting(n, 2, axis) * (self.size_along(n, weight, axis) - ONE)
-            return self.size_along(n, x, axis) + setting(n, 1, axis) + setting(n, 1, axis) - reach - ONE
-
-        def size(n: Normalizer, axis: Axis) -> Rational:
-            steps = setting(n, 0, axis)
-            return (room(n, axis) if steps == ONE else n.floor(room(n, axis) * steps.inverse())) + ONE
-
-        def bounds(n: Normalizer) -> list[Cond]:
-            found = [n.relation(">=", number(n, count) - ONE)]
-            for axis in spatial:
-                found += [n.relation(">=", part) for part in (room(n, axis), setting(n, 0, axis) - ONE, setting(n, 1, axis), setting(n, 2, axis) - ONE)]
-            return found
-
-        def extent(axis: Axis) -> Extent:
-            return Extent(lambda n: size(n, axis), lambda n: [(ZERO, size(n, axis))])
-
-        self.layout.bounds.append(bounds)
-        for axis in spatial:
-            shape[axis] = self.layout.introduce("conv", axis, extent(axis))
-
-        def element(n: Normalizer, env: Env) -> Value:
-            def term(inner: Env) -> Rational:
-                at: Env = {batch: env.get(batch, {}), channel: inner[channel]}
-                inside = []
-                for axis in spatial:
-                    index = setting(n, 0, axis) * self.index(n, env, axis) + setting(n, 2, axis) * self.index(n, inner, axis) - setting(n, 1, axis)
-                    if not setting(n, 1, axis).zero:
-                        inside += [n.relation(">=", index), n.relation(">", self.size_along(n, x, axis) - index)]
-                    at[axis] = {c: n.place(c, index) for c in self.layout.of(x.shape.get(axis, NOTHING))}
-                if not alone:
-                    at[channel] = self._grouped(n, x, weight, channel, number(n, count), env, inner)
-                there = choose(n, connect("and", *inside), x.at, lambda n, env: ZERO, at)
-                value = there if isinstance(there, Rational) else n.ite(there, ONE, ZERO, True)
-                return value * weight.real(n, {**inner, batch: env.get(channel, {})})
-
-            reduced = [(channel, outputs), *((axis, weight.shape.get(axis, NOTHING)) for axis in spatial)]
-            return self.over(n, reduced, lambda n, ixs, body: n.sum(ixs, body) if ixs else body, lambda n, parts: total(parts), term)
-
-        return Sym(self.layout, shape, element)
-
-    def _grouped(
-        self, n: Normalizer, x: Sym, weight: Sym, channel: int, groups: Rational, env: Env, inner: Env
-    ) -> dict[int, Place]:
-        """The input channel for the output channel of `env` and the channel of `inner` in its group: ⌊o·g/O⌋·C + c."""
-        outputs, own = self.size_along(n, weight, channel - 1), self.size_along(n, weight, channel)
-        group = n.floor(self.index(n, env, channel) * groups * outputs.inverse())
-        return {c: n.place(c, group * own + self.index(n, inner, channel)) for c in self.layout.of(x.shape.get(channel, NOTHING))}
-
-    def over(self, n: Normalizer, axes: Any, combine: Any, join: Any, body: Any) -> Rational:
-        raise NotImplementedError
-
-
-def as_sym(layout: Layout, setting: Any) -> Sym:
-    if isinstance(setting, Sym):
-        return setting
-    value = const(Fraction(setting))
-    return Sym(layout, {}, lambda n, env: value)

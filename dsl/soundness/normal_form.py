@@ -25,7 +25,6 @@ from hnfc.dsl.soundness.term import (
     of_mono,
 )
 
-
 TUPLES = ("flat", "permuted", "restricted")
 """Functions of a tuple of places, which is their last argument."""
 

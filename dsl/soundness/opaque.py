@@ -46,7 +46,8 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
     fixed = all_ranks_known(rule)
 
     def known(node: Apply) -> bool:
-        if (fixed and reshaping(node) is not None) or any(isinstance(v, Capture | Apply) for k, v in node.attributes if k in ("shape", "perm")):
+        rearranged = any(isinstance(v, Capture | Apply) for k, v in node.attributes if k in ("shape", "perm"))
+        if rearranged or (fixed and reshaping(node) is not None):
             return True
         if node.name == "cast" and not real_format(dict(node.attributes).get("to"), rule):
             return False

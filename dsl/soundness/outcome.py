@@ -9,6 +9,7 @@ import numpy as np
 from flint import arb
 
 from hnfc.dsl.core import (
+    ALL,
     AllOf,
     AnyOf,
     Capture,
@@ -49,6 +50,8 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
             return all(shape[p] == 1 for p in positions(balls.resolve(axes, point.axes), len(shape)))
         case SameSize(x, y, axes):
             shapes = [evaluate(e, tensors, point.axes, 0).shape for e in (x, y)]
+            if axes == (ALL,):
+                return shapes[0] == shapes[1]
             return all(size_at(shapes[0], a) == size_at(shapes[1], a) for a in balls.resolve(axes, point.axes))
         case AllOf(parts):
             found = [holds(part, point, tensors) for part in parts]

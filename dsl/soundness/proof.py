@@ -14,19 +14,20 @@ from fractions import Fraction
 import z3
 
 from hnfc.dialects.facts import NoFormula
+from hnfc.dsl import core
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.layout import Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.scan import conjuncts, integral_captures, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT
-from hnfc.dsl.soundness.term import FALSE, ONE, Cond, TooLarge
+from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, TooLarge
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
 MAX_CASES = 200
@@ -75,8 +76,7 @@ class Proof:
         for meaning in denotations(rule):
             found = True
             if meaning.layout.broadcast:
-                names = " and ".join(f"{name} along {axis}" for name, axis in sorted(meaning.layout.broadcast, key=repr))
-                self.steps.append(f"where {names} has size 1:")
+                self.steps.append(f"where {' and '.join(map(broadcast_text, sorted(meaning.layout.broadcast, key=repr)))}:")
             self.case(meaning, ())
         if not found:
             raise Blocked("no shapes fit the rule")
@@ -139,10 +139,13 @@ class Proof:
         classes = {c for members in shape.values() for c in meaning.layout.of(members)}  # type: ignore[attr-defined]
         if any(c in n.definitions and not n.surely(">", n.size_of(c)) for c in classes):
             return  # there is no element
-        ixs = [env[axis][c] for axis, members in shape.items() for c in meaning.layout.of(members)]  # type: ignore[attr-defined]
+        ixs = [ix for axis, members in shape.items() for c in meaning.layout.of(members) if isinstance(ix := env[axis][c], Ix)]  # type: ignore[attr-defined]
         n.bound += ixs
         cond = fact(n, env)  # type: ignore[operator]
-        n.signs.assume(cond, True, tuple(ixs))
+        if cond.kind == "=" and not cond.ixs and n.signs.whole(cond.args[0]):
+            assume_size(n, cond)
+        else:
+            n.signs.assume(cond, True, tuple(ixs))
         del n.bound[len(n.bound) - len(ixs) :]
 
 
@@ -155,6 +158,12 @@ def assume_size(n: Normalizer, size: Cond) -> None:
         n.signs.assume(image(n, size))
     else:
         n.forget()
+
+
+def broadcast_text(member: Member) -> str:
+    name, axis = member
+    name = f"the result of {name.split('#')[0]}" if "#" in name else name
+    return f"{name} has another shape than what it meets" if axis == core.ALL else f"{name} has size 1 along {axis}"
 
 
 def pin_sizes(n: Normalizer, assumptions: Case) -> bool:
@@ -296,6 +305,8 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
         match condition:
             case Free(Capture(name), axes):
                 found.append(f"free[{', '.join(map(str, axes))}]({name})")
+            case SameSize(Capture(x), Capture(y), (core.ALL,)):
+                found.append(f"shape({x}) == shape({y})")
             case SameSize(Capture(x), Capture(y), axes):
                 at = ", ".join(map(str, axes))
                 found.append(f"size[{at}]({x}) == size[{at}]({y})")

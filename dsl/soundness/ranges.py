@@ -12,8 +12,8 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from hnfc.dsl.soundness.elementary import Elementary
-from hnfc.dsl.soundness.signs import NONNEG, primitive
-from hnfc.dsl.soundness.term import ONE, ZERO, At, Ix, Place, Rational, atom, const, of_atom
+from hnfc.dsl.soundness.signs import NONNEG, Signs, primitive
+from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom
 
 FIRST_RANGE = 10_000
 """The numbers of ranges that are no class of the layout start here."""
@@ -30,13 +30,15 @@ class Ranges(Elementary):
     definitions: Mapping[int, Size] = MappingProxyType({})
     ranged: Set[int] = frozenset()
 
+    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
+        super().__init__(entails, integral)
+        self.lengths: dict[int, Rational] = {}
+
     def size_of(self, cls: int) -> Rational:
-        lengths: dict[int, Rational] = self.__dict__.setdefault("lengths", {})
-        if cls in lengths:
-            return lengths[cls]
+        if cls in self.lengths:
+            return self.lengths[cls]
         if cls in self.definitions:
-            defined: Rational = self.definitions[cls](self)
-            return defined
+            return self.definitions[cls](self)
         base = atom("size", cls)
         known = self.subst.get(base)
         return of_atom(base) if known is None else known
@@ -46,18 +48,18 @@ class Ranges(Elementary):
         lone = length.single()
         if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][0].kind == "size" and lone[0][0][1] == 1:
             return int(lone[0][0][0].args[0])
-        lengths: dict[int, Rational] = self.__dict__.setdefault("lengths", {})
-        for number, known in lengths.items():
+        for number, known in self.lengths.items():
             if known == length:
                 return number
-        number = FIRST_RANGE + len(lengths)
-        lengths[number] = length
+        number = FIRST_RANGE + len(self.lengths)
+        self.lengths[number] = length
         return number
 
     def index_value(self, place: Place) -> Rational:
         """The place as a number, which lies in its range."""
         if isinstance(place, At):
-            return place.term
+            term: Rational = place.term
+            return term
         value, size = of_atom(atom("ix", (place,))), self.size_of(place.cls)
         if size == ONE:
             return ZERO

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hnfc.dsl.core import Apply, Axis, Capture, Expr
+from hnfc.dsl.core import ALL, Apply, Axis, Capture, Expr
+from hnfc.dsl.soundness.layout import NOTHING, Layout, Member
 from hnfc.dsl.soundness.normal_form import Normalizer
-from hnfc.dsl.soundness.layout import ALL, NOTHING, Layout, Member
 from hnfc.dsl.soundness.sym import Env, Sym, Value, places_of
-from hnfc.dsl.soundness.term import At, Place, Places, Rational, atom, of_atom
+from hnfc.dsl.soundness.term import At, Atom, Place, Places, Rational, atom, of_atom
 
 
 def word(order: Expr) -> tuple[str, ...]:
@@ -74,9 +74,9 @@ class Rearranging:
 
 def flat(token: tuple[int, ...], places: Places) -> Rational:
     """The number of a tuple in the row-major order of the shape `token`."""
-    terms = {place.term for place in places if isinstance(place, At)}
-    if len(terms) == len(places) and tuple(place.cls for place in places) == token:
-        numbers = {_inside(term, "unflat", token) for term in terms}
+    parts = [place for place in places if isinstance(place, At)]
+    if len(parts) == len(places) and tuple(place.cls for place in parts) == token:
+        numbers = {_number(place, token) for place in parts}
         if len(numbers) == 1 and (number := numbers.pop()) is not None:
             return number
     return of_atom(atom("flat", token, places))
@@ -84,23 +84,31 @@ def flat(token: tuple[int, ...], places: Places) -> Rational:
 
 def unflat(token: tuple[int, ...], c: int, number: Rational) -> Place:
     """The part along class c of the tuple with this number in the shape `token`."""
-    lone = number.single()
-    if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][1] == 1 and (base := lone[0][0][0]).kind == "flat" and base.args[0] == token:
-        return base.args[1][token.index(c)]  # type: ignore[no-any-return]
+    base = lone_atom(number)
+    if base is not None and base.kind == "flat" and base.args[0] == token:
+        place: Place = base.args[1][token.index(c)]
+        return place
     return At(c, of_atom(atom("unflat", token, str(c), number)))
 
 
 def permuted(order: tuple[str, ...], c: int, place: Place) -> Place:
     """The tuple along class c that is the one at `place` in another order; permutations compose."""
-    lone = place.term.single() if isinstance(place, At) else None
-    base = lone[0][0][0] if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][1] == 1 else None
+    base = lone_atom(place.term) if isinstance(place, At) else None
     if base is not None and base.kind == "permuted":
         order, place = (*order, *base.args[0]), base.args[2][0]
     return At(c, of_atom(atom("permuted", order, str(c), (place,))))
 
 
-def _inside(term: Rational, kind: str, token: tuple[int, ...]) -> Rational | None:
-    lone = term.single()
-    if not lone or lone[1] != 1 or len(lone[0]) != 1 or lone[0][0][1] != 1 or lone[0][0][0].kind != kind or lone[0][0][0].args[0] != token:
+def lone_atom(x: Rational) -> Atom | None:
+    """The atom that x is."""
+    lone = x.single()
+    return lone[0][0][0] if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][1] == 1 else None
+
+
+def _number(place: At, token: tuple[int, ...]) -> Rational | None:
+    """The number in the shape `token` of the tuple that the place is a part of."""
+    base = lone_atom(place.term)
+    if base is None or base.kind != "unflat" or base.args[0] != token:
         return None
-    return lone[0][0][0].args[2]  # type: ignore[no-any-return]
+    number: Rational = base.args[2]
+    return number

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hnfc.dsl.core import (
+    ALL,
     Apply,
     Capture,
     Free,
@@ -18,7 +19,7 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
-from hnfc.dsl.soundness.layout import ALL, Unrelated
+from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hnfc.dsl.core import (
+    ALL,
     AllOf,
     Apply,
     Axis,
@@ -19,7 +20,7 @@ from hnfc.dsl.core import (
     condition_parts,
 )
 from hnfc.dsl.core import walk as walk_expression
-from hnfc.dsl.soundness.layout import ALL, Unrelated
+from hnfc.dsl.soundness.layout import Unrelated
 
 
 def conjuncts(condition: Condition) -> list[Condition]:

@@ -12,8 +12,8 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import (
     Axis,
 )
+from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
-from hnfc.dsl.soundness.moves import Moves
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
@@ -75,7 +75,7 @@ def _without_matrix(x: Sym) -> Sym:
     return Sym(x.layout, {axis: members for axis, members in x.shape.items() if axis not in (-1, -2)}, x.element)
 
 
-class SymMath(Moves):
+class SymMath(Convolution):
     """The `Math` protocol on `Sym`."""
 
     def __init__(self, layout: Layout) -> None:

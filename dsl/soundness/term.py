@@ -308,6 +308,7 @@ TRUE, FALSE = Cond("true"), Cond("false")
 
 
 __all__ = [
-    "FALSE", "ONE", "TRUE", "ZERO", "At", "Atom", "Cond", "Exponent", "Ix", "Mono", "Place", "Places", "Rational", "Terms", "TooLarge", 
-    "atom", "const", "content", "factor", "mono_pow", "of_atom", "of_mono", "of_terms", "order", "primitive_coefficient", "product", "reset", "total",
+    "FALSE", "ONE", "TRUE", "ZERO", "At", "Atom", "Cond", "Exponent", "Ix", "Mono", "Place", "Places", "Rational", "Terms", "TooLarge",
+    "atom", "const", "content", "factor", "mono_pow", "of_atom", "of_mono", "of_terms", "order", "primitive_coefficient", "product",
+    "reset", "total",
 ]  # fmt: skip

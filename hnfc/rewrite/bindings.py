@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -17,7 +18,15 @@ from hnfc.rewrite.chains import (
     Sum,
 )
 
-Binding: TypeAlias = "SSAValue | Root | Product | Sum | Fraction | float | frozenset[int]"
+
+@dataclass(frozen=True)
+class Integers:
+    """The sizes of a reshape, an order of axes, or a setting of a convolution for each axis."""
+
+    values: tuple[int, ...]
+
+
+Binding: TypeAlias = "SSAValue | Root | Product | Sum | Fraction | float | frozenset[int] | Integers"
 Bindings: TypeAlias = Mapping[str, Binding]
 AXIS = "axis "
 """Axis variables share the bindings with captures, under this prefix."""

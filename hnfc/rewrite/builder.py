@@ -16,13 +16,15 @@ from xdsl.dialects.builtin import FloatAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.num.rounding import INTEGERS, round_to
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, FORMATS, TypeMismatch, broadcast_shapes, tensor
 from hnfc.dsl import core
-from hnfc.rewrite.bindings import Binding, Bindings, bound_value, extent, resolve_axes
+from hnfc.rewrite.bindings import Binding, Bindings, Integers, bound_value, extent, resolve_axes
 from hnfc.rewrite.chains import Number, Product, Root, Sum, over_reals
 from hnfc.rewrite.extents import unknown_sizes
 from hnfc.rewrite.matcher import Match
+from hnfc.rewrite.movement import is_movement, order_of, properties
 
 Built: TypeAlias = SSAValue | Fraction | float
 
@@ -95,6 +97,8 @@ class Builder:
         values = self._values(operands)
         if name == "matmul" and any(len(_shape(value)) < 2 for value in values):
             raise DoesNotFit("an operand of the product is no matrix")
+        if is_movement(name, dict(expression.attributes)):
+            return self._moved(expression, values)
         if name == "reshape":
             return self._unit_reshape(values[0], *expression.attributes[0])
         return self.emit(name, *values, **self._attributes(expression, values))
@@ -128,6 +132,41 @@ class Builder:
             else:
                 attributes[key] = value
         return attributes
+
+    def _moved(self, expression: core.Apply, values: list[SSAValue]) -> SSAValue:
+        name, settings = expression.name, dict(expression.attributes)
+        shape = _shape(values[0])
+        if name == "transpose":
+            order = order_of(settings["perm"], self.bindings)
+            if order is None:
+                raise DoesNotFit("an order of axes is not known")
+            return self.emit(name, values[0], perm=order)
+        if name == "reshape":
+            bound, kept = self.bindings[settings["shape"].name], resolve_axes(settings["axes"], self.bindings)
+            if not isinstance(bound, Integers) or kept is None or kept != frozenset(range(-len(kept), 0)):
+                raise DoesNotFit("a reshape keeps other axes than the last ones")
+            return self.reshape(values[0], [*bound.values, *shape[len(shape) - len(kept) :]])
+        axes = resolve_axes((settings["axis"],), self.bindings) if "axis" in settings else frozenset[int]()
+        if axes is None or any(-axis > len(_shape(value)) for axis in axes for value in values):
+            raise DoesNotFit("an operand of the replacement lacks an axis")
+        known = {key: self.build(value) if key == "value" else self._setting(value) for key, value in settings.items() if key != "axis"}
+        made = properties(name, shape, next(iter(axes), None), known)
+        if name == "slice":
+            size = shape[made["axis"]]
+            if size == DYNAMIC or not 0 <= made["start"] <= made["stop"] <= size or made["step"] < 1:
+                raise DoesNotFit("the bounds of a slice do not fit")
+        if name == "broadcast" and shape[next(iter(axes))] != 1:
+            raise DoesNotFit("what is repeated has another size than 1")
+        return self.emit(name, *values, **made)
+
+    def _setting(self, value: Any) -> int | tuple[int, ...]:
+        """A bound or setting as an integer, or as one for each axis of a convolution."""
+        if isinstance(value, core.Capture) and isinstance(bound := self.bindings[value.name], Integers):
+            return bound.values
+        number = self.build(value) if isinstance(value, core.Capture | core.Literal | core.Size | core.Apply) else value
+        if not isinstance(number, Fraction | float) or number != int(number):
+            raise DoesNotFit("a bound is no integer that is known when compiling")
+        return int(number)
 
     def _element_named(self, element: str | core.DTypeOf) -> str:
         if isinstance(element, str):
@@ -164,7 +203,10 @@ class Builder:
 
     def emit(self, name: str, *operands: SSAValue, **attributes: Any) -> SSAValue:
         try:
-            return self._add(OPERATIONS[name].make(*operands, **attributes))
+            made = OPERATIONS[name].make(*operands, **attributes)
+            if isinstance(made, ReductionOp) and 0 in (_shape(operands[0])[axis] for axis in attributes["axes"]):
+                raise DoesNotFit("a reduction over no elements")
+            return self._add(made)
         except TypeMismatch as error:
             raise DoesNotFit(str(error)) from None
 

@@ -22,7 +22,7 @@ from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, broadcast_shapes
 from hnfc.dsl import core
 from hnfc.evaluate import Array, compute_into
-from hnfc.rewrite.bindings import Binding, bound_value, resolve_axes
+from hnfc.rewrite.bindings import Binding, Integers, bound_value, resolve_axes
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.matcher import Match
@@ -145,12 +145,14 @@ class Judge:
 
     def _sizes(self, expression: core.Expr, axes: core.Axes) -> list[int] | None:
         """The size along each of the axes; None if one is not known when compiling."""
-        resolved = resolve_axes(axes, self.match.bindings)
+        resolved = None if axes == (core.ALL,) else resolve_axes(axes, self.match.bindings)
         if isinstance(expression, core.Capture):
             shape = _shape_of(self.match.bindings[expression.name])
         else:
             value = self._value(expression)
             shape = _shape_of(value) if value is not None else None
+        if axes == (core.ALL,) and shape is not None:
+            return None if DYNAMIC in shape else list(shape)
         if resolved is None or shape is None:
             return None
         sizes = [shape[axis] if -axis <= len(shape) else 1 for axis in sorted(resolved)]
@@ -286,7 +288,7 @@ def _shape_of(binding: Binding) -> tuple[int, ...] | None:
             parts = [_shape_of(item) for item, _ in factors]
         case Sum(_, terms):
             parts = [_shape_of(term) for term in terms]
-        case frozenset():
+        case frozenset() | Integers():
             return None
         case _:
             return tuple(binding.type.get_shape()) if isinstance(binding.type, TensorType) else None
@@ -338,6 +340,8 @@ def describe(part: core.Condition | core.Expr) -> str:
         case core.Free(operand, axes):
             return f"free[{', '.join(map(str, axes))}]({describe(operand)})"
         case core.SameSize(x, y, axes):
+            if axes == (core.ALL,):
+                return f"shape({describe(x)}) = shape({describe(y)})"
             along = ", ".join(map(str, axes))
             return f"size[{along}]({describe(x)}) = size[{along}]({describe(y)})"
         case core.Property("rank" | "dtype", operands, arguments):

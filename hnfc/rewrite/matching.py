@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.dsl import core
-from hnfc.rewrite.bindings import AXIS, Binding, Bindings, bound_value, extent, resolve_axes, shape_of, type_of
+from hnfc.rewrite.bindings import AXIS, Binding, Bindings, Integers, bound_value, extent, resolve_axes, shape_of, type_of
 from hnfc.rewrite.chains import (
     ONE,
     ZERO,
@@ -28,6 +29,7 @@ from hnfc.rewrite.chains import (
     product_of,
     sum_of,
 )
+from hnfc.rewrite.movement import is_movement, match_settings
 from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.pattern import (
     CapturePattern,
@@ -88,12 +90,37 @@ class Matching:
             return
         if op.name == "num.matmul" and not _are_matrices(op):
             return
+        wanted = dict(pattern.attributes)
+        if is_movement(op.name.removeprefix("num."), wanted):
+            fitting = match_settings(wanted, op, bindings)
+            if fitting is not None:
+                for found in self.operands(pattern.operands, tuple(op.operands), fitting[0]):
+                    if all(self.integer(expression, found) == value for expression, value in fitting[1]):
+                        yield found
+            return
         after = self.attributes(pattern, op, bindings)
         if after is None:
             return
         yield from self.operands(pattern.operands, tuple(op.operands), after)
         if pattern.commutative and len(op.operands) == 2 and op.operands[0] is not op.operands[1]:
             yield from self.operands(pattern.operands, (op.operands[1], op.operands[0]), after)
+
+    def integer(self, expression: core.Expr, bindings: Bindings) -> Fraction | None:
+        """The value of a bound that is computed from others; None where it is not known when compiling."""
+        match expression:
+            case core.Literal(Fraction() as number):
+                return number
+            case core.Capture(name):
+                bound = bindings.get(name)
+                return bound if isinstance(bound, Fraction) else None
+            case core.Size():
+                size = self.size(expression, bindings)
+                return None if size is None else Fraction(size)
+            case core.Apply():
+                numbers = [self.integer(operand, bindings) for operand in expression.operands]
+                known = [number for number in numbers if number is not None]
+                return _INTEGRAL[expression.name](*known) if len(known) == len(numbers) else None
+        return None
 
     def operands(self, patterns: tuple[Pattern, ...], items: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
         if not patterns:
@@ -332,7 +359,11 @@ class Matching:
         return extent(bound_value(size.operand, bindings), resolve_axes(size.axes, bindings))
 
 
-_PLAIN = (Fraction, float, frozenset, Root, Product, Sum)
+_INTEGRAL: dict[str, Callable[..., Fraction]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "maximum": max, "minimum": min
+}  # fmt: skip
+
+_PLAIN = (Fraction, float, frozenset, Integers, Root, Product, Sum)
 """What a binding can be besides a value of the program (isinstance of those is slow: they have an abstract base)."""
 
 
