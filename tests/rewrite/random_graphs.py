@@ -7,6 +7,7 @@ often equal, so that axes can be confused.
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -20,6 +21,7 @@ from hnfc.dialects.types import DYNAMIC, TypeMismatch
 from hnfc.dsl import core
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, ArbMath, Balls, precision, surely_different
 from hnfc.evaluate import Array, _compute_exactly
+from hnfc.rewrite.movement import is_movement, properties
 from tests.graphs import Graph
 
 UNARY = ("exp", "log", "sqrt", "rsqrt", "neg", "abs", "tanh", "sigmoid", "square", "reciprocal", "relu", "log1p", "expm1", "erf")
@@ -194,6 +196,7 @@ class _Instance:
         self.captures: dict[str, SSAValue] = {}
         self.numbers: dict[str, float] = {}
         self.axes: dict[str, tuple[int, ...]] = {}
+        self.sizes: dict[str, int] = {}
         self.rank = len(maker.shape)
 
     def faulty(self) -> bool:
@@ -241,6 +244,11 @@ class _Instance:
         swapped = choose.random() < 0.5 and name in ("add", "mul", "maximum", "logaddexp", "hypot")
         if swapped or (self.faulty() and len(operands) == 2):
             operands.reverse()
+        if is_movement(name, dict(node.attributes)):
+            value = self.written(name, operands, self.settings(node, operands))
+            if choose.random() < 0.06:
+                maker.pool.append(value)
+            return value
         attributes: dict[str, Any] = {}
         for key, value in node.attributes:
             rank = len(shape_of(operands[0]))
@@ -272,6 +280,44 @@ class _Instance:
         if choose.random() < 0.06:
             maker.pool.append(value)
         return value
+
+    def settings(self, node: core.Apply, operands: list[SSAValue]) -> dict[str, Any]:
+        """Random settings of a movement that fit the operands."""
+        choose, given = self.maker.random, dict(node.attributes)
+        shape = shape_of(operands[0])
+        if node.name == "conv":
+            raise Mismatch
+        if node.name == "transpose":
+            orders = list(itertools.permutations(range(len(shape))))
+            return {"perm": orders[self.integer(given["perm"], operands) % len(orders)]}
+        if node.name == "reshape":
+            count = int(np.prod(shape))
+            divisors = [(d, count // d) for d in range(1, count + 1) if count % d == 0]
+            return {"shape": choose.choice([(count,), *divisors, (1, count)])}
+        axis, *more = self.places((given["axis"],))
+        if more or not -len(shape) <= axis < 0:
+            raise Mismatch
+        values = {key: float(value.value) if key == "value" else self.integer(value, operands) for key, value in given.items() if key != "axis"}
+        found = properties(node.name, shape, axis, values)
+        if node.name == "slice" and not (0 <= found["start"] <= found["stop"] <= shape[axis] and found["step"] >= 1):
+            raise Mismatch
+        if node.name == "broadcast" and (shape[axis] != 1 or values["size"] < 1):
+            raise Mismatch
+        return found
+
+    def integer(self, value: Any, operands: list[SSAValue]) -> int:
+        match value:
+            case core.Capture(name):
+                return self.sizes.setdefault(name, self.maker.random.choice((0, 0, 1, 1, 2, 3)))
+            case core.Literal(number):
+                return int(number) + self.faulty()
+            case core.Size(operand, axes):
+                shape = shape_of(self.build(operand))
+                return int(np.prod([shape[a] for a in self.places(axes) if -a <= len(shape)])) - self.faulty()
+            case core.Apply():
+                numbers = [self.integer(operand, operands) for operand in value.operands]
+                return numbers[0] * numbers[1] if value.name == "mul" else sum(numbers)
+        raise Mismatch
 
     def written(self, name: str, operands: list[SSAValue], attributes: dict[str, Any]) -> SSAValue:
         """The operation in one of the ways that matching takes for the same."""
