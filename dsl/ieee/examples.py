@@ -1,0 +1,188 @@
+"""Examples of a difference: the plainest sample that shows it, made plainer, and which inputs do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+from hnfc.dsl.ieee.differences import Differences, per_sample
+from hnfc.dsl.ieee.evaluate import Batch
+from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest, rounded, text
+from hnfc.dsl.ieee.moves import ShapeMismatch
+from hnfc.dsl.ieee.verdict import IeeeExample, Tensor
+
+Shows: TypeAlias = Callable[[Batch], tuple[Array, Array]]
+"""Which samples of a batch show the difference in question, and which meet the conditions at all. Raises ShapeMismatch."""
+
+PLAIN = (
+    *map(float, range(65)), 0.5, 0.25, 1.5, 100.0, 200.0, 300.0, 400.0, 1e3, 2e3, 1e4, 4e4, 6e4, 1e5, 1e6, 1e8, 1e10, 1e20, 1e30, 1e38,
+    1e155, 1e200, 1e300, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-8, 1e-10, 1e-20, 1e-30, 1e-40, 1e-100, 1e-200, 1e-300, np.inf, np.nan,
+)  # fmt: skip
+"""Numbers to put in place of others, and their opposites."""
+OTHERS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 17.0, 100.0)
+"""Numbers that an input may have if its value does not matter."""
+ROUNDS = 2
+MANY = 256
+MAX_ELEMENTS = 6
+
+
+def cost(batch: Batch) -> Array:
+    """How hard each sample is to read: numbers that are not finite, then long ones, then many and different ones."""
+    total = np.zeros(batch.size)
+    magnitudes = []
+    for name, values in batch.inputs.items():
+        flat = values.reshape(values.shape[0], -1)
+        total += 0.5 * flat.shape[1]
+        if batch.elements[name] in BINARY:
+            total += length(flat, BINARY[batch.elements[name]]).sum(axis=1)
+            magnitudes.append(np.broadcast_to(np.abs(flat), (batch.size, flat.shape[1])))
+    if magnitudes:
+        ordered = np.sort(np.concatenate(magnitudes, axis=1), axis=1)
+        # a number that occurs again is read once; a NaN differs from itself
+        total += 3 * (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    return total
+
+
+def length(x: Array, form: Binary) -> Array:
+    """About how many characters a number takes; 1000 and more for what is not finite."""
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(x)
+        exponent = np.floor(np.log10(np.where((magnitude > 0) & np.isfinite(x), magnitude, 1.0)) + 2.0**-form.precision)
+        leading = magnitude / 10.0**exponent
+        short, two = (_is_decimal(magnitude, digits, 10.0 ** (exponent - more), form) for digits, more in ((leading, 0), (10 * leading, 1)))
+        size = np.where(short, 1.0, np.where(two, 3.0, 8.0)) + np.abs(exponent) / 20 + 0.2 * np.abs(leading - 1) / 9 + 0.3 * np.signbit(x)
+    size = np.where(x == 0, 0.5 * np.signbit(x), size)
+    return np.where(np.isnan(x), 3000.0, np.where(np.isinf(x), 1000.0 + np.signbit(x), size))
+
+
+def _is_decimal(magnitude: Array, digits: Array, power: Array, form: Binary) -> Array:
+    """Whether the number is the one of the format next to ⌊digits⌉·power."""
+    near = rounded(np.rint(digits) * power, form)
+    return np.asarray(np.abs(near - magnitude) <= (4e-16 * magnitude if form.name == "f64" else 0.0))
+
+
+def plainest(batch: Batch, among: Array) -> Batch:
+    """The sample of least cost among the first of those marked."""
+    candidates = batch.take(np.flatnonzero(among)[:MANY])
+    return candidates.take(np.array([int(np.argmin(cost(candidates)))]))
+
+
+def simplified(sample: Batch, shows: Shows) -> Batch:
+    """A plainer sample that shows the same: fewer elements, then plainer numbers, one input or one element at a time."""
+    changed = True
+    while changed:
+        changed = False
+        for smaller in _shorter(sample):
+            if _shown(smaller, shows):
+                sample, changed = smaller, True
+                break
+    for _ in range(ROUNDS):
+        before = sample
+        for name in sorted(sample.inputs):
+            if sample.elements[name] not in BINARY or name in sample.fixed:
+                continue
+            sample = _plainer(sample, name, None, shows)
+            if 1 < sample.inputs[name].size <= MAX_ELEMENTS:
+                for place in range(sample.inputs[name].size):
+                    sample = _plainer(sample, name, place, shows)
+        if sample is before:
+            break
+    return sample
+
+
+def _plainer(sample: Batch, name: str, place: int | None, shows: Shows) -> Batch:
+    """With a plainer number at one place of an input, counted in row-major order (None: at all places)."""
+    form = BINARY[sample.elements[name]]
+    own = sample.inputs[name].reshape(-1)
+    others = [abs(v) for key, x in sample.inputs.items() if key != name and sample.elements[key] in BINARY for v in x.reshape(-1)[:4]]
+    opposite = rounded(np.array([*others, *(-v for v in others)]), form)
+    tried = np.concatenate([_plain_numbers(sample.elements[name]), own[:4], np.rint(own[:4]), opposite])
+    values = np.repeat(sample.inputs[name], len(tried) + 1, axis=0)
+    flat = values.reshape(len(values), -1)
+    flat[1:, slice(None) if place is None else place] = tried[:, None] if place is None else tried
+    batch = replace(sample, inputs={**sample.inputs, name: values})
+    found, _ = shows(batch)
+    # the first is the sample itself
+    costs = np.where(found, cost(batch), np.inf)
+    best = int(np.argmin(costs))
+    return batch.take(np.array([best])) if costs[best] < costs[0] else sample
+
+
+@cache
+def _plain_numbers(element: str) -> Array:
+    found = rounded(np.array(PLAIN), BINARY[element])
+    return np.concatenate([found, -found]) + (0.0 if not BINARY[element].signed_zero else -0.0)
+
+
+def _shown(sample: Batch, shows: Shows) -> bool:
+    try:
+        return bool(shows(sample)[0].any())
+    except ShapeMismatch:
+        return False
+
+
+def _shorter(sample: Batch) -> Iterator[Batch]:
+    """With one place less along an axis, in every input that is not of size 1 there."""
+    deepest = max((x.ndim - 1 for x in sample.inputs.values()), default=0)
+    for axis in range(-deepest, 0):
+        longest = max(x.shape[axis] for x in sample.inputs.values() if x.ndim - 1 >= -axis)
+        for cut in range(longest if 1 < longest <= 4 else 0):
+            inputs = {
+                name: np.delete(x, min(cut, x.shape[axis] - 1), axis=x.ndim + axis) if x.ndim - 1 >= -axis and x.shape[axis] > 1 else x
+                for name, x in sample.inputs.items()
+            }
+            yield replace(sample, inputs=inputs)
+
+
+def irrelevant(sample: Batch, shows: Shows) -> tuple[str, ...]:
+    """The inputs of which several other values, each in all elements, show the same, and none that was tried does not."""
+    found = []
+    for name in sorted(sample.inputs):
+        element, x = sample.elements[name], sample.inputs[name]
+        if name in sample.fixed:
+            continue
+        if element in BINARY:
+            others = rounded_others(element)
+        elif element == "i1":
+            others = np.array([False, True])
+        else:
+            continue
+        values = np.broadcast_to(others.reshape(-1, *(1,) * (x.ndim - 1)), (len(others), *x.shape[1:])).astype(x.dtype)
+        shown_there, met = shows(replace(sample, inputs={**sample.inputs, name: values}))
+        if met.sum() >= 2 and (shown_there | ~met).all():
+            found.append(name)
+    return tuple(found)
+
+
+def rounded_others(element: str) -> Array:
+    return np.array(list(dict.fromkeys(nearest(v, BINARY[element]) for v in OTHERS)))
+
+
+def described(found: Differences, mask: Array, element: str, unimportant: tuple[str, ...]) -> IeeeExample:
+    """The example that a batch of one sample shows at the first (for numbers of different value: the worst) marked element."""
+    assert found.batch.size == 1 and per_sample(mask)[0]
+    worst = np.where(mask, found.ulps, -1.0)[0]
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(worst)), worst.shape))
+    inputs = tuple((name, tensor_of(x[0], found.batch.elements[name])) for name, x in sorted(found.batch.inputs.items()))
+    return IeeeExample(
+        inputs,
+        tuple(sorted(found.batch.axes.items())),
+        index,
+        shown(found.left[0][index], element),
+        shown(found.right[0][index], element),
+        unimportant,
+    )
+
+
+def tensor_of(x: Array, element: str) -> Tensor:
+    return Tensor(tuple(x.shape), tuple(shown(v, element) for v in x.reshape(-1)), element)
+
+
+def shown(value: object, element: str) -> str:
+    if element in BINARY:
+        return text(float(value), BINARY[element])  # type: ignore[arg-type]
+    return str(bool(value)).lower() if element == "i1" else str(int(value))  # type: ignore[call-overload]

@@ -1,0 +1,161 @@
+"""What the search has seen of a rule in one format."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hnfc.dsl.core import Rule
+from hnfc.dsl.ieee.differences import (
+    GAINS,
+    INF,
+    INFINITIES,
+    KINDS,
+    LOSES,
+    NANS,
+    SIGNED_ZERO,
+    SIGNED_ZEROS,
+    VALUE,
+    Differences,
+    compared,
+    per_sample,
+)
+from hnfc.dsl.ieee.evaluate import Batch
+from hnfc.dsl.ieee.examples import cost, described, irrelevant, plainest, simplified
+from hnfc.dsl.ieee.formats import Array
+from hnfc.dsl.ieee.samples import Trial
+from hnfc.dsl.ieee.verdict import EDGE, IeeeExample
+
+EXCEPTIONS = (SIGNED_ZEROS, NANS, INFINITIES)
+LEAST_UNIFORM = 256
+"""A frequency is given if so many random inputs meet the conditions."""
+
+
+@dataclass
+class Findings:
+    """Counts, and the plainest sample for each kind of difference.
+
+    covers: which exceptions cover a differing sample, for each combination that occurred.
+    """
+
+    rule: Rule
+    element: str
+    assume: frozenset[str]
+    tried: int = 0
+    best: dict[str, Batch] = field(default_factory=dict)
+    ulps: float | None = None
+    edges: dict[str, float] = field(default_factory=dict)
+    covers: set[frozenset[str]] = field(default_factory=set)
+    complete: bool = False
+    uniform: int = 0
+    uniform_differing: int = 0
+
+    def add(self, trial: Trial) -> None:
+        """Raises ShapeMismatch, Unsupported or Mismatch."""
+        found = compared(self.rule, trial.batch, self.element, self.assume)
+        self.complete |= trial.complete
+        self.tried += int(found.met.sum())
+        differing = found.differing
+        if trial.uniform is not None:
+            self.uniform += int(found.met[trial.uniform :].sum())
+            self.uniform_differing += int(differing[trial.uniform :].sum())
+        if not differing.any():
+            return
+        codes = sum(found.explained[name].astype(np.int64) << place for place, name in enumerate(EXCEPTIONS))
+        for code in np.unique(np.asarray(codes)[differing]).tolist():
+            self.covers.add(frozenset(name for place, name in enumerate(EXCEPTIONS) if code >> place & 1))
+        for kind in KINDS:
+            marked = per_sample(found.kinds[kind])
+            if marked.any():
+                self._keep(kind, found, marked)
+
+    def _keep(self, kind: str, found: Differences, marked: Array) -> None:
+        if kind == VALUE and (worst := float(found.ulps.max())) > 0:
+            if worst < (self.ulps or 0.0):
+                return
+            if worst > 2 * (self.ulps or 0.0):
+                self.best.pop(kind, None)
+            self.ulps = worst
+            marked = marked & per_sample(found.ulps >= worst / 2)
+        elif kind in (LOSES, GAINS):
+            least = float(found.edge[found.kinds[kind]].min())
+            before = self.edges.setdefault(kind, 1.0)
+            if before < EDGE <= least:
+                return
+            if least < EDGE:
+                marked = marked & per_sample(found.kinds[kind] & (found.edge < EDGE))
+                if before >= EDGE:
+                    self.best.pop(kind, None)
+            self.edges[kind] = min(before, least)
+        sample = plainest(found.batch, marked)
+        if kind not in self.best or cost(sample)[0] < cost(self.best[kind])[0]:
+            self.best[kind] = sample
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.covers)
+
+    @property
+    def loses(self) -> bool:
+        """A rule that may be read both ways loses where it gains the other way."""
+        return LOSES in self.best or (self.rule.both_ways and GAINS in self.best)
+
+    @property
+    def gains(self) -> bool:
+        return GAINS in self.best
+
+    @property
+    def edge(self) -> float | None:
+        """How near to overflow the losses are; None without one."""
+        if not self.loses:
+            return None
+        return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.best and (kind == LOSES or self.rule.both_ways))
+
+    @property
+    def exceptions(self) -> tuple[str, ...] | None:
+        """The fewest exceptions that cover every difference seen; None where some difference has none."""
+        if frozenset() in self.covers:
+            return None
+        for count in range(len(EXCEPTIONS) + 1):
+            for chosen in itertools.combinations(EXCEPTIONS, count):
+                if all(cover & set(chosen) for cover in self.covers):
+                    return chosen
+        raise AssertionError(self.covers)
+
+    @property
+    def differing(self) -> float | None:
+        return self.uniform_differing / self.uniform if self.uniform >= LEAST_UNIFORM or (self.complete and self.uniform) else None
+
+    def examples(self) -> dict[str, IeeeExample]:
+        """An example of each kind that says something new, made as plain as it can be.
+
+        Where the sides differ on plain inputs, that they differ on others as well is not worth an example.
+        """
+        wanted = KINDS if self.exceptions is not None else (LOSES, GAINS, VALUE, INF)
+        return {kind: self._example(kind, self.best[kind]) for kind in KINDS if kind in self.best and kind in wanted}
+
+    def _example(self, kind: str, sample: Batch) -> IeeeExample:
+        wanted = (self.ulps or 0.0) / 2 if kind == VALUE else 0.0
+
+        gross = self.edges.get(kind, 1.0) < EDGE
+
+        def seen(batch: Batch) -> tuple[Differences, Array]:
+            found = compared(self.rule, batch, self.element, self.assume)
+            mask = found.kinds[kind] & (found.ulps >= wanted)
+            return found, mask & (found.edge < EDGE) if gross else mask
+
+        def shows(batch: Batch) -> tuple[Array, Array]:
+            found, mask = seen(batch)
+            return per_sample(mask), found.met
+
+        if kind == VALUE:
+            wanted = min((self.ulps or 0.0) / 2, float(seen(sample)[0].ulps.max()))
+        sample = simplified(sample, shows)
+        found, mask = seen(sample)
+        wanted = 0.0
+        return described(found, mask, self.element, irrelevant(sample, shows))
+
+
+__all__ = ["EXCEPTIONS", "SIGNED_ZERO", "Findings"]

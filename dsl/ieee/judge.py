@@ -1,0 +1,187 @@
+"""The verdict on one rule in each format: the search first, then a proof of what the search could not break."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hnfc.dialects.types import FORMATS
+from hnfc.dsl.core import Rule
+from hnfc.dsl.ieee.arithmetic import Unsupported
+from hnfc.dsl.ieee.conditions import is_exact
+from hnfc.dsl.ieee.evaluate import Batch
+from hnfc.dsl.ieee.findings import Findings
+from hnfc.dsl.ieee.formats import BINARY
+from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
+from hnfc.dsl.ieee.moves import ShapeMismatch
+from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
+from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
+from hnfc.dsl.ieee.verdict import IeeeStatus, IeeeVerdict
+
+FORMATS_JUDGED = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
+ASSUMPTIONS = frozenset(("no-nans", "no-infs", "no-signed-zeros"))
+DEFAULT_SECONDS = 10.0
+PROOF_SECONDS = 1.0
+"""The most that Z3 may take for a rule, in all formats together."""
+QUESTION_SECONDS = 0.3
+MODELS = 4
+"""So many inputs of Z3's are replayed for a claim."""
+
+Fault = (Unsupported, ShapeMismatch, Mismatch)
+
+
+class OutOfTime(Exception):
+    """The time for the rule is up."""
+
+
+@dataclass
+class Clock:
+    """When to stop; `proving`: seconds left to Z3."""
+
+    deadline: float
+    proving: float
+
+    def check(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+
+    def left(self) -> float:
+        return self.deadline - time.monotonic()
+
+
+def ieee_verdicts(
+    rule: Rule,
+    formats: Sequence[str] = FORMATS_JUDGED,
+    assume: frozenset[str] = frozenset(),
+    seconds: float = DEFAULT_SECONDS,
+) -> tuple[IeeeVerdict, ...]:
+    """The verdict on the rule in each of the formats that its annotations allow, within about `seconds`.
+
+    assume: `no-nans` and `no-infs` leave out such inputs; `no-signed-zeros` leaves out -0 and takes the two zeros for one result.
+    Raises ValueError for a format or an assumption that there is not.
+    """
+    unknown = [f for f in formats if f not in FORMATS] + sorted(assume - ASSUMPTIONS)
+    if unknown:
+        raise ValueError(
+            f"expected formats among {', '.join(FORMATS)} and assumptions among {', '.join(sorted(ASSUMPTIONS))}, but got {unknown[0]}"
+        )
+    clock = Clock(time.monotonic() + seconds, min(PROOF_SECONDS, seconds))
+    verdicts: dict[str, IeeeVerdict] = {}
+    layouts: list[Layout] | None = None
+    chosen = judged_formats(rule, formats)
+    # the widest last: its proofs take the longest
+    for form in sorted(chosen, key=lambda name: BINARY[name].bits):
+        started = time.monotonic()
+        elements = element_types(rule, form)
+        assert elements is not None
+        try:
+            clock.check()
+            typing = Typing(elements, form)
+            element = result_type(rule, typing) or form
+            if layouts is None:
+                layouts = [] if is_pointwise(rule) else layouts_of(rule, typing)
+            verdict = _judged(rule, typing, Findings(rule, element, assume), layouts, clock)
+        except Fault as fault:
+            verdict = IeeeVerdict(form, IeeeStatus.UNKNOWN, str(fault))
+        except OutOfTime:
+            verdict = IeeeVerdict(form, IeeeStatus.UNKNOWN, f"out of time: no verdict within {seconds:g} s")
+        except MemoryError:
+            verdict = IeeeVerdict(form, IeeeStatus.UNKNOWN, "out of memory")
+        verdicts[form] = replace(verdict, seconds=time.monotonic() - started)
+    return tuple(verdicts[form] for form in chosen)
+
+
+def judged_formats(rule: Rule, formats: Sequence[str]) -> list[str]:
+    """The formats that the rule is judged in: those that annotations allow, and one where no capture is of the format."""
+    allowed = [form for form in formats if element_types(rule, form) is not None]
+    if allowed and all(form not in (element_types(rule, form) or {}).values() for form in allowed):
+        return allowed[:1]
+    return allowed
+
+
+def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout], clock: Clock) -> IeeeVerdict:
+    for trial in tensor_trials(rule, typing, layouts) if layouts else pointwise_trials(rule, typing):
+        clock.check()
+        findings.add(trial)
+    if findings.tried == 0:
+        raise Unsupported("no input that was tried meets the conditions")
+    if findings.complete and is_exact(rule.where):
+        return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
+    proved = _proof(rule, typing, findings, clock)
+    clock.check()
+    method = "Z3's floating-point theory" if proved else f"search over {findings.tried} inputs: no proof"
+    return _verdict(typing.form, findings, method, proved)
+
+
+def status_of(findings: Findings) -> IeeeStatus:
+    """The status that fits everything the search has seen."""
+    if findings.loses:
+        return IeeeStatus.MAY_LOSE
+    if findings.gains:
+        return IeeeStatus.SAFER
+    if not findings.differs:
+        return IeeeStatus.EXACT
+    return IeeeStatus.ROUNDS if findings.exceptions is None else IeeeStatus.EXACT_UNLESS
+
+
+def _verdict(form: str, findings: Findings, method: str, proved: bool) -> IeeeVerdict:
+    return IeeeVerdict(
+        format=form,
+        status=status_of(findings),
+        method=method,
+        exceptions=findings.exceptions or (),
+        proved=proved,
+        examples=findings.examples(),
+        ulps=findings.ulps,
+        differing=findings.differing,
+        edge=findings.edge,
+    )
+
+
+CLAIMS = {
+    IeeeStatus.EXACT: ("same",),
+    IeeeStatus.EXACT_UNLESS: ("same",),
+    IeeeStatus.ROUNDS: ("keeps", "gains nothing"),
+    IeeeStatus.SAFER: ("keeps",),
+}
+"""What each status says of all inputs."""
+
+
+def _proof(rule: Rule, typing: Typing, findings: Findings, clock: Clock) -> bool:
+    """Whether Z3 proves what the status claims. Inputs that break a claim are added to the findings, and change the status."""
+    from hnfc.dsl.ieee.smt import NotEncoded, Question
+
+    try:
+        question = Question(rule, typing, findings.element, findings.assume)
+    except NotEncoded:
+        return False
+    if not question.worthwhile:
+        return False
+    for _ in range(MODELS):
+        status = status_of(findings)
+        if status is IeeeStatus.MAY_LOSE:
+            return False
+        broken = None
+        for claim in CLAIMS[status]:
+            if clock.proving <= 0:
+                return False
+            started = time.monotonic()
+            broken = question.breaks(claim, _excluded(findings), min(QUESTION_SECONDS, clock.proving, clock.left()))
+            clock.proving -= time.monotonic() - started
+            if broken is not False:
+                break
+        if broken is True:
+            # what is not decided in a narrow format will not be in a wider one
+            clock.proving = 0.0
+        if not isinstance(broken, Batch):
+            return broken is False
+        before = (status, findings.exceptions)
+        findings.add(Trial(broken))
+        if (status_of(findings), findings.exceptions) == before:
+            return False
+    return False
+
+
+def _excluded(findings: Findings) -> tuple[str, ...]:
+    return (findings.exceptions or ()) if status_of(findings) is IeeeStatus.EXACT_UNLESS else ()

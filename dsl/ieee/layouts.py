@@ -1,0 +1,155 @@
+"""Small tensors for rules with axes: shapes in which both sides have a type, filled with directed and random numbers."""
+
+from __future__ import annotations
+
+import random as stdlib_random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hnfc.dsl.core import AllOf, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions
+from hnfc.dsl.core import captures as captures_of
+from hnfc.dsl.ieee.arithmetic import INTEGERS
+from hnfc.dsl.ieee.conditions import meets
+from hnfc.dsl.ieee.evaluate import Batch, sides
+from hnfc.dsl.ieee.formats import BINARY, Array, rounded
+from hnfc.dsl.ieee.moves import ShapeMismatch
+from hnfc.dsl.ieee.samples import Trial, required_signs
+from hnfc.dsl.ieee.types import Typing
+from hnfc.dsl.ieee.values import discrete, ordinary, patterns, specials
+from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.sampling import Point, Sampler
+from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+
+LAYOUTS = 8
+TRIES = 100
+SAMPLES = 512
+"""How many samples there are of each layout."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shapes of the captures, what axis variables stand for, and the values of the captures that stand in attributes or are indices."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    axes: tuple[tuple[str, tuple[int, ...]], ...]
+    fixed: tuple[tuple[str, tuple[float, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(int(np.prod(shape)) for _, shape in self.shapes)
+
+
+def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
+    """Layouts in which both sides have a type, the smallest first. Raises ShapeMismatch, Unsupported or Mismatch where none was found."""
+    try:
+        sampler = Sampler(rule, stdlib_random.Random(0))
+    except Unrelated as error:
+        raise ShapeMismatch(str(error)) from error
+    fixed = {n for node in rule_expressions(rule) for e in attribute_expressions(node) for n in captures_of(e)}
+    fixed |= {name for name, element in typing.captures.items() if element == "si64"}
+    found: list[Layout] = []
+    seen: set[Layout] = set()
+    fault = ShapeMismatch("no shapes fit")
+    for _ in range(TRIES):
+        layout = _layout(sampler.point(), fixed, typing)
+        if layout in seen:
+            continue
+        seen.add(layout)
+        try:
+            sides(rule.pattern, rule.replacement, _ones(layout, typing.widened))
+            found.append(layout)
+        except ShapeMismatch as error:
+            fault = error
+    if not found:
+        raise fault
+    return sorted(found, key=lambda layout: (layout.size, repr(layout)))
+
+
+def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[Trial]:
+    """Samples of a few of the layouts: of those that meet the conditions which the layout decides."""
+    random = np.random.default_rng(0)
+    signs = required_signs(rule)
+    usable = [layout for layout in layouts if _is_usable(rule, layout, typing)]
+    chosen = sorted({round(i) for i in np.linspace(0, len(usable) - 1, LAYOUTS).tolist()}) if usable else []
+    for layout in (usable[i] for i in chosen):
+        inputs: dict[str, Array] = {}
+        first: Array | None = None
+        for name, shape in layout.shapes:
+            element = typing.captures[name]
+            if name in dict(layout.fixed):
+                continue
+            if element not in BINARY:
+                inputs[name] = discrete(element, SAMPLES * int(np.prod(shape)), random).reshape(SAMPLES, *shape)
+                continue
+            values = _blocks(element, rule, shape, first, random)
+            first = values if first is None else first
+            inputs[name] = np.copysign(values, signs[name]) if name in signs else values
+        yield Trial(_batch(layout, typing, inputs))
+
+
+def _layout(point: Point, fixed: set[str], typing: Typing) -> Layout:
+    shapes = tuple((name, tuple(point.inputs[name].shape)) for name in sorted(typing.captures))
+    values = tuple((name, tuple(float(v) for v in point.inputs[name].reshape(-1).tolist())) for name in sorted(fixed))
+    return Layout(shapes, tuple(sorted(point.axes.items())), values)
+
+
+def _is_usable(rule: Rule, layout: Layout, typing: Typing) -> bool:
+    """Whether the fixed values are finite in their formats, and meet the conditions that the layout decides."""
+    settled = replace(rule, where=AllOf(tuple(c for c in conjuncts(rule.where) if _is_settled(c, set(dict(layout.fixed))))))
+    probe = _ones(layout, typing)
+    finite = all(np.isfinite(probe.inputs[name]).all() for name in probe.fixed)
+    return finite and bool(meets(settled, probe).all())
+
+
+def _is_settled(condition: Condition, fixed: set[str]) -> bool:
+    """Whether the layout decides the condition: it speaks of shapes, or of fixed values alone."""
+    if isinstance(condition, Free | SameSize) or (isinstance(condition, Property) and condition.name == "rank"):
+        return True
+    return {n for e in condition_expressions(condition) for n in captures_of(e)} <= fixed
+
+
+def _ones(layout: Layout, typing: Typing) -> Batch:
+    return _batch(layout, typing, {name: np.ones((1, *shape), _storage(typing, name)) for name, shape in layout.shapes})
+
+
+def _batch(layout: Layout, typing: Typing, inputs: dict[str, Array]) -> Batch:
+    shapes = dict(layout.shapes)
+    fixed = {}
+    for name, values in layout.fixed:
+        form = BINARY.get(typing.captures[name])
+        array = np.array(values).astype(_storage(typing, name)).reshape(1, *shapes[name])
+        fixed[name] = array if form is None else rounded(array, form)
+    return Batch({**inputs, **fixed}, dict(layout.axes), typing, frozenset(fixed))
+
+
+def _storage(typing: Typing, name: str) -> Any:
+    element = typing.captures[name]
+    return np.bool_ if element == "i1" else INTEGERS.get(element, np.float64)
+
+
+def _blocks(element: str, rule: Rule, shape: tuple[int, ...], first: Array | None, random: np.random.Generator) -> Array:
+    """Constant tensors, mixtures of special numbers, ordinary numbers with a special one, nearly equal ones; or the first tensor again."""
+    form = BINARY[element]
+    pool = specials(form, rule)
+    size = int(np.prod(shape))
+    constant = random.permutation(pool)[:160]
+    constant = np.concatenate([constant, random.choice(pool, 160 - len(constant))])
+    mixed = random.choice(pool, (96, size))
+    plain = ordinary(form, 96 * size, random).reshape(96, size)
+    spiked = ordinary(form, 64 * size, random).reshape(64, size)
+    spiked[np.arange(64), random.integers(0, size, 64)] = random.choice(pool, 64)
+    base = random.choice(pool, (48, 1))
+    with np.errstate(all="ignore"):
+        near = rounded(base * (1 + random.integers(-3, 4, (48, size)) * 2.0 ** (1 - form.precision)), form)
+    raw = patterns(form, 48 * size, random).reshape(48, size)
+    own = np.concatenate([np.repeat(constant[:, None], size, axis=1), mixed, plain, spiked, near, raw]).reshape(SAMPLES, *shape)
+    if first is None:
+        return own
+    # a part of the samples repeats a number of the first tensor, or its opposite
+    column = (SAMPLES, *(1,) * len(shape))
+    lead = first.reshape(SAMPLES, -1)[:, 0].reshape(column)
+    draw = random.random(column)
+    return np.where(draw < 0.15, rounded(lead, form), np.where(draw < 0.3, rounded(-lead, form), own))
