@@ -183,8 +183,14 @@ def walk(expression: Expr) -> Iterator[Expr]:
 
 def attribute_expressions(node: Expr) -> list[Expr]:
     """The attributes that are expressions over compile-time constants and sizes."""
-    values = [value for _, value in node.attributes] if isinstance(node, Apply) else []
-    return [value for value in values if isinstance(value, Capture | Literal | Size | Apply)]
+    found: list[Expr] = []
+    for key, value in node.attributes if isinstance(node, Apply) else ():
+        if key == "perm" and isinstance(value, Apply):
+            # a product of orders is no product of matrices
+            found += [part for part in walk(value) if isinstance(part, Capture)]
+        elif isinstance(value, Capture | Literal | Size | Apply):
+            found.append(value)
+    return found
 
 
 def captures(expression: Expr) -> dict[str, Capture]:

@@ -138,7 +138,7 @@ class RoundToOp(UnaryOp):
     format = prop_def(StringAttr)
     assembly_format = "$x $format attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
-        real=None,
+        real=lambda m, x, format: m.round_to(x, format),
         evaluate=round_to,
         range=round_to_range,
         torch=(),

@@ -100,10 +100,10 @@ def conv_of(
     groups = integer(settings[3])
     outputs, channels, *kernel = weight.shape
     if groups < 1 or outputs % groups or x.shape[1] != channels * groups or min(stride) < 1 or min(dilation) < 1 or min(padding) < 0:
-        raise ShapeMismatch(f"a convolution of {list(x.shape)} with {list(weight.shape)} in {groups} groups")
+        raise OutOfBounds(f"a convolution of {list(x.shape)} with {list(weight.shape)} in {groups} groups")
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach, strict=True)):
-        raise ShapeMismatch("a kernel larger than its input")
+        raise OutOfBounds("a kernel larger than its input")
     outside = [0, 0, *padding]
     patches = windows(padded(x, outside, outside, fmpq(0)), kernel, stride, dilation)
     batch, places = patches.shape[0], patches.shape[2 : 2 + rank]

@@ -15,6 +15,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import ball_moves, elements
 from hnfc.dsl.soundness.ball_moves import ShapeMismatch
@@ -158,6 +159,11 @@ class ArbMath:
 
     def const(self, value: Any) -> Balls:
         return Balls.of(value) if not isinstance(value, Fraction) else Balls(element(value))
+
+    def round_to(self, x: Balls, format: Any) -> Balls:
+        if format not in FORMATS:
+            raise Unsupported(f"a rounding to {format}, which is no one format")
+        return _elementwise(elements.lift(elements.rounded(FORMATS[format])), 1)(x)
 
     def compare(self, predicate: str, x: Any, y: Any) -> Balls:
         return _COMPARE[predicate](x, y)
@@ -350,7 +356,8 @@ def resolve_attributes(node: Apply, known: Mapping[str, tuple[int, ...]]) -> dic
                 raise ShapeMismatch(f"{value} is more than one axis")
             attributes[key] = places[0]
         elif isinstance(value, DTypeOf):
-            attributes[key] = None
+            # any format will do where the rule names none
+            attributes[key] = "f32" if key == "format" else None
     return attributes
 
 

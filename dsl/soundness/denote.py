@@ -263,7 +263,7 @@ def each_axis(layout: Layout, name: str, count: int) -> list[Sym]:
 def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:
     if isinstance(value, Capture | Literal | Apply | Size):
         return tensor(value)
-    return None if isinstance(value, DTypeOf) else value
+    return str(value) if isinstance(value, DTypeOf) else value
 
 
 def capture_element(name: str, boolean: bool) -> Callable[[Normalizer, Env], Value]:

@@ -25,6 +25,7 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.denote import math_attribute
+from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.layout import Layout, Unrelated
 from hnfc.dsl.soundness.scan import (
     all_ranks_known,
@@ -40,6 +41,7 @@ from hnfc.dsl.soundness.term import ZERO
 
 def abstracted(rule: Rule) -> tuple[Rule, bool]:
     """The rule with every operation that has no formula replaced by a new capture, the same one for equal expressions."""
+    rule = explicit_roundings(rule)
     names: dict[Expr, Capture] = {}
     shaped = bool(used_axes(rule)) or any(map(of_matrices, rule_expressions(rule)))
 

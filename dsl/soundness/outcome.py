@@ -73,6 +73,13 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
     return True
 
 
+def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
 def size_at(shape: tuple[int, ...], axis: int) -> int:
     return shape[axis] if -len(shape) <= axis < len(shape) else 1
 
@@ -101,8 +108,9 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
             right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
         except OutOfBounds:
             right = Balls(UNDEFINED)
-        shape = np.broadcast_shapes(left.shape, right.shape)
-        left, right = (Balls(np.broadcast_to(side.values, shape)) for side in (left, right))
+        if not broadcasts_to(right.shape, left.shape):
+            right = Balls(UNDEFINED)  # it has another shape
+        right = Balls(np.broadcast_to(right.values, left.shape))
     except ERRORS:
         return None
     agreed, defined, index = True, False, None

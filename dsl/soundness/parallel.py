@@ -8,8 +8,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import proof
@@ -21,6 +23,12 @@ GRACE_SECONDS = 2.0
 START_SECONDS = 30.0
 MEMORY_BYTES = 4 << 30
 
+V = TypeVar("V")
+Judge = Callable[[Rule, float], V]
+"""The verdict on a rule within about so many seconds; a function of a module, since processes may have to import it."""
+Failed = Callable[[Rule, str, float], V]
+"""What stands in place of a verdict: of the rule, why there is none, and the seconds that it took."""
+
 
 @dataclass
 class _Worker:
@@ -31,7 +39,7 @@ class _Worker:
     fresh: bool = True
 
 
-def _serve(pipe: Connection, rules: Sequence[Rule], limit: float) -> None:
+def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[Any], failed: Failed[Any]) -> None:
     """Judges the rules whose numbers come through the pipe, until None comes."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
@@ -39,13 +47,21 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     while (index := pipe.recv()) is not None:
         try:
-            verdict = proof.verdict(rules[index], int(1000 * limit))
+            verdict = judge(rules[index], limit)
         except MemoryError:
-            verdict = Verdict(Status.UNKNOWN, "out of memory")
+            verdict = failed(rules[index], "out of memory", 0.0)
         except Exception as error:
             # whatever goes wrong in a worker is reported, and never taken for a verdict
-            verdict = Verdict(Status.UNKNOWN, f"the prover failed: {type(error).__name__}: {error}")
+            verdict = failed(rules[index], f"the prover failed: {type(error).__name__}: {error}", 0.0)
         pipe.send(verdict)
+
+
+def _prove(rule: Rule, limit: float) -> Verdict:
+    return proof.verdict(rule, int(1000 * limit))
+
+
+def _unknown(rule: Rule, reason: str, seconds: float) -> Verdict:
+    return Verdict(Status.UNKNOWN, reason, seconds=seconds)
 
 
 def prove_all(
@@ -74,20 +90,29 @@ def prove_all(
             done(rules[i], verdict)
 
     if todo:
-        _run(rules, todo, max(1, min(jobs or os.cpu_count() or 1, len(todo))), limit, finish)
+        run(rules, todo, jobs, limit, _prove, _unknown, finish)
         if cache is not None:
             cache.put({keys[i]: verdicts[i] for i in todo})
     return [verdicts[i] for i in range(len(rules))]
 
 
-def _run(rules: Sequence[Rule], todo: list[int], jobs: int, limit: float, finish: Callable[[int, Verdict], None]) -> None:
+def run(
+    rules: Sequence[Rule],
+    todo: list[int],
+    jobs: int | None,
+    limit: float,
+    judge: Judge[V],
+    failed: Failed[V],
+    finish: Callable[[int, V], None],
+) -> None:
+    """Judges the rules numbered in `todo`, in `jobs` processes (None: one for each core); `finish` is called as each is done."""
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn")
     waiting = list(reversed(todo))
     workers: list[_Worker] = []
 
     def start() -> _Worker:
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there, rules, limit), daemon=True)  # type: ignore[attr-defined]
+        process = context.Process(target=_serve, args=(there, rules, limit, judge, failed), daemon=True)  # type: ignore[attr-defined]
         process.start()
         there.close()
         return _Worker(process, here)
@@ -98,7 +123,7 @@ def _run(rules: Sequence[Rule], todo: list[int], jobs: int, limit: float, finish
         worker.pipe.send(worker.index)
 
     try:
-        for _ in range(jobs):
+        for _ in range(max(1, min(jobs or os.cpu_count() or 1, len(todo)))):
             workers.append(start())
             give(workers[-1])
         while any(w.index is not None for w in workers):
@@ -106,18 +131,19 @@ def _run(rules: Sequence[Rule], todo: list[int], jobs: int, limit: float, finish
             ready = wait([w.pipe for w in busy], timeout=0.2)
             for worker in busy:
                 assert worker.index is not None
-                verdict: Verdict | None = None
+                verdict: V | None = None
+                unknown = partial(failed, rules[worker.index])
                 dead = False
                 if worker.pipe in ready:
                     try:
                         verdict = worker.pipe.recv()
                         worker.fresh = False
                     except (EOFError, OSError):
-                        verdict, dead = Verdict(Status.UNKNOWN, "the prover's process died"), True
+                        verdict, dead = unknown("the prover's process died", 0.0), True
                 elif time.monotonic() - worker.since > limit + GRACE_SECONDS + START_SECONDS * worker.fresh * (
                     context.get_start_method() == "spawn"
                 ):
-                    verdict, dead = Verdict(Status.UNKNOWN, f"out of time: no verdict within {limit:g} s", seconds=limit), True
+                    verdict, dead = unknown(f"out of time: no verdict within {limit:g} s", limit), True
                 if verdict is None:
                     continue
                 finish(worker.index, verdict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hnfc.dsl.core import ALL, Apply, Axis, Capture, Expr
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member
+from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.sym import Env, Sym, Value, places_of
 from hnfc.dsl.soundness.term import At, Atom, Place, Places, Rational, atom, of_atom
@@ -32,6 +32,7 @@ class Rearranging:
 
     def reshape(self, x: Sym, kept: Iterable[Axis], sizes: str) -> Sym:
         """The elements of x in the same order, in the shape `sizes` along all axes but `kept`."""
+        self._moves_all(x, frozenset(kept))
         shape = {**{a: m for a, m in x.shape.items() if a in set(kept)}, ALL: self._named(f"shape {sizes}")}
 
         def element(n: Normalizer, env: Env) -> Value:
@@ -43,6 +44,7 @@ class Rearranging:
 
     def permute(self, x: Sym, order: tuple[str, ...]) -> Sym:
         """Axis j of the result is axis order[j] of x. What is broadcast in x is broadcast in the same way afterwards."""
+        self._moves_all(x, frozenset())
         images = {member: self._image(member, order) for member in x.shape.get(ALL, NOTHING)}
         shape = {**x.shape, ALL: frozenset(images.values())}
 
@@ -54,6 +56,12 @@ class Rearranging:
             return x.at(n, {**env, ALL: places})
 
         return Sym(self.layout, shape, element)
+
+    def _moves_all(self, x: Sym, kept: frozenset[Axis]) -> None:
+        """Raises Unrelated where the operand has an axis that is named elsewhere and moves here."""
+        moved = [axis for axis, members in x.shape.items() if members and axis != ALL and axis not in kept]
+        if moved:
+            raise Unrelated(f"where axis {moved[0]} comes to lie is not known")
 
     def _image(self, member: Member, order: tuple[str, ...]) -> Member:
         """The axes of a captured tensor in another order; permutations compose."""

@@ -21,6 +21,7 @@ from hnfc.dsl.core import (
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
+from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
@@ -120,6 +121,7 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
     def number(text: str) -> Any:
         return text == "true" if text in ("true", "false") else F(text)
 
+    rule = explicit_roundings(rule)
     inputs = {}
     for name, tensor in example.inputs:
         array = np.empty(tensor.shape, dtype=object)

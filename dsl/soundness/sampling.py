@@ -93,6 +93,8 @@ class Sampler:
     def point(self) -> Point:
         choose = self.random
         rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
+        if self.orders:
+            rank = choose.choice((2, 3, 3))
         if self.spatial:
             rank = self.spatial + 2
         rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
@@ -159,7 +161,7 @@ class Sampler:
             # sizes of matrices differ: any of a few
             pool = sorted(set(sizes)) or [1]
             shape[-2:] = [choose.choice(pool) if choose.random() < 0.6 else s for s in shape[-2:]]
-        elif choose.random() < 0.15 and name not in self.ranks:
+        elif choose.random() < 0.15 and name not in self.ranks and not self.orders:
             while shape and shape[0] == 1:
                 shape = shape[1:]
         return tuple(shape)

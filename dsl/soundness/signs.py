@@ -325,6 +325,8 @@ class Signs:
                 return inner if inner in (POS, NONNEG) else NONZERO if not inner & ZEROS else ANY
             case "erf" | "atan" | "asin":
                 return self.sign(base.args[0])
+            case kind if kind.startswith("round to"):
+                return self.sign(base.args[0])
             case "acos":
                 return NONNEG
             case "ite":

@@ -142,6 +142,10 @@ class SymMath(Convolution):
     def floor(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.floor(a), x)
 
+    def round_to(self, x: Sym, format: Any) -> Sym:
+        """An odd function of which nothing else is known."""
+        return pointwise(lambda n, a: n.odd(f"round to {format}", a), x)
+
     def abs(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.abs(a), x)
 

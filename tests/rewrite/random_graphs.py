@@ -297,7 +297,8 @@ class _Instance:
         axis, *more = self.places((given["axis"],))
         if more or not -len(shape) <= axis < 0:
             raise Mismatch
-        values = {key: float(value.value) if key == "value" else self.integer(value, operands) for key, value in given.items() if key != "axis"}
+        bounds = {key: value for key, value in given.items() if key != "axis"}
+        values = {key: float(value.value) if key == "value" else self.integer(value, operands) for key, value in bounds.items()}
         found = properties(node.name, shape, axis, values)
         if node.name == "slice" and not (0 <= found["start"] <= found["stop"] <= shape[axis] and found["step"] >= 1):
             raise Mismatch
