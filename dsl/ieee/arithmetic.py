@@ -7,6 +7,7 @@ precision: float32 for the narrow formats, as torch does, and the format itself 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -131,9 +132,9 @@ def extreme(x: Array, y: Array, greatest: bool) -> Array:
 
 
 def fused(x: Array, y: Array, z: Array, form: Binary) -> Array:
-    """x·y + z with one rounding: rounded to odd in float64 for the formats that leave room, with exact rationals for f64."""
+    """x·y + z with one rounding: by way of float64, rounded to odd, for the formats that leave room there."""
     if form.name == "f64":
-        return np.asarray(np.frompyfunc(_fused_exactly, 3, 1)(x, y, z)).astype(np.float64)
+        return _fused_doubles(x, y, z)
     product = x * y
     total = product + z
     back = total - product
@@ -143,17 +144,32 @@ def fused(x: Array, y: Array, z: Array, form: Binary) -> Array:
     return rounded(np.where(inexact, odd, total), form)
 
 
+def _fused_doubles(x: Array, y: Array, z: Array) -> Array:
+    """In longdouble where its error cannot change the rounding (Ziv's test), else with exact rationals."""
+    x, y, z = np.broadcast_arrays(x, y, z)
+    product = x.astype(np.longdouble) * y
+    total = product + z
+    error = (np.abs(product) + np.abs(total)) * np.finfo(np.longdouble).eps * 2
+    result, other = (total - error).astype(np.float64), (total + error).astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    result = np.where(finite, result, x * y + z)
+    undecided = finite & ~((result == other) & np.isfinite(total) & (np.abs(result) > np.finfo(np.float64).tiny))
+    result[undecided] = [
+        _fused_exactly(*numbers) for numbers in zip(x[undecided].tolist(), y[undecided].tolist(), z[undecided].tolist(), strict=True)
+    ]
+    return result
+
+
 def _fused_exactly(x: float, y: float, z: float) -> float:
-    if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
-        return float(np.float64(x) * np.float64(y) + np.float64(z))
+    """For finite numbers."""
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
         # the product is 0 or exactly -z; only the signs of zeros are left to find
-        return float(np.float64(x) * np.float64(y) + np.float64(z)) if z == 0 and (x == 0 or y == 0) else 0.0
+        return x * y + z if z == 0 and (x == 0 or y == 0) else 0.0
     try:
         return exact.numerator / exact.denominator
     except OverflowError:
-        return float("inf") if exact > 0 else float("-inf")
+        return math.inf if exact > 0 else -math.inf
 
 
 def _on_integers(name: str, operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any]) -> Array:

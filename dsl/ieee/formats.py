@@ -141,6 +141,19 @@ def ordinals(x: Array, form: Binary) -> Array:
     return np.abs(x).view(np.int64)
 
 
+def value_at(place: Array, form: Binary) -> Array:
+    """The number with so many numbers of the format in [0, |x|), negative for a negative place; infinite beyond the largest."""
+    index = np.abs(place)
+    if form.small:
+        listed = magnitudes(form)
+        magnitude = np.where(index < len(listed), listed[np.minimum(index, len(listed) - 1)], np.inf)
+    elif form.name == "f32":
+        magnitude = np.minimum(index, 0x7F800000).astype(np.int32).view(np.float32).astype(np.float64)
+    else:
+        magnitude = np.minimum(index, 0x7FF0000000000000).astype(np.int64).view(np.float64)
+    return np.where(place < 0, -magnitude, magnitude)
+
+
 def neighbours(value: float, form: Binary, steps: int) -> list[float]:
     """The numbers of the format up to `steps` places below and above a finite value, with it."""
     centre = nearest(value, form)

@@ -10,6 +10,7 @@ from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.arithmetic import Unsupported
 from hnfc.dsl.ieee.conditions import is_exact
+from hnfc.dsl.ieee.edges import edge_trials
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.findings import Findings
 from hnfc.dsl.ieee.formats import BINARY
@@ -79,6 +80,8 @@ def ieee_verdicts(
             clock.check()
             typing = Typing(elements, form)
             element = result_type(rule, typing) or form
+            if form not in elements.values():
+                typing = Typing(elements, element)
             if layouts is None:
                 layouts = [] if is_pointwise(rule) else layouts_of(rule, typing)
             verdict = _judged(rule, typing, Findings(rule, element, assume), layouts, clock)
@@ -106,6 +109,10 @@ def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout
         findings.add(trial)
     if findings.tried == 0:
         raise Unsupported("no input that was tried meets the conditions")
+    if not layouts and not findings.complete and findings.differs and not findings.loses:
+        for trial in edge_trials(rule, typing):
+            clock.check()
+            findings.add(trial)
     if findings.complete and is_exact(rule.where):
         return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
     proved = _proof(rule, typing, findings, clock)

@@ -23,7 +23,7 @@ from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
 
-LAYOUTS = 8
+LAYOUTS = 6
 TRIES = 100
 SAMPLES = 512
 """How many samples there are of each layout."""
@@ -43,13 +43,17 @@ class Layout:
 
 
 def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
-    """Layouts in which both sides have a type, the smallest first. Raises ShapeMismatch, Unsupported or Mismatch where none was found."""
+    """Layouts in which both sides have a type and the conditions on shapes hold, the smallest first.
+
+    Raises ShapeMismatch, Unsupported or Mismatch where none was found.
+    """
     try:
         sampler = Sampler(rule, stdlib_random.Random(0))
     except Unrelated as error:
         raise ShapeMismatch(str(error)) from error
     fixed = {n for node in rule_expressions(rule) for e in attribute_expressions(node) for n in captures_of(e)}
     fixed |= {name for name, element in typing.captures.items() if element == "si64"}
+    shapes_only = replace(rule, where=AllOf(tuple(c for c in conjuncts(rule.where) if _speaks_of_shapes(c))))
     found: list[Layout] = []
     seen: set[Layout] = set()
     fault = ShapeMismatch("no shapes fit")
@@ -58,9 +62,11 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
         if layout in seen:
             continue
         seen.add(layout)
+        probe = _ones(layout, typing.widened)
         try:
-            sides(rule.pattern, rule.replacement, _ones(layout, typing.widened))
-            found.append(layout)
+            sides(rule.pattern, rule.replacement, probe)
+            if meets(shapes_only, probe).all():
+                found.append(layout)
         except ShapeMismatch as error:
             fault = error
     if not found:
@@ -69,7 +75,7 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
 
 
 def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[Trial]:
-    """Samples of a few of the layouts: of those that meet the conditions which the layout decides."""
+    """Samples of a few of the layouts."""
     random = np.random.default_rng(0)
     signs = required_signs(rule)
     usable = [layout for layout in layouts if _is_usable(rule, layout, typing)]
@@ -97,18 +103,18 @@ def _layout(point: Point, fixed: set[str], typing: Typing) -> Layout:
 
 
 def _is_usable(rule: Rule, layout: Layout, typing: Typing) -> bool:
-    """Whether the fixed values are finite in their formats, and meet the conditions that the layout decides."""
-    settled = replace(rule, where=AllOf(tuple(c for c in conjuncts(rule.where) if _is_settled(c, set(dict(layout.fixed))))))
-    probe = _ones(layout, typing)
-    finite = all(np.isfinite(probe.inputs[name]).all() for name in probe.fixed)
-    return finite and bool(meets(settled, probe).all())
-
-
-def _is_settled(condition: Condition, fixed: set[str]) -> bool:
-    """Whether the layout decides the condition: it speaks of shapes, or of fixed values alone."""
-    if isinstance(condition, Free | SameSize) or (isinstance(condition, Property) and condition.name == "rank"):
+    """Whether the fixed values are finite in their formats, and meet the conditions that speak of nothing else."""
+    fixed = dict(layout.fixed)
+    if not fixed:
         return True
-    return {n for e in condition_expressions(condition) for n in captures_of(e)} <= fixed
+    own = (c for c in conjuncts(rule.where) if {n for e in condition_expressions(c) for n in captures_of(e)} <= fixed.keys())
+    probe = _ones(layout, typing)
+    finite = all(np.isfinite(probe.inputs[name]).all() for name in fixed)
+    return finite and bool(meets(replace(rule, where=AllOf(tuple(own))), probe).all())
+
+
+def _speaks_of_shapes(condition: Condition) -> bool:
+    return isinstance(condition, Free | SameSize) or (isinstance(condition, Property) and condition.name == "rank")
 
 
 def _ones(layout: Layout, typing: Typing) -> Batch:

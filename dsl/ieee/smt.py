@@ -121,15 +121,57 @@ def _sign(x: Any) -> Any:
     return z3.If(z3.fpGT(x, zero), _one(x), z3.If(z3.fpLT(x, zero), z3.fpNeg(_one(x)), zero))
 
 
+# Sums and products in one form each, so that Z3 need not compare multipliers bit by bit. Two expressions that are the same real
+# number, rounded once, with the same sign where that is 0, are the same; test_smt.py has Z3 prove each form in a small format.
+
+
+def added(x: Any, y: Any) -> Any:
+    """x + y = y + x, and x + x = 2·x."""
+    if x.eq(y):
+        return multiplied(value_of(2.0, x.sort()), x)
+    return z3.fpAdd(ROUND, *sorted((x, y), key=lambda term: term.get_id()))
+
+
+def multiplied(x: Any, y: Any) -> Any:
+    """x·y = y·x, (-x)·y = -(x·y), and |x|·|x| = x·x."""
+    (x, turned_x), (y, turned_y) = _without_sign(x), _without_sign(y)
+    if x.eq(y) and x.decl().kind() == z3.Z3_OP_FPA_ABS:
+        x = y = x.arg(0)
+    product = z3.fpMul(ROUND, *sorted((x, y), key=lambda term: term.get_id()))
+    return z3.fpNeg(product) if turned_x != turned_y else product
+
+
+def divided(x: Any, y: Any) -> Any:
+    """(-x)/y = x/(-y) = -(x/y), and x/y = x·(1/y) where 1/y is a number of the format."""
+    (x, turned_x), (y, turned_y) = _without_sign(x), _without_sign(y)
+    reciprocal = z3.simplify(z3.fpDiv(ROUND, _one(y), y)) if z3.is_fp_value(y) else None
+    if reciprocal is not None and _is_power_of_two(y) and _is_power_of_two(reciprocal):
+        quotient = multiplied(x, reciprocal)
+    else:
+        quotient = z3.fpDiv(ROUND, x, y)
+    return z3.fpNeg(quotient) if turned_x != turned_y else quotient
+
+
+def _without_sign(x: Any) -> tuple[Any, bool]:
+    turned = False
+    while x.decl().kind() == z3.Z3_OP_FPA_NEG:
+        x, turned = x.arg(0), not turned
+    return x, turned
+
+
+def _is_power_of_two(x: Any) -> bool:
+    return bool(x.isNormal()) and int(x.significand_as_long()) == 0
+
+
 _FUNCTIONS: dict[str, Any] = {
-    "add": lambda x, y: z3.fpAdd(ROUND, x, y),
-    "sub": lambda x, y: z3.fpSub(ROUND, x, y),
-    "mul": lambda x, y: z3.fpMul(ROUND, x, y),
-    "div": lambda x, y: z3.fpDiv(ROUND, x, y),
+    "add": added,
+    "sub": lambda x, y: added(x, z3.fpNeg(y)),
+    "mul": multiplied,
+    "div": divided,
     "sqrt": lambda x: z3.fpSqrt(ROUND, x),
     "fma": lambda x, y, z: z3.fpFMA(ROUND, x, y, z),
-    "square": lambda x: z3.fpMul(ROUND, x, x),
-    "reciprocal": lambda x: z3.fpDiv(ROUND, _one(x), x),
+    "square": lambda x: multiplied(x, x),
+    "reciprocal": lambda x: divided(_one(x), x),
     "neg": z3.fpNeg,
     "abs": z3.fpAbs,
     "sign": _sign,
