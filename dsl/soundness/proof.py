@@ -7,15 +7,13 @@ a normal form needs a sign or the truth of a condition; a case whose facts exclu
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import z3
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
-from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Condition, Free, Literal, Rule, SameSize
+from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation, denotations
@@ -24,7 +22,8 @@ from hnfc.dsl.soundness.layout import Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
-from hnfc.dsl.soundness.scan import conjuncts, integral_captures, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.remedy import remedy
+from hnfc.dsl.soundness.scan import conjuncts, integral_captures, rule_expressions, used_axes
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT
 from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, TooLarge
@@ -35,6 +34,7 @@ MAX_SPLITS = 14
 DEFAULT_TIMEOUT_MS = 10_000
 SAMPLES = 160
 QUERY_MS = 250
+REMEDY_SECONDS = 3.0
 
 Case = tuple[tuple[Cond, bool], ...]
 
@@ -286,7 +286,7 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
         why = f"the sides differ by more than {float(rule.within):.3g}"
         return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
     why = "the right side is undefined where the left is not" if example.right == "undefined" else "its two sides differ"
-    advice = remedy(rule, min(deadline, time.monotonic() + 1.5))
+    advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS))
     return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
 
 
@@ -313,44 +313,16 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
     return tuple(found)
 
 
-def remedy(rule: Rule, deadline: float) -> str:
-    """A condition under which the rule is proved and not vacuous, or nothing."""
-    for text, condition in _candidates(rule):
-        if time.monotonic() > deadline:
-            break
-        better = replace(rule, where=AllOf((*conjuncts(rule.where), condition)))
-        found = refute.search(better, 60, 0.1, seed=2)
-        if found.counterexample is not None or not found.agreed:
-            continue
-        try:
-            Proof(better, min(deadline, time.monotonic() + 0.6)).run()
-        except Blocked:
-            continue
-        return f"it holds with `where {text}`"
-    return ""
-
-
-def _candidates(rule: Rule) -> Iterator[tuple[str, Condition]]:
-    names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
-    axes = sorted(used_axes(rule), key=repr)
-    ordered = [names[k] for k in sorted(names)]
-    zero = Literal(Fraction(0))
-    for predicate, symbol in (("ge", ">="), ("gt", ">"), ("ne", "!=")):
-        for x in ordered:
-            yield f"{x.name} {symbol} 0", Comparison(predicate, x, zero)
-    if len(ordered) == 2:
-        yield " and ".join(f"{x.name} > 0" for x in ordered), AllOf(tuple(Comparison("gt", x, zero) for x in ordered))
-    scalars = scalar_captures(rule)
-    known = {(c.operand, axis) for c in conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
-    for axis in axes:
-        varying = [x for x in ordered if (x, axis) not in known and x.name not in scalars]
-        if len(varying) < 2:
-            continue
-        for i, x in enumerate(varying):
-            for y in varying[i + 1 :]:
-                yield f"size[{axis}]({x.name}) == size[{axis}]({y.name})", SameSize(x, y, (axis,))
-        for x in varying:
-            yield f"free[{axis}]({x.name})", Free(x, (axis,))
+def proves(rule: Rule, seconds: float) -> bool:
+    """Whether the rule is proved, and no search broke it."""
+    found = refute.search(rule, 60, 0.1, seed=2)
+    if found.counterexample is not None or not found.agreed:
+        return False
+    try:
+        Proof(rule, time.monotonic() + seconds).run()
+    except Blocked:
+        return False
+    return True
 
 
 __all__ = ["DEFAULT_TIMEOUT_MS", "Blocked", "Proof", "verdict"]

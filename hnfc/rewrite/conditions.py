@@ -21,6 +21,7 @@ from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, broadcast_shapes
 from hnfc.dsl import core
+from hnfc.dsl.description import describe
 from hnfc.evaluate import Array, compute_into
 from hnfc.rewrite.bindings import Binding, Integers, bound_value, resolve_axes
 from hnfc.rewrite.builder import Builder, DoesNotFit
@@ -313,49 +314,6 @@ def _compare_intervals(predicate: str, x: Interval, y: Interval) -> bool | None:
             return True if x.lo == x.hi == y.lo == y.hi else False if x.lo > y.hi or x.hi < y.lo else None
     equal = _compare_intervals("eq", x, y)
     return None if equal is None else not equal
-
-
-_SYMBOLS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**"}
-
-
-def describe(part: core.Condition | core.Expr) -> str:
-    """The condition or expression as it reads in a rule file."""
-    match part:
-        case core.Capture(name):
-            return name
-        case core.Literal(value):
-            return str(int(value)) if value == int(value) else f"{float(value):g}"
-        case core.Size(operand, axes):
-            return f"size[{', '.join(map(str, axes))}]({describe(operand)})"
-        case core.Apply(operands=operands, attributes=attributes):
-            if part.name in _INFIX:
-                return f"({describe(operands[0])} {_INFIX[part.name]} {describe(operands[1])})"
-            if part.name == "neg":
-                return f"-{describe(operands[0])}"
-            axes = dict(attributes).get("axes", ())
-            return f"{part.name}{'[' + ', '.join(map(str, axes)) + ']' if axes else ''}({', '.join(map(describe, operands))})"
-        case core.Comparison(predicate, x, y):
-            return f"{describe(x)} {_SYMBOLS[predicate]} {describe(y)}"
-        case core.Free(operand, axes):
-            return f"free[{', '.join(map(str, axes))}]({describe(operand)})"
-        case core.SameSize(x, y, axes):
-            if axes == (core.ALL,):
-                return f"shape({describe(x)}) = shape({describe(y)})"
-            along = ", ".join(map(str, axes))
-            return f"size[{along}]({describe(x)}) = size[{along}]({describe(y)})"
-        case core.Property("rank" | "dtype", operands, arguments):
-            symbol = _SYMBOLS[arguments[0]] if part.name == "rank" else "="
-            return f"{part.name}({describe(operands[0])}) {symbol} {arguments[-1]}"
-        case core.Property(name, operands):
-            return f"{name}({', '.join(map(describe, operands))})"
-        case core.AllOf(parts):
-            return " and ".join(map(describe, parts))
-        case core.AnyOf(parts):
-            return " or ".join(map(describe, parts))
-        case core.Not(inner):
-            return f"not {describe(inner)}"
-    raise AssertionError(part)
 
 
 def _type(value: SSAValue) -> TensorType[Attribute]:

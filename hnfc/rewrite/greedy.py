@@ -18,9 +18,10 @@ from hnfc.analysis.cost import flops
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.num import COMPUTING
 from hnfc.dsl import core
+from hnfc.dsl.description import describe
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.chains import Product, Root, Sum
-from hnfc.rewrite.conditions import Judge, Observations, describe
+from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.record import NearMiss, Outcome, Rewrite, Statistics

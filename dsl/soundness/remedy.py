@@ -1,0 +1,193 @@
+"""A condition under which a wrong rule is right: the weakest one that can be found and proved.
+
+Points at which the rule holds and points at which it fails decide which conditions are worth a proof: one that excludes every failure,
+and of those the one that keeps most of the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import (
+    AllOf,
+    Apply,
+    Capture,
+    Comparison,
+    Condition,
+    Expr,
+    Free,
+    Literal,
+    Rule,
+    SameSize,
+    captures,
+    walk,
+)
+from hnfc.dsl.description import describe
+from hnfc.dsl.soundness import balls
+from hnfc.dsl.soundness.balls import Unsupported
+from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
+from hnfc.dsl.soundness.outcome import ERRORS, Outcome, holds, outcome
+from hnfc.dsl.soundness.sampling import Point, Sampler
+from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, order_captures, rule_expressions, scalar_captures, used_axes
+
+ZERO = Literal(Fraction(0))
+POINTS = 240
+FAILURES = 60
+MAX_PROOFS = 8
+PARTIAL = {"log": "gt", "sqrt": "ge", "rsqrt": "gt", "reciprocal": "ne", "log2": "gt", "log10": "gt", "pow": "gt"}
+"""What an operation asks of its first operand, against 0."""
+
+
+@dataclass
+class _Bank:
+    """Points at which the left side has a value, with whether the right side has the same."""
+
+    good: list[Point]
+    bad: list[Point]
+
+
+def remedy(rule: Rule, proves: Callable[[Rule, float], bool], deadline: float) -> str:
+    """`it holds with `where …``, proved, or nothing. `proves(rule, seconds)` is the prover."""
+    start = time.monotonic()
+    with balls.precision(DEFAULT_PRECISION):
+        bank = _bank(rule, start + 0.3 * max(0.0, deadline - start))
+        if not bank.bad or not bank.good:
+            return ""
+        ranked = _ranked(rule, bank, start + 0.6 * max(0.0, deadline - start))
+    for _, condition in ranked[:MAX_PROOFS]:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        if proves(replace(rule, where=AllOf((*conjuncts(rule.where), condition))), min(1.5, left)):
+            return f"it holds with `where {describe(condition)}`"
+    return ""
+
+
+def _bank(rule: Rule, deadline: float) -> _Bank:
+    sampler = Sampler(rule, random.Random(f"{rule.name}/remedy"))
+    bank = _Bank([], [])
+    for number in range(8 * POINTS):
+        if time.monotonic() > deadline or len(bank.good) >= POINTS:
+            break
+        point = sampler.point()
+        try:
+            found: Outcome | None = outcome(rule, point, rule.both_ways and number % 2 == 1)
+        except (Unsupported, NoFormula):
+            break
+        if found is None or not found.defined:
+            continue
+        if found.index is not None:
+            if len(bank.bad) < FAILURES:
+                bank.bad.append(point)
+        elif found.agreed:
+            bank.good.append(point)
+    return bank
+
+
+def _ranked(rule: Rule, bank: _Bank, deadline: float) -> list[tuple[int, Condition]]:
+    """The conditions that exclude every failure, those that keep most of the other points first; then the shorter ones."""
+    found: list[tuple[int, int, Condition]] = []
+    singles: list[tuple[Condition, frozenset[int], int]] = []
+    for number, condition in enumerate(_candidates(rule)):
+        if time.monotonic() > deadline:
+            break
+        missed = frozenset(i for i, point in enumerate(bank.bad) if _meets(condition, point))
+        if len(missed) == len(bank.bad):
+            continue
+        kept = frozenset(i for i, point in enumerate(bank.good) if _meets(condition, point))
+        if not kept:
+            continue
+        if not missed:
+            found.append((-len(kept), number, condition))
+        else:
+            singles.append((condition, missed, len(kept)))
+    for (a, missed, _), (b, also, _) in itertools.combinations(sorted(singles, key=lambda s: -s[2])[:24], 2):
+        if time.monotonic() > deadline:
+            break
+        if not missed & also:
+            both = AllOf((a, b))
+            kept_both = sum(_meets(both, point) for point in bank.good)
+            if kept_both:
+                found.append((-kept_both, 1000 + len(found), both))
+    for number, condition in enumerate(_all_at_once(rule)):
+        if not any(_meets(condition, point) for point in bank.bad) and (kept_all := sum(_meets(condition, p) for p in bank.good)):
+            found.append((-kept_all, 2000 + number, condition))
+    # alone before together, for the same points
+    return [(-kept, condition) for kept, _, condition in sorted(found, key=lambda f: f[:2])]
+
+
+def _meets(condition: Condition, point: Point) -> bool:
+    try:
+        return holds(condition, point, point.tensors()) is True
+    except (*ERRORS, Unsupported, NoFormula):
+        return False
+
+
+def _candidates(rule: Rule) -> Iterator[Condition]:
+    """What the right side's operations ask for, signs and orders of the captures, and how their sizes relate."""
+    skipped = boolean_captures(rule) | order_captures(rule).keys()
+    names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture) and n.name not in skipped}
+    own = [names[name] for name in sorted(names) if name in captures(rule.pattern)]
+    for x in own:
+        yield Comparison("ne", x, ZERO)
+    for x in own:
+        for predicate in ("ge", "le", "gt", "lt"):
+            yield Comparison(predicate, x, ZERO)
+    yield from _definedness(rule)
+    for x, y in itertools.combinations(own, 2):
+        for predicate in ("ge", "le", "gt", "lt", "ne"):
+            yield Comparison(predicate, x, y)
+    for c in _constants(rule):
+        for x in own:
+            for predicate in ("ne", "ge", "le", "gt", "lt"):
+                yield Comparison(predicate, x, Literal(c))
+    yield from _of_sizes(rule, own)
+
+
+def _definedness(rule: Rule) -> Iterator[Condition]:
+    """Conditions for the operations of the right side that are partial."""
+    for node in walk(rule.replacement):
+        if not isinstance(node, Apply) or not node.operands:
+            continue
+        operand: Expr = node.operands[-1] if node.name == "div" else node.operands[0]
+        if isinstance(operand, Capture | Literal):
+            continue
+        predicate = "ne" if node.name == "div" else PARTIAL.get(node.name)
+        if predicate is not None:
+            yield Comparison(predicate, operand, ZERO)
+
+
+def _constants(rule: Rule) -> list[Fraction]:
+    found = {n.value for n in rule_expressions(rule) if isinstance(n, Literal) and isinstance(n.value, Fraction) and n.value}
+    return sorted({c for value in found for c in (value, -value)} | {Fraction(1), Fraction(-1)}, key=abs)[:6]
+
+
+def _of_sizes(rule: Rule, own: list[Capture]) -> Iterator[Condition]:
+    scalars = scalar_captures(rule)
+    known = {(c.operand, axis) for c in conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
+    for axis in sorted(used_axes(rule), key=repr):
+        varying = [x for x in own if (x, axis) not in known and x.name not in scalars]
+        for x, y in itertools.combinations(varying, 2):
+            yield SameSize(x, y, (axis,))
+        for x in varying:
+            yield Free(x, (axis,))
+
+
+def _all_at_once(rule: Rule) -> Iterator[Condition]:
+    """Every captured number of the left side has the same sign."""
+    skipped = boolean_captures(rule) | order_captures(rule).keys()
+    own = sorted((c for c in captures(rule.pattern).values() if c.name not in skipped), key=lambda c: c.name)
+    scalars = [c for c in own if c.name in scalar_captures(rule)]
+    for group in (own, scalars):
+        if len(group) > 1:
+            for predicate in ("ge", "gt"):
+                yield AllOf(tuple(Comparison(predicate, x, ZERO) for x in group))
+
+
+__all__ = ["remedy"]
