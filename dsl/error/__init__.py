@@ -1,0 +1,11 @@
+"""Forward error analysis of rules: how sensitive each side is to its inputs, how large its rounding error is, and which is smaller."""
+
+from hnfc.dsl.error.analysis import Formula, error_of, lipschitz_of, rounding_of, sensitivity_of
+from hnfc.dsl.error.context import context_of
+from hnfc.dsl.error.report import DEPENDS, NEVER_BETTER, NEVER_WORSE, UNKNOWN, ErrorReport, SideError
+from hnfc.dsl.error.search import Example
+
+__all__ = [
+    "DEPENDS", "NEVER_BETTER", "NEVER_WORSE", "UNKNOWN", "ErrorReport", "Example", "Formula", "SideError", "context_of", "error_of",
+    "lipschitz_of", "rounding_of", "sensitivity_of",
+]  # fmt: skip

@@ -1,0 +1,204 @@
+"""The error report of a rule: formulas of both sides, and the comparison of their bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import Expr, Rule, captures
+from hnfc.dsl.error.conditions import Named, families
+from hnfc.dsl.error.context import context_of
+from hnfc.dsl.error.expression import Writer
+from hnfc.dsl.error.floating import CannotRun
+from hnfc.dsl.error.inequalities import equivalents
+from hnfc.dsl.error.jets import Unsupported
+from hnfc.dsl.error.polynomial import Poly, TooLong
+from hnfc.dsl.error.proving import Prover
+from hnfc.dsl.error.report import DEPENDS, NEVER_BETTER, NEVER_WORSE, UNKNOWN, ErrorReport, SideError
+from hnfc.dsl.error.search import Found, example, search
+from hnfc.dsl.error.side import Context, Paths, Side
+from hnfc.dsl.error.text import inequality_text, shortest
+
+SHORT = 64
+"""The longest text of an exact condition that is shown."""
+FACTORS = (2, 3, 4, 5, 8, 10, 16, 20, 32, 64, 100)
+FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 2
+"""How many families of conditions are tried, which of their members, and how many by the prover's search."""
+ENOUGH = 20
+"""A condition that fewer than one point in so many meets is of no use."""
+CANDIDATE_SECONDS = 0.25
+FAULTS = (Unsupported, NoFormula, TooLong, RecursionError)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An error formula: its text, and the expression that computes it. exact: it is attained, and no mere bound."""
+
+    text: str
+    value: Poly
+    expression: Expr
+    exact: bool = False
+
+
+def rounding_of(context: Context, side: Expr, taken: frozenset[str]) -> tuple[Formula, set[str]]:
+    """The first-order bound of a side's rounding error over u, and remarks on it. Raises one of FAULTS where there is none."""
+    analysis = Side(context, side, True)
+    text, value = shortest(analysis.result().magnitude(), context.algebra, taken)
+    return Formula(text, value, Writer().expression(value)), analysis.math.notes
+
+
+def sensitivity_of(context: Context, side: Expr, capture: str, taken: frozenset[str]) -> Formula:
+    """|∂side/∂capture|, summed over the elements of the capture. Raises one of FAULTS where there is none."""
+    result = Side(context, side, False, frozenset({capture})).result()
+    text, value = shortest(result.magnitude(), context.algebra, taken)
+    return Formula(text, value, Writer().expression(value), result.exact)
+
+
+def lipschitz_of(context: Context, side: Expr, capture: str, taken: frozenset[str]) -> Formula:
+    """The Lipschitz constant by paths: products of the operations' own constants, added up. Raises one of FAULTS where there is none."""
+    text, value = shortest(Paths(context, side, capture).result().magnitude(), context.algebra, taken)
+    return Formula(text, value, Writer().expression(value))
+
+
+def error_of(rule: Rule) -> ErrorReport:
+    """The report; `unknown` with the reason in `notes` where there are no formulas. Never raises."""
+    try:
+        return _Analysis(rule).report()
+    except FAULTS as error:
+        return ErrorReport(notes=(str(error) or type(error).__name__,))
+    except Exception as error:
+        # a fault of an operation's formula, or of this analysis, is no verdict on the rule
+        return ErrorReport(notes=(f"the analysis failed: {type(error).__name__}: {error}",))
+
+
+class _Analysis:
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.context = context_of(rule)
+        self.names = captures(rule.pattern) | captures(rule.replacement)
+        self.taken = frozenset(self.names)
+        self.notes: list[str] = []
+
+    def report(self) -> ErrorReport:
+        bounds: list[Formula | None] = []
+        for word, side in (("left", self.rule.pattern), ("right", self.rule.replacement)):
+            try:
+                formula, remarks = rounding_of(self.context, side, self.taken)
+                bounds.append(formula)
+                self.notes += sorted(remarks - set(self.notes))
+            except FAULTS as error:
+                self.notes.append(f"no bound of the {word} side: {error}")
+                bounds.append(None)
+        left, right = bounds
+        sides = [SideError(self._lipschitz(side), bound.text if bound else "") for side, bound in
+                 zip((self.rule.pattern, self.rule.replacement), bounds, strict=True)]  # fmt: skip
+        parts = {"left": sides[0], "right": sides[1], "sensitivity": self._sensitivity()}
+        if left is None or right is None:
+            return ErrorReport(**parts, notes=tuple(self.notes))  # type: ignore[arg-type]
+        compared = _Comparison(self.rule, self.context, left, right, self.taken)
+        return ErrorReport(**parts, **compared.outcome(), notes=(*self.notes, *compared.notes))  # type: ignore[arg-type]
+
+    def _inputs(self) -> list[str]:
+        return [name for name in self.names if name not in self.context.booleans and name not in self.context.whole]
+
+    def _lipschitz(self, side: Expr) -> dict[str, str]:
+        found = {}
+        for name in self._inputs():
+            try:
+                found[name] = lipschitz_of(self.context, side, name, self.taken).text
+            except FAULTS as error:
+                found[name] = f"not known: {error}"
+        return found
+
+    def _sensitivity(self) -> dict[str, str]:
+        """The sharper of what the two sides give, which have the same derivative."""
+        found = {}
+        for name in self._inputs():
+            options = []
+            for side in (self.rule.pattern, self.rule.replacement):
+                try:
+                    formula = sensitivity_of(self.context, side, name, self.taken)
+                    options.append((not formula.exact, len(formula.text), formula))
+                except FAULTS as error:
+                    reason = str(error)
+            if options:
+                best = min(options, key=lambda option: option[:2])[2]
+                found[name] = best.text if best.exact else f"≤ {best.text}"
+            else:
+                found[name] = f"not known: {reason}"
+        return found
+
+
+class _Comparison:
+    """Which of two bounds is smaller, and where."""
+
+    def __init__(self, rule: Rule, context: Context, left: Formula, right: Formula, taken: frozenset[str]) -> None:
+        self.rule, self.context, self.left, self.right, self.taken = rule, context, left, right, taken
+        self.difference = context.algebra.tidy(left.value - right.value)
+        self.prover = Prover(rule, context)
+        self.notes: list[str] = []
+
+    def outcome(self) -> dict[str, object]:
+        if self.difference.zero:
+            self.notes.append("the bounds are equal")
+            return {"verdict": NEVER_WORSE, "proved": True}
+        try:
+            found = search(self.rule, self.context, self.left.expression, self.right.expression)
+        except CannotRun as error:
+            self.notes.append(f"the formulas cannot be compared at points: {error}")
+            return {"verdict": UNKNOWN}
+        if not found.compared:
+            self.notes.append("no inputs were found at which both bounds have a value")
+            return {"verdict": UNKNOWN}
+        if not found.worse:
+            proved = self.prover.nonnegative(self.difference, self.left.expression)
+            if proved and not found.better and self.prover.nonnegative(-self.difference, self.right.expression):
+                self.notes.append("the bounds are equal")
+            return {"verdict": NEVER_WORSE, "proved": proved}
+        worst = {"example": example(self.rule, found, self.left.expression, self.right.expression, True), "worst": found.worst,
+                 "at_most": self._at_most(found.worst)}  # fmt: skip
+        if not found.better:
+            proved = self.prover.nonnegative(-self.difference, self.right.expression)
+            return {"verdict": NEVER_BETTER, "proved": proved, **worst}
+        better = example(self.rule, found, self.left.expression, self.right.expression, False)
+        proved = worst["example"] is not None and better is not None
+        return {"verdict": DEPENDS, "proved": proved, "better_where": self._better_where(found), **worst}
+
+    def _at_most(self, worst: float) -> int:
+        """The least of a few factors by which the right bound never exceeds the left one, if one can be proved."""
+        for factor in FACTORS:
+            if math.isfinite(worst) and factor >= worst * (1 - 1e-6):
+                difference = self.left.value.scale(Fraction(factor)) - self.right.value
+                return factor if self.prover.plainly(self.context.algebra.tidy(difference)) else 0
+        return 0
+
+    def _better_where(self, found: Found) -> str:
+        """A simple condition that was proved, or one that no point speaks against; and the exact one where that is short."""
+        parts: list[str] = []
+        candidates = self._candidates(found)
+        tried = [family[step] for step in STEPS for family in candidates[:FAMILIES] if step < len(family)]
+        proved = next((text for text, condition in tried if self.prover.plainly(self.difference, condition)), "")
+        if not proved:
+            prover = Prover(self.rule, self.context, CANDIDATE_SECONDS)
+            weakest = [family[0] for family in candidates[:SEARCHED]]
+            proved = next((text for text, condition in weakest if prover.by_search(self.difference, self.left.expression, condition)), "")
+        if proved:
+            parts.append(f"{proved} (proved)")
+        elif candidates:
+            parts.append(f"{candidates[0][0][0]} (observed, not proved)")
+        exact = min((inequality_text(form, self.taken) for form in equivalents(self.difference, self.context.algebra)), key=len)
+        if len(exact) <= SHORT:
+            parts.append(f"exactly where {exact}")
+        return "; ".join(parts)
+
+    def _candidates(self, found: Found) -> list[list[Named]]:
+        """Conditions that no point speaks against, from the weakest of a family to the strongest; those first that most points meet."""
+        kept: list[tuple[int, int, list[Named]]] = []
+        for family in families(self.rule, self.context):
+            seen = [(*found.meeting(condition), (text, condition)) for text, condition in family]
+            good = [(met, named) for met, against, named in seen if met * ENOUGH > found.compared and not against]
+            if good:
+                kept.append((-good[0][0], len(good[0][1][0]), [named for _, named in good]))
+        return [family for *_, family in sorted(kept, key=lambda k: k[:2])]

@@ -1,0 +1,107 @@
+"""Is an error formula never negative? By inequalities that have a name, and by the prover.
+
+What is shown holds for all inputs that meet the rule's `where`, wherever its left side and the formulas have a value.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import TRUE, AllOf, Comparison, Condition, Expr, Literal, Rule
+from hnfc.dsl.error.algebra import Algebra
+from hnfc.dsl.error.context import compared
+from hnfc.dsl.error.expression import Writer, call
+from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, within
+from hnfc.dsl.error.polynomial import Atom, Poly, of_atom
+from hnfc.dsl.error.side import Context, Side
+from hnfc.dsl.soundness.opaque import abstracted
+from hnfc.dsl.soundness.proof import Blocked, Proof
+
+NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
+SECONDS = 1.0
+
+
+@dataclass
+class Prover:
+    """Shows formulas not negative for one rule. `defined`: an expression that has a value where the claim is made."""
+
+    rule: Rule
+    context: Context
+    seconds: float = SECONDS
+
+    @property
+    def algebra(self) -> Algebra:
+        return self.context.algebra
+
+    def nonnegative(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
+        """Whether x ≥ 0 was shown: by inequalities alone if possible, and else by the prover in the time that it has."""
+        return self.plainly(x, given) or self.by_search(x, defined, given)
+
+    def plainly(self, x: Poly, given: Condition = TRUE) -> bool:
+        """Whether x ≥ 0 follows from intervals and inequalities: in each of the cases that its conditions make."""
+        if given == TRUE:
+            return in_every_case(x, self.algebra)
+        bound = compared(given)
+        if bound is not None:
+            return in_every_case(x, within(self.algebra, *bound))
+        known = self._difference(given)
+        return known is not None and any(by_multiples(form, known, self.algebra) for form in forms(x, self.algebra))
+
+    def _difference(self, given: Condition) -> Poly | None:
+        """The p for which the condition is p ≥ 0."""
+        if not isinstance(given, Comparison) or given.predicate not in ("ge", "le"):
+            return None
+        x, y = (Side(self.context, side, False).result().value for side in (given.x, given.y))
+        return x - y if given.predicate == "ge" else y - x
+
+    def by_search(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
+        """Whether the prover shows it."""
+        deadline = time.monotonic() + self.seconds
+        return any(self._proved(form, defined, given, deadline) for form in dict.fromkeys(forms(x, self.algebra)))
+
+    def _proved(self, x: Poly, defined: Expr, given: Condition, deadline: float) -> bool:
+        """The rule `1 => where(x >= 0, 1, 0)`, under the conditions of the rule and where `defined` has a value, for the prover."""
+        if time.monotonic() > deadline:
+            return False
+        try:
+            claim = call("where", call("compare", Writer().expression(x), NOUGHT, predicate="ge"), UNIT, NOUGHT)
+            pattern = call("add", UNIT, call("mul", NOUGHT, call("add", self.rule.pattern, defined)))
+            where = AllOf((self.rule.where, given, *lemmas(x, self.algebra)))
+            rule = replace(self.rule, pattern=pattern, replacement=claim, where=where, both_ways=False, within=None)
+            Proof(abstracted(rule)[0], deadline).run()
+        except (Blocked, NoFormula, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            # whatever stops the prover is no proof
+            return False
+        return True
+
+
+MAX_LEMMAS = 8
+
+
+def lemmas(x: Poly, algebra: Algebra) -> list[Condition]:
+    """What the prover does not know of the sums and maxima in a formula: p ≤ max p, and the sign of Σp where that of p is known."""
+    writer = Writer()
+    found: list[Condition] = []
+    for atom in sorted(_atoms_within(x)):
+        if atom.kind == "max" and not atom.args[2]:
+            found.append(Comparison("ge", writer.atom(atom), writer.expression(atom.args[1])))
+        elif atom.kind == "sum" and len(atom.args[1].atoms) > 1 and (sign := algebra.sign(of_atom(atom))):
+            found.append(Comparison("ge" if sign > 0 else "le", writer.atom(atom), NOUGHT))
+    return found[:MAX_LEMMAS]
+
+
+def _atoms_within(x: Poly) -> set[Atom]:
+    """The atoms of a formula that are not below a sum."""
+    found: set[Atom] = set()
+    waiting = list(x.atoms)
+    while waiting:
+        atom = waiting.pop()
+        if atom not in found:
+            found.add(atom)
+            if atom.kind not in ("sum", "prod", "max", "min", "matmul", "conv", "move"):
+                waiting += [a for part in atom.args if isinstance(part, Poly) for a in part.atoms]
+                waiting += [a for part in atom.args if isinstance(part, tuple) for p in part if isinstance(p, Poly) for a in p.atoms]
+    return found
