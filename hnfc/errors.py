@@ -13,3 +13,7 @@ class ModelError(Exception):
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
         return f"{place}: {self.message}" if place else self.message
+
+
+class UsageError(Exception):
+    """The command line does not fit together."""

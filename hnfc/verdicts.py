@@ -6,17 +6,26 @@ import json
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict, VerdictCache, fingerprint, prove_all
+from hnfc.dsl.soundness.store import add_to_store, cache_directory, read_store
+
+if TYPE_CHECKING:
+    from hnfc.dsl.ieee import IeeeVerdict
 
 Progress = Callable[[str], None]
 
 
+LIMIT = 20.0
+"""Seconds that a rule may take."""
+
+
 @cache
-def _shipped() -> dict[str, dict[str, object]]:
+def _shipped(name: str) -> dict[str, Any]:
     """Verdicts that were found when the library was built; a rule, definition or prover that has changed since misses here."""
-    source = files("hnfc") / "rules" / "verdicts.json"
+    source = files("hnfc") / "rules" / name
     try:
         loaded = json.loads(source.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -24,36 +33,77 @@ def _shipped() -> dict[str, dict[str, object]]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def verdicts(rules: Iterable[core.Rule], *, jobs: int | None = None, progress: Progress | None = None) -> dict[str, Verdict]:
-    """The verdict on each rule, by name. Only what is nowhere known is proved now."""
-    rules_given = list(rules)
-    found: dict[str, Verdict] = {}
-    unknown: list[core.Rule] = []
-    known = _shipped()
-    for rule in rules_given:
-        entry = known.get(fingerprint(rule))
-        if entry is None:
-            unknown.append(rule)
-        else:
-            found[rule.name] = Verdict.from_json(entry)
+def verdicts(
+    rules: Iterable[core.Rule], *, jobs: int | None = None, limit: float = LIMIT, cached: bool = True, progress: Progress | None = None
+) -> dict[str, Verdict]:
+    """The verdict over the reals on each rule, by name. Only what is nowhere known is proved now (`cached=False`: everything)."""
+    given = list(rules)
+    known = _shipped("verdicts.json") if cached else {}
+    found = {rule.name: Verdict.from_json(known[key]) for rule in given if (key := fingerprint(rule)) in known}
+    unknown = [rule for rule in given if rule.name not in found]
     if unknown:
-        if progress is not None:
-            progress(f"proving {len(unknown)} rule{'s' if len(unknown) > 1 else ''} …")
-
-        def done(rule: core.Rule, verdict: Verdict) -> None:
-            found[rule.name] = verdict
-            if progress is not None:
-                progress(f"proving {len(rules_given)} rules: {len(found)} done …")
-
-        prove_all(unknown, jobs=jobs, cache=VerdictCache(), done=done)
+        told = _Told("proving", unknown, progress)
+        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=told)
+        found.update({rule.name: verdict for rule, verdict in zip(unknown, proved, strict=True)})
     return found
 
 
-def write_shipped(rules: list[core.Rule], path: str) -> None:
-    """Proves every rule anew and writes the verdicts that ship."""
-    proved = zip(rules, prove_all(rules), strict=True)
-    # without the time it took, which differs from run to run
-    entries = {fingerprint(rule): {**verdict.to_json(), "seconds": 0.0} for rule, verdict in proved}
+def ieee(
+    rules: Iterable[core.Rule],
+    formats: tuple[str, ...] | None = None,
+    assume: frozenset[str] = frozenset(),
+    *,
+    jobs: int | None = None,
+    limit: float = LIMIT,
+    cached: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, tuple[IeeeVerdict, ...]]:
+    """The verdicts in floating-point arithmetic on each rule, by name: one for each format (None: all that can be judged)."""
+    from hnfc.dsl.ieee import FORMATS_JUDGED, ieee_all, ieee_fingerprint
+
+    formats = FORMATS_JUDGED if formats is None else formats
+    given = list(rules)
+    path = cache_directory() / "ieee.json"
+    known = {**read_store(path), **_shipped("ieee.json")} if cached else {}
+    before = set(known)
+    unknown = [rule for rule in given if ieee_fingerprint(rule, formats, assume) not in before]
+    told = _Told("rounding", unknown, progress)
+    judged = ieee_all(given, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=known, done=told)
+    if cached:
+        add_to_store(path, {key: value for key, value in known.items() if key not in before})
+    return {rule.name: found for rule, found in zip(given, judged, strict=True)}
+
+
+class _Told:
+    """Says how many rules are judged, as each is."""
+
+    def __init__(self, what: str, rules: list[core.Rule], progress: Progress | None) -> None:
+        self.what, self.progress = what, progress
+        self.left = {rule.name for rule in rules}
+        self.count = len(self.left)
+        if progress is not None and rules:
+            progress(f"{what} {self.count} rule{'s' if self.count > 1 else ''} …")
+
+    def __call__(self, rule: core.Rule, _: object) -> None:
+        if rule.name in self.left:
+            self.left.discard(rule.name)
+            if self.progress is not None:
+                self.progress(f"{self.what} {self.count} rules: {self.count - len(self.left)} done, last {rule.name} …")
+
+
+def write_shipped(rules: list[core.Rule], directory: str) -> None:
+    """Judges every rule anew and writes the verdicts that ship, without the time they took, which differs from run to run."""
+    from hnfc.dsl.ieee import ieee_all, ieee_fingerprint
+
+    proved = {fingerprint(rule): {**v.to_json(), "seconds": 0.0} for rule, v in zip(rules, prove_all(rules), strict=True)}
+    _write(f"{directory}/verdicts.json", proved)
+    judged = {
+        ieee_fingerprint(rule): [{**v.to_json(), "seconds": 0.0} for v in found] for rule, found in zip(rules, ieee_all(rules), strict=True)
+    }
+    _write(f"{directory}/ieee.json", judged)
+
+
+def _write(path: str, entries: dict[str, Any]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=0, sort_keys=True)
         file.write("\n")
@@ -62,4 +112,4 @@ def write_shipped(rules: list[core.Rule], path: str) -> None:
 if __name__ == "__main__":
     from hnfc.dsl.rulebook import shipped
 
-    write_shipped(shipped().rules, str(files("hnfc") / "rules" / "verdicts.json"))
+    write_shipped(shipped().rules, str(files("hnfc") / "rules"))

@@ -1,17 +1,13 @@
 """Verdicts on disk: a rule that was judged before, by this prover, is not judged again.
 
-The file is a dictionary from fingerprint to verdict. It is written atomically and merged with what others wrote; a file that
-cannot be read counts as empty.
+The file is a dictionary from fingerprint to verdict (see store.py).
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import inspect
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -20,9 +16,8 @@ from typing import Any
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Rule, condition_expressions, walk
+from hnfc.dsl.soundness.store import add_to_store, cache_directory, read_store
 from hnfc.dsl.soundness.verdict import PROVER_VERSION, Status, Verdict
-
-MAX_ENTRIES = 20_000
 
 
 def fingerprint(rule: Rule) -> str:
@@ -65,15 +60,6 @@ def formula_text(operation: type[NumOp]) -> str:
     return hashlib.sha256(module.encode()).hexdigest()
 
 
-def cache_directory() -> Path:
-    """$HNFC_CACHE_DIR, else the user's cache directory."""
-    chosen = os.environ.get("HNFC_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "hnfc"
-
-
 class VerdictCache:
     """`get` and `put` by fingerprint; nothing that goes wrong with the file reaches the caller."""
 
@@ -81,39 +67,17 @@ class VerdictCache:
         self.path = (directory or cache_directory()) / "verdicts.json"
 
     def get(self, key: str) -> Verdict | None:
-        return self._decode(self._read().get(key))
+        return self._decode(read_store(self.path).get(key))
 
     def get_all(self, keys: list[str]) -> dict[str, Verdict]:
-        stored = self._read()
+        stored = read_store(self.path)
         found = {key: self._decode(stored.get(key)) for key in keys}
         return {key: verdict for key, verdict in found.items() if verdict is not None}
 
     def put(self, verdicts: Mapping[str, Verdict]) -> None:
         """Adds verdicts. One that ran out of time is not kept: the next machine may be faster."""
         lasting = {key: v.to_json() for key, v in verdicts.items() if v.status is not Status.UNKNOWN or "time" not in v.reason}
-        if not lasting:
-            return
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            stored = {**self._read(), **lasting}
-            for key in list(stored)[: max(0, len(stored) - MAX_ENTRIES)]:
-                del stored[key]
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix="verdicts", suffix=".tmp")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(stored, file)
-                os.replace(name, self.path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return data if isinstance(data, dict) else {}
+        add_to_store(self.path, lasting)
 
     @staticmethod
     def _decode(data: Any) -> Verdict | None:

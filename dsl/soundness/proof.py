@@ -215,8 +215,11 @@ def image(n: Normalizer, cond: Cond) -> Cond:
 # Verdicts ------------------------------------------------------------------------------------------------------------
 
 
-def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES) -> Verdict:
-    """Search and proof together: PROVED only if the proof closes and the search has not broken the rule."""
+def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
+    """Search and proof together: PROVED only if the proof closes and the search has not broken the rule.
+
+    advise: look for a condition that would make a refuted rule right.
+    """
     start = time.monotonic()
     deadline = start + timeout_ms / 1000
 
@@ -231,7 +234,7 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
     if found.counterexample is not None:
-        return _refuted(rule, found, opaque, done, deadline)
+        return _refuted(rule, found, opaque, done, deadline if advise else 0.0)
     proof = Proof(rule, deadline)
     blocked = ""
     if rule.within is None:
@@ -244,7 +247,7 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     left = deadline - time.monotonic()
     more = refute.search(rule, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
     if more.counterexample is not None:
-        return _refuted(rule, more, opaque, done, deadline)
+        return _refuted(rule, more, opaque, done, deadline if advise else 0.0)
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
@@ -286,7 +289,7 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
         why = f"the sides differ by more than {float(rule.within):.3g}"
         return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
     why = "the right side is undefined where the left is not" if example.right == "undefined" else "its two sides differ"
-    advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS))
+    advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS)) if deadline else ""
     return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
 
 

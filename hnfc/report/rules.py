@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, render
+from hnfc.dsl.ieee.verdict import EDGE, IeeeVerdict
 from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
@@ -15,7 +16,13 @@ from hnfc.dsl.soundness import Verdict
 _CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502"}
 
 
-def check_report(book: Rulebook, verdicts: dict[str, Verdict], why: bool, width: int) -> str:
+Table = Callable[[Sequence[str], Sequence[Sequence[str]], int], str]
+"""Draws rows under headings; the number says which column gives way."""
+
+Judged = Mapping[str, Sequence[IeeeVerdict]]
+
+
+def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, why: bool, table: Table) -> str:
     """Every refuted and undecided rule with its counterexample or what blocked, then a table of all."""
     blocks = []
     for rule in book.rules:
@@ -24,7 +31,40 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], why: bool, width:
             blocks.append(render(_finding(rule, verdict), book.sources.get(rule.file)))
         if why and verdict.steps:
             blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps if step != verdict.reason)]))
-    return "\n\n".join([*blocks, rule_table(book.rules, verdicts, width)])
+        if why and judged.get(rule.name):
+            blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
+    rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]
+    headings = ("rule", "reals", "in floating point", "s")
+    drawn = table(headings, rows, 2) if rows else "no rules"
+    return "\n\n".join([*blocks, f"{drawn}\n{_counts(book.rules, verdicts)}"])
+
+
+def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, ...]:
+    seconds = verdict.seconds + sum(found.seconds for found in judged)
+    return rule.name, verdict.status.value, ieee_summary(judged), f"{seconds:.1f}" if seconds >= 0.05 else ""
+
+
+def ieee_summary(judged: Sequence[IeeeVerdict]) -> str:
+    """The statuses, each with the formats that have it; without formats where it is the same in all."""
+    formats: dict[str, list[str]] = {}
+    for found in judged:
+        formats.setdefault(headline(found), []).append(found.format)
+    if len(formats) == 1:
+        return next(iter(formats))
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in formats.items())
+
+
+def headline(found: IeeeVerdict) -> str:
+    """The status in a few words."""
+    if found.status.value == "exact unless":
+        return f"exact unless {', '.join(found.exceptions)}"
+    return f"{found.status.value} at the edge of overflow" if found.edge is not None and found.edge >= EDGE else found.status.value
+
+
+def _counts(rules: Sequence[core.Rule], verdicts: dict[str, Verdict]) -> str:
+    statuses = [verdicts[rule.name].status.value for rule in rules]
+    counts = {status: statuses.count(status) for status in ("PROVED", "REFUTED", "UNKNOWN")}
+    return f"{len(rules)} rule{'s' if len(rules) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n)
 
 
 def _finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
@@ -46,8 +86,7 @@ def rule_table(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: 
     for row in rows:
         head = "  ".join(text.ljust(w) for text, w in zip(row[:3], widths, strict=True))
         lines.append(textwrap.shorten(f"{head}  {row[3]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[3]}", width))
-    counts = {status: sum(row[0] == status for row in rows) for status in ("PROVED", "REFUTED", "UNKNOWN")}
-    lines.append(f"{len(rows)} rule{'s' if len(rows) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n))
+    lines.append(_counts(list(rules), verdicts))
     return "\n".join(lines)
 
 
@@ -66,6 +105,7 @@ def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def verdicts_json(rules: Iterable[core.Rule], verdicts: dict[str, Verdict]) -> str:
-    data = {rule.name: verdicts[rule.name].to_json() for rule in rules}
+def verdicts_json(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], judged: Judged) -> str:
+    """By rule: the verdict over the reals, and under `ieee` those in each format."""
+    data = {rule.name: {**verdicts[rule.name].to_json(), "ieee": [v.to_json() for v in judged.get(rule.name, ())]} for rule in rules}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

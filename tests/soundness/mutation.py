@@ -52,6 +52,10 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
     for i, part in enumerate(parts):
         yield f"without {part}", replace(rule, where=AllOf(parts[:i] + parts[i + 1 :]), name=f"{rule.name}/where {i}")
         if isinstance(part, Comparison):
+            weaker = {"gt": "ge", "lt": "le", "ge": "ne", "le": "ne"}.get(part.predicate)
+            if weaker is not None:
+                weakened = Comparison(weaker, part.x, part.y)
+                yield f"weakened {part}", replace(rule, where=AllOf((*parts[:i], weakened, *parts[i + 1 :])), name=f"{rule.name}/weak {i}")
             flipped = Comparison({"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "ne", "ne": "eq"}[part.predicate], part.x, part.y)
             yield f"flipped {part}", replace(rule, where=AllOf((*parts[:i], flipped, *parts[i + 1 :])), name=f"{rule.name}/flip {i}")
 
@@ -78,11 +82,23 @@ def _changed(node: Expr, names: dict[str, Capture]) -> Iterator[tuple[str, Expr]
 
 
 def _changed_application(node: Apply) -> Iterator[tuple[str, Expr]]:
-    if node.name in ("sub", "div", "matmul", "pow", "xlogy"):
+    if node.name in ("exp", "mul", "div", "sum", "max", "log", "matmul", "add", "sub"):
+        yield f"-{node.name}", Apply(OPERATIONS["neg"], (node,))
+    for key, value in node.attributes:
+        if isinstance(value, Literal) and isinstance(value.value, Fraction):
+            changed = Literal(value.value + 1)
+            yield f"{key} + 1", replace(node, attributes=tuple((k, changed if k == key else v) for k, v in node.attributes))
+        if isinstance(value, Apply | Size | Capture) and key in ("start", "stop", "low", "high", "size"):
+            more = Apply(OPERATIONS["add"], (value, Literal(Fraction(1))))
+            yield f"{key} + 1", replace(node, attributes=tuple((k, more if k == key else v) for k, v in node.attributes))
+        if key == "perm" and isinstance(value, Apply):
+            turned = replace(value, operands=value.operands[::-1])
+            yield "order swapped", replace(node, attributes=tuple((k, turned if k == key else v) for k, v in node.attributes))
+    if node.name in ("sub", "div", "matmul", "pow", "xlogy", "concat"):
         yield f"{node.name} swapped", replace(node, operands=node.operands[::-1])
     if node.name == "where":
         yield "branches swapped", replace(node, operands=(node.operands[0], node.operands[2], node.operands[1]))
-    if node.name in ("neg", "abs", "transpose", "relu", "sqrt"):
+    if node.name in ("neg", "abs", "transpose", "relu", "sqrt", "reverse", "cast"):
         yield f"{node.name} dropped", node.operands[0]
     if node.name == "compare":
         attributes = tuple(
