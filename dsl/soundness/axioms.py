@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from hnfc.dsl.soundness.term import ONE, ZERO, Atom, Cond, Rational, atom, const, of_atom
+from hnfc.dsl.soundness.term import ONE, ZERO, Atom, Cond, Rational, const, of_atom
 
 
 def ge(x: Rational) -> Cond:
@@ -73,6 +73,9 @@ PAIR_AXIOMS: dict[str, tuple[str, Callable[[Rational, Rational, Rational, Ration
     "atan-increasing": ("atan", lambda t, a, u, b: same(gt(t - u), gt(a - b))),
 }
 
+PAIRED = tuple(dict.fromkeys(kind for kind, _ in PAIR_AXIOMS.values()))
+"""The functions that have axioms about two of their values."""
+
 
 def of(base: Atom) -> Iterator[tuple[str, Cond]]:
     """The instances at one atom."""
@@ -86,11 +89,6 @@ def of(base: Atom) -> Iterator[tuple[str, Cond]]:
         case "ite":
             cond, x, y = base.args
             yield "choice", either(both(cond, eq(t - x)), both(no(cond), eq(t - y)))
-        case "sin" | "cos":
-            yield (
-                "pythagoras",
-                eq(of_atom(atom("sin", *base.args)) * of_atom(atom("sin", *base.args)) + of_atom(atom("cos", *base.args), 2) - ONE),
-            )
     for name, (kind, statement) in AXIOMS.items():
         if kind == base.kind:
             yield name, statement(t, base.args)
