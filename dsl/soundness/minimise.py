@@ -27,7 +27,7 @@ def minimised(rule: Rule, point: Point, flipped: bool, budget: int = 150) -> Poi
         if spent > budget:
             return False
         found = outcome(rule, candidate, flipped)
-        if found is None or found.index is None:
+        if found is None or found.index is None or not found.typed:
             return False
         return rule.within is None or difference(found) > float(rule.within)
 

@@ -73,6 +73,10 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
     return True
 
 
+def first_defined(values: Balls) -> tuple[int, ...]:
+    return next(place for place in np.ndindex(values.shape) if values.values[place] not in (UNDEFINED, UNDECIDED))
+
+
 def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     try:
         return np.broadcast_shapes(shape, wanted) == wanted
@@ -86,13 +90,14 @@ def size_at(shape: tuple[int, ...], axis: int) -> int:
 
 @dataclass
 class Outcome:
-    """Both sides at one point."""
+    """Both sides at one point. index: where they differ. typed: whether the right side has a type for these shapes."""
 
     left: Balls
     right: Balls
     index: tuple[int, ...] | None
     agreed: bool
     defined: bool
+    typed: bool = True
 
 
 def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
@@ -108,6 +113,8 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
             right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
         except OutOfBounds:
             right = Balls(UNDEFINED)
+        except ERRORS:
+            return Outcome(left, Balls(UNDEFINED), first_defined(left), False, True, typed=False)
         if not broadcasts_to(right.shape, left.shape):
             right = Balls(UNDEFINED)  # it has another shape
         right = Balls(np.broadcast_to(right.values, left.shape))

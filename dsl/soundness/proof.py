@@ -6,7 +6,9 @@ a normal form needs a sign or the truth of a condition; a case whose facts exclu
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import z3
@@ -18,6 +20,7 @@ from hnfc.dsl.soundness import refute, term
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
+from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.layout import Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.opaque import abstracted
@@ -36,6 +39,11 @@ SAMPLES = 160
 QUERY_MS = 250
 REMEDY_SECONDS = 3.0
 
+MAX_EMPTY = 3
+
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, z3.Z3Exception)
+"""What a fault of the prover or of an operation's formula raises."""
+
 Case = tuple[tuple[Cond, bool], ...]
 
 
@@ -52,6 +60,7 @@ class Proof:
     steps: list[str] = field(default_factory=list)
     cases: int = 0
     closer: Closer | None = None
+    empty: frozenset[int] = frozenset()
 
     def run(self) -> None:
         """Raises Blocked where a case cannot be closed."""
@@ -67,7 +76,7 @@ class Proof:
             raise Blocked(f"the terms grow too large: {error}") from None
         except (TimeoutError, RecursionError):
             raise Blocked("out of time") from None
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, z3.Z3Exception) as error:
+        except FAULTS as error:
             # a fault of the prover or of an operation's formula is no verdict on the rule
             raise Blocked(f"the proof failed: {type(error).__name__}: {error}") from None
 
@@ -81,6 +90,23 @@ class Proof:
         if not found:
             raise Blocked("no shapes fit the rule")
 
+    def holds_for_empty(self) -> bool:
+        """Whether the rule also holds where axes that are reduced have no elements. To be asked after `run`."""
+        self.steps, self.cases = [], 0
+        rules = [self.rule]
+        if self.rule.both_ways:
+            rules.append(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
+        try:
+            for rule in rules:
+                for meaning in denotations(rule):
+                    for self.empty in empty_classes(meaning):
+                        self.case(meaning, ())
+        except (Blocked, NoFormula, Unrelated, TooLarge, TimeoutError, RecursionError, *FAULTS):
+            return False
+        finally:
+            self.empty = frozenset()
+        return True
+
     def case(self, meaning: Denotation, assumptions: Case) -> None:
         self.cases += 1
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
@@ -88,6 +114,7 @@ class Proof:
         if time.monotonic() > self.deadline:
             raise TimeoutError
         n = Normalizer(integral=integral_captures(self.rule))
+        n.empty = self.empty
         closer = Closer(n.rename, QUERY_MS, self.deadline)
         n.entails = closer.entails
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
@@ -137,7 +164,7 @@ class Proof:
         """A precondition holds for every element: its indices are quantified."""
         env = meaning.env(QUANTIFIED)
         classes = {c for members in shape.values() for c in meaning.layout.of(members)}  # type: ignore[attr-defined]
-        if any(c in n.definitions and not n.surely(">", n.size_of(c)) for c in classes):
+        if classes & n.empty or any(c in n.definitions and not n.surely(">", n.size_of(c)) for c in classes):
             return  # there is no element
         ixs = [ix for axis, members in shape.items() for c in meaning.layout.of(members) if isinstance(ix := env[axis][c], Ix)]  # type: ignore[attr-defined]
         n.bound += ixs
@@ -158,6 +185,19 @@ def assume_size(n: Normalizer, size: Cond) -> None:
         n.signs.assume(image(n, size))
     else:
         n.forget()
+
+
+def empty_classes(meaning: Denotation) -> Iterator[frozenset[int]]:
+    """The sets of classes that may have no elements while the result has some: those along which the left side does not vary.
+
+    Raises Blocked where there are too many.
+    """
+    varying = {c for members in meaning.left.shape.values() for c in meaning.layout.of(members)}
+    others = [c for c in range(len(meaning.layout.classes)) if c not in varying]
+    if len(others) > MAX_EMPTY:
+        raise Blocked("many axes that are reduced")
+    for count in range(1, len(others) + 1):
+        yield from map(frozenset, itertools.combinations(others, count))
 
 
 def broadcast_text(member: Member) -> str:
@@ -226,15 +266,23 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     def done(**parts: object) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)  # type: ignore[arg-type]
 
+    concrete = explicit_roundings(rule)
+    opaque = False
     try:
-        rule, opaque = abstracted(rule)
-        found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+        found = refute.search(concrete, samples, min(0.5, timeout_ms / 4000))
+        if found.counterexample is None:
+            rule, opaque = abstracted(rule)
+            if found.unsupported:
+                concrete = rule
+                found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
     except NoFormula as error:
         return done(status=Status.UNKNOWN, reason=str(error))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
+    opaque_names = sorted({n.name.split("#")[0] for n in rule_expressions(rule) if isinstance(n, Capture) and "#" in n.name})
+    opaque = opaque and concrete == rule
     if found.counterexample is not None:
-        return _refuted(rule, found, opaque, done, deadline if advise else 0.0)
+        return _refuted(concrete, found, opaque, done, deadline if advise else 0.0)
     proof = Proof(rule, deadline)
     blocked = ""
     if rule.within is None:
@@ -245,12 +293,14 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     else:
         blocked = f"a bound on |left - right| is not proved; measured at most {found.largest:.3g} (stated {float(rule.within):.3g})"
     left = deadline - time.monotonic()
-    more = refute.search(rule, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
+    more = refute.search(concrete, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
     if more.counterexample is not None:
-        return _refuted(rule, more, opaque, done, deadline if advise else 0.0)
+        return _refuted(concrete, more, opaque, done, deadline if advise else 0.0)
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
+    if blocked and opaque_names:
+        blocked += f" (nothing is known of {', '.join(opaque_names)}; a change of rank has a meaning once the ranks of all tensors are stated)"
     if blocked:
         return done(status=Status.UNKNOWN, reason=blocked, samples=agreed, witness=witness, steps=tuple(proof.steps))
     if point is None:
@@ -260,14 +310,13 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
         return done(
             status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
         )
-    return done(
-        status=Status.PROVED,
-        reason=_headline(proof),
-        samples=agreed,
-        witness=witness,
-        steps=tuple(proof.steps),
-        shape_conditions=shape_conditions(rule),
-    )
+    reason, steps, conditions = _headline(proof), tuple(proof.steps), shape_conditions(rule)
+    if reduces(rule):
+        if proof.holds_for_empty():
+            steps += ("and where an axis that is reduced has no elements",)
+        else:
+            conditions += (NONEMPTY,)
+    return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
 
 
 def _headline(proof: Proof) -> str:
@@ -288,7 +337,10 @@ def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadl
     if rule.within is not None:
         why = f"the sides differ by more than {float(rule.within):.3g}"
         return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
-    why = "the right side is undefined where the left is not" if example.right == "undefined" else "its two sides differ"
+    why = {
+        "undefined": "the right side is undefined where the left is not",
+        "no type": "the right side has no type for shapes for which the left has one",
+    }.get(example.right, "its two sides differ")
     advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS)) if deadline else ""
     return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
 
@@ -314,6 +366,16 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
                 at = ", ".join(map(str, axes))
                 found.append(f"size[{at}]({x}) == size[{at}]({y})")
     return tuple(found)
+
+
+NONEMPTY = "every axis that is reduced has an element"
+
+
+def reduces(rule: Rule) -> bool:
+    return any(
+        isinstance(n, Apply) and (n.name in ("matmul", "affine", "attention", "conv") or "axes" in dict(n.attributes))
+        for n in rule_expressions(rule)
+    )
 
 
 def proves(rule: Rule, seconds: float) -> bool:

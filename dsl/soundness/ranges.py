@@ -25,7 +25,8 @@ Size = Callable[["Ranges"], Rational]
 
 
 class Ranges(Elementary):
-    """Sizes and places. `definitions`: how the sizes of classes follow from others. `ranged`: the classes whose indices are numbers."""
+    """Sizes and places. `definitions`: how the sizes of classes follow from others. `ranged`: the classes whose indices are numbers.
+    `empty`: the classes without elements, in a case about such shapes."""
 
     definitions: Mapping[int, Size] = MappingProxyType({})
     ranged: Set[int] = frozenset()
@@ -33,8 +34,11 @@ class Ranges(Elementary):
     def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
         super().__init__(entails, integral)
         self.lengths: dict[int, Rational] = {}
+        self.empty: frozenset[int] = frozenset()
 
     def size_of(self, cls: int) -> Rational:
+        if cls in self.empty:
+            return ZERO
         if cls in self.lengths:
             return self.lengths[cls]
         if cls in self.definitions:

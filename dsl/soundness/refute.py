@@ -51,6 +51,7 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
     sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"))
     result = Search()
     deadline = time.monotonic() + seconds
+    untyped: tuple[Point, bool] | None = None
     with balls.precision(bits):
         for round_ in range(20 * samples):
             late = time.monotonic() - deadline
@@ -64,10 +65,11 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
             except (Unsupported, NoFormula) as error:
                 result.unsupported = str(error)
                 return result
-            if found is None:
-                result.untyped += 1
+            if found is None or not found.defined:
                 continue
-            if not found.defined:
+            if not found.typed:
+                result.untyped += 1
+                untyped = untyped or (point, flipped)
                 continue
             result.vacuous = False
             if result.witness is None:
@@ -86,12 +88,19 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
                 result.counterexample = described(point, again, flipped)
                 return result
             result.agreed += found.agreed
+        if untyped is not None and not result.agreed and result.untyped >= ENOUGH:
+            # wherever the left side has a type, the right side has none
+            point, flipped = untyped
+            found = outcome(rule, point, flipped)
+            assert found is not None
+            result.point, result.counterexample = point, described(point, found, flipped)
     return result
 
 
 def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:
     assert found.index is not None
-    left, right = show(found.left.values[found.index]), show(found.right.values[found.index])
+    left = show(found.left.values[found.index])
+    right = show(found.right.values[found.index]) if found.typed else "no type"
     del flipped
     return Counterexample(tensors_of(point), tuple(sorted(point.axes.items())), tuple(found.index), left, right)
 

@@ -80,7 +80,7 @@ def _bank(rule: Rule, deadline: float) -> _Bank:
             found: Outcome | None = outcome(rule, point, rule.both_ways and number % 2 == 1)
         except (Unsupported, NoFormula):
             break
-        if found is None or not found.defined:
+        if found is None or not found.defined or not found.typed:
             continue
         if found.index is not None:
             if len(bank.bad) < FAILURES:

@@ -229,6 +229,8 @@ class SymMath(Convolution):
         fixed: list[tuple[Axis, int, Ix]] = []
         options: list[list[tuple[Axis, int, Ix | None, Rational, Rational]]] = []
         for axis, members in axes:
+            if n.empty.intersection(self.layout.of(members)):
+                return
             depth = BOUND + 8 * len(n.bound) + self.layout.universe.index(axis)
             for c in self.layout.of(members):
                 if c not in self.layout.ranged:

@@ -36,7 +36,7 @@ class Tensor:
 def _to_float(text: str) -> float:
     if text in ("true", "false"):
         return float(text == "true")
-    if text.startswith("un"):
+    if text.startswith(("un", "no")):
         return float("nan")
     try:
         return float(Fraction(text)) if "e" not in text else float(text)
