@@ -59,6 +59,9 @@ class Judge:
         self.slow: dict[tuple[Rational, int], int] = {}
         self.steps: list[str] = []
 
+    def note(self, what: str, *parts: object) -> None:
+        """Says what facts come next, or what theorem was used of which terms; nobody listens here (see tracing.py)."""
+
     def sign(self, x: Rational) -> int:
         """The sign of x, with the oracle's help where arithmetic alone leaves it open."""
         mask = self.signs.sign(x)

@@ -71,9 +71,12 @@ def _logs_cancel(n: Normalizer, x: Rational) -> bool:
         if max(abs(c * scale) for c in terms.values()) > 16:
             return False
         try:
-            return (n.exp(of_terms(terms).scale(Fraction(scale))) - ONE).zero
+            found = (n.exp(of_terms(terms).scale(Fraction(scale))) - ONE).zero
         except TooLarge:
             return False
+        if found:
+            n.note("exp-injective", of_terms(terms), scale)
+        return found
 
     if vanishes(x.num):
         return True
@@ -102,6 +105,7 @@ def _multiple_angles(n: Normalizer, x: Rational) -> Rational | None:
                 wave = s * _chebyshev(c, ONE, c.scale(Fraction(2)), abs(k) - 1) if k else ZERO
                 table[base] = wave if k > 0 else -wave
     table = {base: image for base, image in table.items() if image != of_atom(base)}
+    n.note("multiple-angle", table)
     return n.replace_atoms(x, table) if table else None
 
 
@@ -128,6 +132,7 @@ def _congruence(n: Normalizer, x: Rational, depth: int) -> Rational:
             if pairs > MAX_CONGRUENCES:
                 break
             if same_arguments(n, a, b, depth):
+                n.note("equal-arguments", a, b)
                 table[b] = of_atom(a)
     if not table:
         return x

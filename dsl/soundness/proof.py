@@ -17,10 +17,10 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute, term
-from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.journal import Case, Journal
 from hnfc.dsl.soundness.layout import Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
 from hnfc.dsl.soundness.opaque import abstracted
@@ -36,15 +36,12 @@ MAX_CASES = 200
 MAX_SPLITS = 14
 DEFAULT_TIMEOUT_MS = 10_000
 SAMPLES = 160
-QUERY_MS = 250
 REMEDY_SECONDS = 3.0
 
 MAX_EMPTY = 3
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, z3.Z3Exception)
 """What a fault of the prover or of an operation's formula raises."""
-
-Case = tuple[tuple[Cond, bool], ...]
 
 
 class Blocked(Exception):
@@ -59,7 +56,7 @@ class Proof:
     deadline: float
     steps: list[str] = field(default_factory=list)
     cases: int = 0
-    closer: Closer | None = None
+    journal: Journal = field(default_factory=Journal)
     empty: frozenset[int] = frozenset()
 
     def run(self) -> None:
@@ -113,27 +110,30 @@ class Proof:
             raise Blocked("too many cases")
         if time.monotonic() > self.deadline:
             raise TimeoutError
-        n = Normalizer(integral=integral_captures(self.rule))
+        n, closer = self.journal.tools(meaning, assumptions, integral_captures(self.rule), self.deadline)
         n.empty = self.empty
-        closer = Closer(n.rename, QUERY_MS, self.deadline)
-        n.entails = closer.entails
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
         try:
             meaning.prepare(n)
             while True:
                 assume_case(n, assumptions)
+                n.note("sizes agree")
                 for size in meaning.size_facts(n):
                     assume_size(n, size)
+                n.note("a movement stays inside")
                 for bound in meaning.bound_facts(n):
                     n.signs.assume(bound)
+                n.note("where")
                 for fact, shape in zip(meaning.facts, meaning.fact_shapes, strict=True):
                     self.assume(n, meaning, fact, shape)
                 if not pin_sizes(n, assumptions):
                     break
             env = meaning.env(RESULT)
+            n.note("the left side is defined")
             left = meaning.left.real(n, env)
             n.proving = True
+            n.note("shown before")
             for equal, fits in meaning.size_obligations(n):
                 n.require(fits)
                 assume_size(n, equal)
@@ -148,14 +148,17 @@ class Proof:
                 reason = is_zero(n, left - right, closer)
             if not reason:
                 raise NotProved(f"the sides differ by {str(left - right)[:300]}")
+            self.journal.equal(left, right, reason)
             self.steps.append(prefix + reason)
         except Contradiction:
+            self.journal.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
         except Split as split:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
             if assumptions and closer.entails(n.signs, FALSE):
+                self.journal.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return
             raise Blocked(prefix + str(error)) from None
@@ -179,6 +182,7 @@ class Proof:
 def assume_size(n: Normalizer, size: Cond) -> None:
     """Two sizes are equal: one is put in the place of the other where that can be done."""
     before = len(n.subst)
+    n.note("sizes agree", size)
     if size.kind == "=":
         n.assume_equal(n.replace_atoms(size.args[0], n.subst))
     if len(n.subst) == before:

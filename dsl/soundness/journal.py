@@ -1,0 +1,30 @@
+"""Who is told of every case of a proof."""
+
+from __future__ import annotations
+
+from hnfc.dsl.soundness.closing import Closer
+from hnfc.dsl.soundness.denote import Denotation
+from hnfc.dsl.soundness.normal_form import Normalizer
+from hnfc.dsl.soundness.term import Cond, Rational
+
+QUERY_MS = 250
+
+Case = tuple[tuple[Cond, bool], ...]
+"""The assumptions of a case: conditions that hold, or fail."""
+
+
+class Journal:
+    """Hands out what a case is proved with, and forgets how it ended; `tracing.Record` remembers."""
+
+    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], deadline: float) -> tuple[Normalizer, Closer]:
+        """A normalizer for one case, and Z3 as its oracle."""
+        n = Normalizer(integral=integral)
+        closer = Closer(n.rename, QUERY_MS, deadline)
+        n.entails = closer.entails
+        return n, closer
+
+    def equal(self, left: Rational, right: Rational, reason: str) -> None:
+        """The case is closed: its sides are equal."""
+
+    def impossible(self) -> None:
+        """The case is closed: its facts exclude each other."""
