@@ -18,6 +18,7 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, rounded
 from hnfc.dsl.ieee.moves import ShapeMismatch
+from hnfc.dsl.ieee.ties import rounded_safely
 from hnfc.dsl.ieee.working import Working
 
 INTEGERS: dict[str, Any] = {"si8": np.int8, "ui8": np.uint8, "si16": np.int16, "si32": np.int32, "si64": np.int64}
@@ -111,9 +112,10 @@ def _wide(operation: type[NumOp], operands: Sequence[Array], attributes: dict[st
     if form.name != "f64":
         return _evaluated(operation, operands, attributes)
     try:
-        return _evaluated(operation, [x if x.dtype.kind in "biu" else x.astype(np.longdouble) for x in operands], attributes)
+        result = _evaluated(operation, [x if x.dtype.kind in "biu" else x.astype(np.longdouble) for x in operands], attributes)
     except Unsupported:
         return _evaluated(operation, operands, attributes)
+    return rounded_safely(operation, operands, attributes, result)
 
 
 def extreme(x: Array, y: Array, greatest: bool) -> Array:
@@ -150,7 +152,7 @@ def _fused_doubles(x: Array, y: Array, z: Array) -> Array:
     product = x.astype(np.longdouble) * y
     total = product + z
     error = (np.abs(product) + np.abs(total)) * np.finfo(np.longdouble).eps * 2
-    result, other = (total - error).astype(np.float64), (total + error).astype(np.float64)
+    result, other = (np.asarray(x, np.float64) for x in (total - error, total + error))
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
     result = np.where(finite, result, x * y + z)
     undecided = finite & ~((result == other) & np.isfinite(total) & (np.abs(result) > np.finfo(np.float64).tiny))

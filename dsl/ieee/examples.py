@@ -19,8 +19,9 @@ Shows: TypeAlias = Callable[[Batch], tuple[Array, Array]]
 """Which samples of a batch show the difference in question, and which meet the conditions at all. Raises ShapeMismatch."""
 
 PLAIN = (
-    *map(float, range(25)), 30.0, 32.0, 40.0, 50.0, 60.0, 64.0, 0.5, 0.25, 1.5, 100.0, 200.0, 300.0, 400.0, 1e3, 2e3, 1e4, 4e4, 6e4, 1e5, 1e6, 1e8, 1e10, 1e20, 1e30, 1e38,
-    1e155, 1e200, 1e300, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-8, 1e-10, 1e-20, 1e-30, 1e-40, 1e-100, 1e-200, 1e-300, np.inf, np.nan,
+    *map(float, range(25)), 30.0, 32.0, 40.0, 50.0, 60.0, 64.0, 100.0, 200.0, 300.0, 400.0, 1e3, 2e3, 1e4, 4e4, 6e4, 1e5, 1e6, 1e8, 1e10,
+    1e20, 1e30, 1e38, 1e155, 1e200, 1e300, 0.5, 0.25, 1.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-8, 1e-10, 1e-20, 1e-30, 1e-40, 1e-100, 1e-200,
+    1e-300, np.inf, np.nan,
 )  # fmt: skip
 """Numbers to put in place of others, and their opposites."""
 OTHERS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 17.0, 100.0)
@@ -174,6 +175,7 @@ def described(found: Differences, mask: Array, element: str, unimportant: tuple[
         index,
         shown(found.left[0][index], element),
         shown(found.right[0][index], element),
+        element,
         unimportant,
     )
 

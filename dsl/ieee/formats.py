@@ -83,9 +83,10 @@ def nearest(value: Fraction | float, form: Binary) -> float:
     """The number of the format next to an exact value, rounded once."""
     if isinstance(value, float):
         return float(rounded(np.array([value]), form)[0])
-    if abs(value) > Fraction(2) ** 1025:
-        return float(rounded(np.array([math.copysign(math.inf, value)]), form)[0])
-    near = value.numerator / value.denominator if abs(value) < Fraction(2) ** 1023 else float("inf") * (1 if value > 0 else -1)
+    try:
+        near = value.numerator / value.denominator
+    except OverflowError:
+        near = math.inf if value > 0 else -math.inf
     if form.name == "f64" or not math.isfinite(near) or Fraction(near) == value:
         return float(rounded(np.array([near]), form)[0])
     # to odd: a second rounding then decides as the first would have

@@ -19,7 +19,7 @@ from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
 
 EXHAUSTIVE = 1 << 17
 """The most inputs that are tried one by one."""
-UNIFORM_UNARY = {"f32": 1 << 17, "f64": 1 << 16}
+UNIFORM_UNARY = {"f32": 1 << 17, "f64": 1 << 15}
 BLOCK = 4096
 """How many random inputs there are of each sort."""
 

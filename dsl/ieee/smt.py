@@ -21,6 +21,8 @@ from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.soundness.scan import conjuncts
 
 ROUND = z3.RNE()
+RESOURCES = 800_000
+"""What Z3 may spend on a question, in units of its own: about half a second. A limit in seconds would make verdicts depend on the load."""
 
 
 class NotEncoded(Exception):
@@ -133,8 +135,11 @@ def added(x: Any, y: Any) -> Any:
 
 
 def multiplied(x: Any, y: Any) -> Any:
-    """x·y = y·x, (-x)·y = -(x·y), and |x|·|x| = x·x."""
+    """x·y = y·x, (-x)·y = -(x·y), 1·x = x, and |x|·|x| = x·x."""
     (x, turned_x), (y, turned_y) = _without_sign(x), _without_sign(y)
+    for one, other in ((x, y), (y, x)):
+        if one.eq(_one(one)):
+            return z3.fpNeg(other) if turned_x != turned_y else other
     if x.eq(y) and x.decl().kind() == z3.Z3_OP_FPA_ABS:
         x = y = x.arg(0)
     product = z3.fpMul(ROUND, *sorted((x, y), key=lambda term: term.get_id()))
@@ -249,6 +254,7 @@ class Question:
         exceptions += tuple(_ASSUMED[name] for name in sorted(self.assume) if _ASSUMED[name] not in exceptions)
         solver = z3.Solver()
         solver.set("timeout", max(1, int(1000 * seconds)))
+        solver.set("rlimit", RESOURCES)
         solver.add(self._broken(claim, exceptions), *self._allowed(exceptions))
         answer = solver.check()
         if answer == z3.unsat:

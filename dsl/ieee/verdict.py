@@ -45,13 +45,17 @@ class Tensor(RealTensor):
 
 @dataclass(frozen=True)
 class IeeeExample:
-    """Inputs that meet `where`, and what the sides are at one index. `irrelevant`: inputs whose value does not matter."""
+    """Inputs that meet `where`, and what the sides are at one index.
+
+    element: the element type of the sides. irrelevant: inputs whose value does not matter for the difference.
+    """
 
     inputs: tuple[tuple[str, Tensor], ...]
     axes: tuple[tuple[str, tuple[int, ...]], ...]
     index: tuple[int, ...]
     left: str
     right: str
+    element: str
     irrelevant: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -67,6 +71,7 @@ class IeeeExample:
             "index": list(self.index),
             "left": self.left,
             "right": self.right,
+            "element": self.element,
             "irrelevant": list(self.irrelevant),
         }
 
@@ -81,6 +86,7 @@ class IeeeExample:
             index=tuple(map(int, data["index"])),
             left=str(data["left"]),
             right=str(data["right"]),
+            element=str(data["element"]),
             irrelevant=tuple(map(str, data["irrelevant"])),
         )
 

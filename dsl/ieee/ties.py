@@ -1,0 +1,55 @@
+"""Rounding of longdouble results to float64 where they are too near to the middle between two numbers: by ball arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+
+from hnfc.dialects.num.base import NumOp
+from hnfc.dsl.ieee.formats import BINARY, Array, nearest
+from hnfc.dsl.soundness.balls import MATH, Balls, apply, precision
+
+ERROR, ERROR_COMPOSED = 3, 16
+"""What is assumed of longdouble results: off by so many units in their last place at most, for one function and for several in turn."""
+COMPOSED = frozenset(("num.sigmoid", "num.log_sigmoid", "num.silu", "num.softplus", "num.gelu", "num.mish", "num.rsqrt"))
+BITS = 250
+
+
+def rounded_safely(operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any], result: Array) -> Array:
+    """`result`, which is the operation on the operands in longdouble, rounded to float64 as its exact value would be.
+
+    An element whose exact value ball arithmetic does not find closely enough is rounded as it is.
+    """
+    near = result.astype(np.float64)
+    if operation.FACTS.real is None or np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
+        return near
+    error = np.abs(result) * np.finfo(np.longdouble).eps * (ERROR_COMPOSED if operation.name in COMPOSED else ERROR)
+    unsettled = np.isfinite(result) & ((result - error).astype(np.float64) != (result + error).astype(np.float64))
+    if not unsettled.any():
+        return near
+    operands = [np.broadcast_to(x, result.shape)[unsettled] for x in operands]
+    with precision(BITS):
+        exact = apply(MATH, operation, [Balls.of(x) for x in operands], attributes)
+        values = [_number(x) for x in exact.values.reshape(-1)]
+    near[unsettled] = [before if value is None else value for before, value in zip(near[unsettled].tolist(), values, strict=True)]
+    return near
+
+
+def _number(x: Any) -> float | None:
+    """The float64 next to every number of the ball, if there is one."""
+    if isinstance(x, fmpq):
+        return nearest(Fraction(int(x.p), int(x.q)), BINARY["f64"])
+    if not isinstance(x, arb) or not x.is_finite():
+        return None
+    middle, radius = (_exact(part) for part in (x.mid(), x.rad()))
+    low, high = (nearest(end, BINARY["f64"]) for end in (middle - radius, middle + radius))
+    return low if low == high else None
+
+
+def _exact(x: arb) -> Fraction:
+    mantissa, exponent = x.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
