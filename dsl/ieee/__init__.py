@@ -26,7 +26,8 @@ for bit; all NaNs are one value.
 differently`: the right side is finite exactly where the left is, and values differ. `safer`: the right side is finite wherever
 the left is, and somewhere else too. `may lose`: there is an input at which the left side is finite and the right is not. A rule
 that may be read both ways (`<=>`) may lose where either reading does. The first of may lose, safer, exact, exact unless, rounds
-differently that fits is given. A loss (or gain) that is only a rounding at the edge of overflow is marked as such.
+differently that fits is given. A loss (or gain) that is only a rounding at the edge of overflow, or only at inputs that are not
+finite, is marked as such.
 
 **How it is known.** By all inputs, where a pointwise rule has few (two captures of 8 bits, one of 16). Else by a search: special
 numbers of the format and of the rule in combination, related and random ones, small tensors, and the neighbourhood of overflow.

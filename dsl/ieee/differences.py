@@ -23,6 +23,7 @@ SIGNED_ZEROS, NANS, INFINITIES = "signed zeros", "NaNs", "infinities"
 class Differences:
     """Both sides on a batch. `kinds`: for each kind the elements that differ so; `met`: the samples that meet every condition.
 
+    finite: the samples whose inputs are all finite.
     edge: for each element that is lost, how near to the largest number the finite side is (1: at it).
     explained: for each exception the differing samples that it covers; plain: those that none does.
     """
@@ -34,6 +35,7 @@ class Differences:
     kinds: dict[str, Array]
     ulps: Array
     edge: Array
+    finite: Array
     explained: dict[str, Array] = field(default_factory=dict)
 
     @property
@@ -65,7 +67,7 @@ def compared(rule: Rule, batch: Batch, element: str, assume: frozenset[str]) -> 
     ulps, edge = np.zeros(left.shape), np.ones(left.shape)
     if element not in BINARY:
         kinds[VALUE] = (left != right) & inside
-        return _explained(Differences(batch, left, right, met, kinds, ulps, edge), nan, infinite, negative_zero)
+        return _explained(Differences(batch, left, right, met, kinds, ulps, edge, ~(nan | infinite)), nan, infinite, negative_zero)
     differ = ~_same(left, right) & inside
     if differ.any():
         finite_left, finite_right = np.isfinite(left), np.isfinite(right)
@@ -85,7 +87,7 @@ def compared(rule: Rule, batch: Batch, element: str, assume: frozenset[str]) -> 
             edge[kinds[kind]] = np.abs(finite[kinds[kind]]) / BINARY[element].largest
         if kinds[VALUE].any():
             ulps[kinds[VALUE]] = distance(left[kinds[VALUE]], right[kinds[VALUE]], BINARY[element])
-    return _explained(Differences(batch, left, right, met, kinds, ulps, edge), nan, infinite, negative_zero)
+    return _explained(Differences(batch, left, right, met, kinds, ulps, edge, ~(nan | infinite)), nan, infinite, negative_zero)
 
 
 def _same(left: Array, right: Array) -> Array:

@@ -15,7 +15,6 @@ from hnfc.dsl.ieee.differences import (
     KINDS,
     LOSES,
     NANS,
-    SIGNED_ZERO,
     SIGNED_ZEROS,
     VALUE,
     Differences,
@@ -37,6 +36,7 @@ LEAST_UNIFORM = 256
 class Findings:
     """Counts, and the plainest sample for each kind of difference.
 
+    grades: how telling the best sample of each kind is (see `graded`). edges: of losses and gains, how near to overflow.
     covers: which exceptions cover a differing sample, for each combination that occurred.
     """
 
@@ -45,7 +45,7 @@ class Findings:
     assume: frozenset[str]
     tried: int = 0
     best: dict[str, Batch] = field(default_factory=dict)
-    ulps: float | None = None
+    grades: dict[str, float] = field(default_factory=dict)
     edges: dict[str, float] = field(default_factory=dict)
     covers: set[frozenset[str]] = field(default_factory=set)
     complete: bool = False
@@ -67,29 +67,21 @@ class Findings:
         for code in np.unique(np.asarray(codes)[differing]).tolist():
             self.covers.add(frozenset(name for place, name in enumerate(EXCEPTIONS) if code >> place & 1))
         for kind in KINDS:
-            marked = per_sample(found.kinds[kind])
-            if marked.any():
-                self._keep(kind, found, marked)
+            if found.kinds[kind].any():
+                self._keep(kind, found)
 
-    def _keep(self, kind: str, found: Differences, marked: Array) -> None:
-        if kind == VALUE and (worst := float(found.ulps.max())) > 0:
-            if worst < (self.ulps or 0.0):
-                return
-            if worst > 2 * (self.ulps or 0.0):
-                self.best.pop(kind, None)
-            self.ulps = worst
-            marked = marked & per_sample(found.ulps >= worst / 2)
-        elif kind in (LOSES, GAINS):
-            least = float(found.edge[found.kinds[kind]].min())
-            before = self.edges.setdefault(kind, 1.0)
-            if before < EDGE <= least:
-                return
-            if least < EDGE:
-                marked = marked & per_sample(found.kinds[kind] & (found.edge < EDGE))
-                if before >= EDGE:
-                    self.best.pop(kind, None)
-            self.edges[kind] = min(before, least)
-        sample = plainest(found.batch, marked)
+    def _keep(self, kind: str, found: Differences) -> None:
+        grades = graded(kind, found)
+        grade, before = float(grades.max()), self.grades.get(kind, 0.0)
+        if grade < before:
+            return
+        if grade > before / least_part(kind):
+            self.best.pop(kind, None)
+        self.grades[kind] = grade
+        if kind in (LOSES, GAINS):
+            nearest = float(found.edge[grades == grade].min())
+            self.edges[kind] = nearest if grade > before else min(nearest, self.edges[kind])
+        sample = plainest(found.batch, per_sample(grades >= grade * least_part(kind)))
         if kind not in self.best or cost(sample)[0] < cost(self.best[kind])[0]:
             self.best[kind] = sample
 
@@ -107,11 +99,16 @@ class Findings:
         return GAINS in self.best
 
     @property
+    def ulps(self) -> float | None:
+        """The largest difference seen between finite numbers."""
+        return self.grades.get(VALUE) or None
+
+    @property
     def edge(self) -> float | None:
-        """How near to overflow the losses are; None without one."""
+        """How near to overflow the losses are, or without one the gains."""
         if not self.loses:
-            return None
-        return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.best and (kind == LOSES or self.rule.both_ways))
+            return self.edges.get(GAINS)
+        return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.edges and (kind == LOSES or self.rule.both_ways))
 
     @property
     def exceptions(self) -> tuple[str, ...] | None:
@@ -137,25 +134,41 @@ class Findings:
         return {kind: self._example(kind, self.best[kind]) for kind in KINDS if kind in self.best and kind in wanted}
 
     def _example(self, kind: str, sample: Batch) -> IeeeExample:
-        wanted = (self.ulps or 0.0) / 2 if kind == VALUE else 0.0
-
-        gross = self.edges.get(kind, 1.0) < EDGE
+        """The sample made plainer, as telling as before; for numbers of different value, half as far apart at least."""
 
         def seen(batch: Batch) -> tuple[Differences, Array]:
             found = compared(self.rule, batch, self.element, self.assume)
-            mask = found.kinds[kind] & (found.ulps >= wanted)
-            return found, mask & (found.edge < EDGE) if gross else mask
+            return found, found.kinds[kind] & (graded(kind, found) >= wanted)
 
         def shows(batch: Batch) -> tuple[Array, Array]:
             found, mask = seen(batch)
             return per_sample(mask), found.met
 
-        if kind == VALUE:
-            wanted = min((self.ulps or 0.0) / 2, float(seen(sample)[0].ulps.max()))
+        wanted = 0.0
+        wanted = min(self.grades[kind] * least_part(kind), float(graded(kind, seen(sample)[0]).max()))
         sample = simplified(sample, shows)
         found, mask = seen(sample)
         wanted = 0.0
         return described(found, mask, self.element, irrelevant(sample, shows))
 
 
-__all__ = ["EXCEPTIONS", "SIGNED_ZERO", "Findings"]
+def graded(kind: str, found: Differences) -> Array:
+    """How telling each element is that differs so, from 0 on (-1 for others).
+
+    For numbers of different value, how many numbers lie between them. A loss or gain tells most at finite inputs, and more
+    if it is not only a rounding at the edge of overflow.
+    """
+    mask = found.kinds[kind]
+    if kind == VALUE:
+        grade = found.ulps
+    elif kind in (LOSES, GAINS):
+        finite = found.finite.reshape(-1, *(1,) * (mask.ndim - 1))
+        grade = np.where(finite, np.where(found.edge < EDGE, 3.0, 2.0), 1.0)
+    else:
+        grade = np.ones(mask.shape)
+    return np.where(mask, grade, -1.0)
+
+
+def least_part(kind: str) -> float:
+    """What part of the highest grade is as good."""
+    return 0.5 if kind == VALUE else 1.0

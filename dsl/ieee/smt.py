@@ -246,8 +246,8 @@ class Question:
         """Whether the sides are built of what Z3 knows, at least in part."""
         return not any((side, self.element) in self.encoder.unknown for side in (self.rule.pattern, self.rule.replacement))
 
-    def breaks(self, claim: str, exceptions: tuple[str, ...], seconds: float) -> Batch | bool:
-        """False: proved that no input breaks the claim. True: not decided. Otherwise an input that does, to be replayed.
+    def breaks(self, claim: str, exceptions: tuple[str, ...], seconds: float) -> Batch | bool | None:
+        """False: proved that no input breaks the claim. True: given up. None: Z3 cannot say. Otherwise an input that does, to be replayed.
 
         claim: `same` bits but for the exceptions, `keeps` (right finite where left is), `gains nothing` (the converse).
         """
@@ -259,9 +259,10 @@ class Question:
         answer = solver.check()
         if answer == z3.unsat:
             return False
-        if answer == z3.sat and not self.encoder.unknown:
-            return self._model(solver.model())
-        return True
+        if answer == z3.sat:
+            # where a number is unknown, it may be one that its expression never has
+            return None if self.encoder.unknown else self._model(solver.model())
+        return None if "not supported" in solver.reason_unknown() else True
 
     def _broken(self, claim: str, exceptions: tuple[str, ...]) -> Any:
         if self.element == "i1":

@@ -64,6 +64,11 @@ class IeeeExample:
         aside = f" ({' and '.join(self.irrelevant)} {verb} not matter)" if self.irrelevant else ""
         return f"{given}: {self.left} and {self.right}{aside}"
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all inputs are."""
+        return not any(value in ("inf", "-inf", "nan") for _, tensor in self.inputs for value in tensor.values)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "inputs": [[name, {"element": t.element, "shape": list(t.shape), "values": list(t.values)}] for name, t in self.inputs],
@@ -101,8 +106,8 @@ class IeeeVerdict:
     proved: whether all inputs were tried, or Z3 proved what the status claims of all inputs.
     examples: by kind: loses, gains, value, signed zero, nan, inf.
     ulps: the largest difference seen between finite results, in numbers of the format that lie between them.
-    edge: the least |left| / largest number of the format among the losses that were seen: from 1/2 on, all of them are rounding errors
-        at the edge of overflow.
+    edge: of the losses seen (without one, of the gains), the least part that the finite side is of the largest number of the format:
+        from 1/2 on, they are all roundings at the edge of overflow.
     differing: the part of the inputs, uniform over bit patterns, on which the sides differ; None where no such inputs were tried.
     """
 
@@ -121,8 +126,11 @@ class IeeeVerdict:
         what = f"{self.status.value} {', '.join(self.exceptions)}" if self.status is IeeeStatus.EXACT_UNLESS else self.status.value
         if self.status is not IeeeStatus.EXACT_UNLESS and self.exceptions:
             what += f" (exact unless {', '.join(self.exceptions)})"
-        if self.edge is not None and self.edge >= EDGE:
-            what += " at the edge of overflow"
+        if self.edge is not None:
+            telling = self.examples["loses" if "loses" in self.examples else "gains"]
+            what += (
+                " only where an input is not finite" if not telling.is_finite else " at the edge of overflow" if self.edge >= EDGE else ""
+            )
         if self.status is IeeeStatus.UNKNOWN or not (self.proved or self.status is IeeeStatus.MAY_LOSE):
             what += f" ({self.method})"
         told: dict[str, str] = {}
