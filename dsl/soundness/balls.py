@@ -18,7 +18,7 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import ball_moves, elements
-from hnfc.dsl.soundness.ball_moves import ShapeMismatch
+from hnfc.dsl.soundness.ball_moves import OutOfBounds, ShapeMismatch
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
@@ -174,10 +174,10 @@ class ArbMath:
     # reductions
 
     def sum(self, x: Balls, axes: Sequence[int]) -> Balls:
-        return _reduce(_ADD, x, axes)
+        return _reduce(_ADD, x, axes, Balls(fmpq(0)))
 
     def prod(self, x: Balls, axes: Sequence[int]) -> Balls:
-        return _reduce(_MUL, x, axes)
+        return _reduce(_MUL, x, axes, Balls(fmpq(1)))
 
     def amax(self, x: Balls, axes: Sequence[int]) -> Balls:
         return _reduce(self.maximum, x, axes)
@@ -246,12 +246,15 @@ def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(sorted({axis % rank for axis in axes if -rank <= axis < rank})) if rank else ()
 
 
-def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Sequence[int]) -> Balls:
+def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Sequence[int], neutral: Balls | None = None) -> Balls:
     values = x.values
     for axis in positions(axes, values.ndim):
         count = values.shape[axis]
         if count == 0:
-            raise ShapeMismatch("a reduction over no elements")
+            if neutral is None:
+                raise OutOfBounds("an extremum of no elements")
+            values = np.full((*values.shape[:axis], 1, *values.shape[axis + 1 :]), neutral.values[()], dtype=object)
+            continue
         parts = [np.take(values, [i], axis=axis) for i in range(count)]
         total = Balls(parts[0])
         for part in parts[1:]:

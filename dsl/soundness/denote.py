@@ -83,11 +83,13 @@ class Denotation:
     def size_obligations(self, n: Normalizer) -> list[tuple[Cond, Cond]]:
         """For each tensor that the right side makes: that it has the size of those it meets, and that it can be combined with them."""
         found = []
+        exact = frozenset().union(*(a | b for a, b in self.layout.equal))
         for c, extent in self._extents[self.left_extents :]:
             if c >= 0:
                 equal = self._agrees(n, c, extent)
-                single = [n.relation("=", size - ONE) for size in (extent.size(n), n.size_of(c))]
-                found.append((equal, connect("or", equal, *single)))
+                # what is contracted or put side by side is not broadcast; of what is, another case takes care
+                sizes = () if self.layout.classes[c] & exact else (extent.size(n), n.size_of(c))
+                found.append((equal, connect("or", equal, *(n.relation("=", size - ONE) for size in sizes))))
         return found
 
     def bound_facts(self, n: Normalizer) -> list[Cond]:

@@ -27,9 +27,9 @@ from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.remedy import remedy
 from hnfc.dsl.soundness.scan import conjuncts, integral_captures, rule_expressions, used_axes
-from hnfc.dsl.soundness.signs import ZEROS, Contradiction
-from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT
-from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, TooLarge
+from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
+from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
+from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, Rational, TooLarge
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
 MAX_CASES = 200
@@ -114,6 +114,7 @@ class Proof:
         n.empty = self.empty
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
+        known: Signs | None = None
         try:
             meaning.prepare(n)
             while True:
@@ -132,15 +133,10 @@ class Proof:
             env = meaning.env(RESULT)
             n.note("the left side is defined")
             left = meaning.left.real(n, env)
+            known = n.signs.copy()
             n.proving = True
             n.note("shown before")
-            for equal, fits in meaning.size_obligations(n):
-                n.require(fits)
-                assume_size(n, equal)
-            for bound in meaning.bound_obligations(n):
-                n.require(bound)
-            places = meaning.right_env(n, env)
-            right = meaning.right.real(n, places)
+            places, right = self.right_side(n, meaning, env)
             reason = is_zero(n, left - right, closer)
             if not reason:
                 n.settle()
@@ -151,17 +147,32 @@ class Proof:
             self.journal.equal(left, right, reason)
             self.steps.append(prefix + reason)
         except Contradiction:
+            if known is not None and not closer.entails(known, FALSE):
+                raise Blocked(f"{prefix}the right side has no value, or no type") from None
             self.journal.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
         except Split as split:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
-            if assumptions and closer.entails(n.signs, FALSE):
+            if assumptions and closer.entails(known or n.signs, FALSE):
                 self.journal.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return
             raise Blocked(prefix + str(error)) from None
+
+    def right_side(self, n: Normalizer, meaning: Denotation, env: Env) -> tuple[Env, Rational]:
+        """Its places and its value. Raises NotProved where its type or its value is not sure."""
+        try:
+            for bound in meaning.bound_obligations(n):
+                n.require(bound)
+            for equal, fits in meaning.size_obligations(n):
+                n.require(fits)
+                assume_size(n, equal)
+            places = meaning.right_env(n, env)
+            return places, meaning.right.real(n, places)
+        except Contradiction:
+            raise NotProved("the right side has no value, or no type, in this case") from None
 
     def assume(self, n: Normalizer, meaning: Denotation, fact: object, shape: object) -> None:
         """A precondition holds for every element: its indices are quantified."""
@@ -304,7 +315,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
     if blocked and opaque_names:
-        blocked += f" (nothing is known of {', '.join(opaque_names)}; a change of rank has a meaning once the ranks of all tensors are stated)"
+        unknown = ", ".join(opaque_names)
+        blocked += f" (nothing is known of {unknown}; a change of rank has a meaning once the ranks of all tensors are stated)"
     if blocked:
         return done(status=Status.UNKNOWN, reason=blocked, samples=agreed, witness=witness, steps=tuple(proof.steps))
     if point is None:

@@ -110,7 +110,8 @@ def _ranked(rule: Rule, bank: _Bank, deadline: float) -> list[tuple[int, Conditi
     for (a, missed, _), (b, also, _) in itertools.combinations(sorted(singles, key=lambda s: -s[2])[:24], 2):
         if time.monotonic() > deadline:
             break
-        if not missed & also:
+        pins = isinstance(a, Comparison) and isinstance(b, Comparison) and (a.x, a.y) == (b.x, b.y)
+        if not missed & also and not pins:
             both = AllOf((a, b))
             kept_both = sum(_meets(both, point) for point in bank.good)
             if kept_both:
