@@ -2,9 +2,9 @@
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
+from hnfc.dsl.soundness.judge import DEFAULT_TIMEOUT_MS
+from hnfc.dsl.soundness.judge import verdict as _verdict
 from hnfc.dsl.soundness.parallel import prove_all
-from hnfc.dsl.soundness.proof import DEFAULT_TIMEOUT_MS
-from hnfc.dsl.soundness.proof import verdict as _verdict
 from hnfc.dsl.soundness.refute import replayed
 from hnfc.dsl.soundness.verdict import PROVER_VERSION, Counterexample, Status, Tensor, Verdict
 

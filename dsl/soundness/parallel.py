@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness import proof
+from hnfc.dsl.soundness import judge
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
@@ -57,7 +57,7 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
 
 
 def _prove(rule: Rule, limit: float) -> Verdict:
-    return proof.verdict(rule, int(1000 * limit))
+    return judge.verdict(rule, int(1000 * limit))
 
 
 def _unknown(rule: Rule, reason: str, seconds: float) -> Verdict:

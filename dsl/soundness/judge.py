@@ -1,0 +1,157 @@
+"""The verdict on a rule: search and proof together."""
+
+from __future__ import annotations
+
+import time
+
+from hnfc.dialects.facts import NoFormula
+from hnfc.dsl import core
+from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
+from hnfc.dsl.soundness import refute
+from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.opaque import abstracted
+from hnfc.dsl.soundness.outcome import floating_properties
+from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.remedy import remedy
+from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, used_axes
+from hnfc.dsl.soundness.verdict import Status, Verdict
+
+DEFAULT_TIMEOUT_MS = 10_000
+SAMPLES = 160
+REMEDY_SECONDS = 3.0
+
+
+def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
+    """Search and proof together: PROVED only if the proof closes and the search has not broken the rule.
+
+    advise: look for a condition that would make a refuted rule right.
+    """
+    start = time.monotonic()
+    deadline = start + timeout_ms / 1000
+
+    def done(**parts: object) -> Verdict:
+        return Verdict(seconds=round(time.monotonic() - start, 4), **parts)  # type: ignore[arg-type]
+
+    concrete = explicit_roundings(rule)
+    opaque = False
+    try:
+        found = refute.search(concrete, samples, min(0.5, timeout_ms / 4000))
+        if found.counterexample is None:
+            rule, opaque = abstracted(rule)
+            if found.unsupported:
+                concrete = rule
+                found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+    except NoFormula as error:
+        return done(status=Status.UNKNOWN, reason=str(error))
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
+    opaque_names = sorted({n.name.split("#")[0] for n in rule_expressions(rule) if isinstance(n, Capture) and "#" in n.name})
+    opaque = opaque and concrete == rule
+    if found.counterexample is not None:
+        return _refuted(concrete, found, opaque, done, deadline if advise else 0.0)
+    proof = Proof(rule, deadline)
+    blocked = ""
+    if rule.within is None:
+        try:
+            proof.run()
+        except Blocked as error:
+            blocked = str(error)
+    else:
+        blocked = f"a bound on |left - right| is not proved; measured at most {found.largest:.3g} (stated {float(rule.within):.3g})"
+    left = deadline - time.monotonic()
+    more = refute.search(concrete, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
+    if more.counterexample is not None:
+        return _refuted(concrete, more, opaque, done, deadline if advise else 0.0)
+    agreed = found.agreed + more.agreed
+    point = found.witness or more.witness
+    witness = refute.tensors_of(point) if point else ()
+    if blocked and opaque_names:
+        unknown = ", ".join(opaque_names)
+        blocked += f" (nothing is known of {unknown}; a change of rank has a meaning once the ranks of all tensors are stated)"
+    if blocked:
+        return done(status=Status.UNKNOWN, reason=blocked, samples=agreed, witness=witness, steps=tuple(proof.steps))
+    if point is None:
+        why = "vacuous: no input was found that meets the conditions and for which the left side is defined"
+        return done(status=Status.UNKNOWN, reason=why, samples=agreed)
+    if not agreed:
+        return done(
+            status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
+        )
+    reason, steps, conditions = _headline(proof), tuple(proof.steps), shape_conditions(rule)
+    if reduces(rule):
+        if proof.holds_for_empty():
+            steps += ("and where an axis that is reduced has no elements",)
+        else:
+            conditions += (NONEMPTY,)
+    return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
+
+
+def _headline(proof: Proof) -> str:
+    return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
+
+
+def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadline: float) -> Verdict:
+    example = found.counterexample
+    assert example is not None and callable(done)
+    if not refute.replayed(rule, example):
+        return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)  # type: ignore[no-any-return]
+    if floating_properties(rule.where):
+        why = f"its condition is one on floating point; without it, it fails: {example}"
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
+    if opaque:
+        why = f"it fails if an operation without a formula may be any function: {example}"
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
+    if rule.within is not None:
+        why = f"the sides differ by more than {float(rule.within):.3g}"
+        return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
+    why = {
+        "undefined": "the right side is undefined where the left is not",
+        "no type": "the right side has no type for shapes for which the left has one",
+    }.get(example.right, "its two sides differ")
+    advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS)) if deadline else ""
+    return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
+
+
+def shape_conditions(rule: Rule) -> tuple[str, ...]:
+    """What the proof assumed of shapes; whoever applies the rule checks it.
+
+    A proof about `matmul` is one about matrices: NumPy's promotion of vectors moves axes, which the denotation does not follow.
+    """
+    nodes = rule_expressions(rule)
+    found = []
+    if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in nodes):
+        found.append("every operand of a matmul has rank 2 or more")
+    if used_axes(rule) and any(isinstance(n, Literal) or (isinstance(n, Capture) and n.const) for n in nodes):
+        found.append("no constant has a larger shape than what it is combined with")
+    for condition in conjuncts(rule.where):
+        match condition:
+            case Free(Capture(name), axes):
+                found.append(f"free[{', '.join(map(str, axes))}]({name})")
+            case SameSize(Capture(x), Capture(y), (core.ALL,)):
+                found.append(f"shape({x}) == shape({y})")
+            case SameSize(Capture(x), Capture(y), axes):
+                at = ", ".join(map(str, axes))
+                found.append(f"size[{at}]({x}) == size[{at}]({y})")
+    return tuple(found)
+
+
+NONEMPTY = "every axis that is reduced has an element"
+
+
+def reduces(rule: Rule) -> bool:
+    return any(
+        isinstance(n, Apply) and (n.name in ("matmul", "affine", "attention", "conv") or "axes" in dict(n.attributes))
+        for n in rule_expressions(rule)
+    )
+
+
+def proves(rule: Rule, seconds: float) -> bool:
+    """Whether the rule is proved, and no search broke it."""
+    found = refute.search(rule, 60, 0.1, seed=2)
+    if found.counterexample is not None or not found.agreed:
+        return False
+    try:
+        Proof(rule, time.monotonic() + seconds).run()
+    except Blocked:
+        return False
+    return True
