@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,19 +17,20 @@ from hnfc.dsl.error.inequalities import equivalents
 from hnfc.dsl.error.jets import Unsupported
 from hnfc.dsl.error.polynomial import Poly, TooLong
 from hnfc.dsl.error.proving import Prover
+from hnfc.dsl.error.rebuilding import meaning, with_exponentials_split
 from hnfc.dsl.error.report import DEPENDS, NEVER_BETTER, NEVER_WORSE, UNKNOWN, ErrorReport, SideError
 from hnfc.dsl.error.search import Found, example, search
 from hnfc.dsl.error.side import Context, Paths, Side
 from hnfc.dsl.error.text import inequality_text, shortest
 
-SHORT = 64
-"""The longest text of an exact condition that is shown."""
+SIMPLE, SHORT = 30, 64
+"""The longest text of an exact condition that says enough by itself, and of one that is shown at all."""
 FACTORS = (2, 3, 4, 5, 8, 10, 16, 20, 32, 64, 100)
-FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 2
-"""How many families of conditions are tried, which of their members, and how many by the prover's search."""
+FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 1
+"""How many families of conditions are tried, which of their members, and of how many the prover searches for a proof."""
 ENOUGH = 20
 """A condition that fewer than one point in so many meets is of no use."""
-CANDIDATE_SECONDS = 0.25
+CANDIDATE_SECONDS = 0.2
 FAULTS = (Unsupported, NoFormula, TooLong, RecursionError)
 
 
@@ -62,6 +64,9 @@ def lipschitz_of(context: Context, side: Expr, capture: str, taken: frozenset[st
     return Formula(text, value, Writer().expression(value))
 
 
+FormulaOf = Callable[[Context, Expr, str, frozenset[str]], Formula]
+
+
 def error_of(rule: Rule) -> ErrorReport:
     """The report; `unknown` with the reason in `notes` where there are no formulas. Never raises."""
     try:
@@ -79,6 +84,7 @@ class _Analysis:
         self.context = context_of(rule)
         self.names = captures(rule.pattern) | captures(rule.replacement)
         self.taken = frozenset(self.names)
+        self.inputs = [name for name in self.names if name not in self.context.booleans and name not in self.context.whole]
         self.notes: list[str] = []
 
     def report(self) -> ErrorReport:
@@ -92,43 +98,52 @@ class _Analysis:
                 self.notes.append(f"no bound of the {word} side: {error}")
                 bounds.append(None)
         left, right = bounds
-        sides = [SideError(self._lipschitz(side), bound.text if bound else "") for side, bound in
-                 zip((self.rule.pattern, self.rule.replacement), bounds, strict=True)]  # fmt: skip
-        parts = {"left": sides[0], "right": sides[1], "sensitivity": self._sensitivity()}
+        lipschitz = [self._shortest(name, lipschitz_of) for name in self.inputs]
+        growth = [dict(zip(self.inputs, texts, strict=True)) for texts in zip(*lipschitz, strict=True)] or [{}, {}]
+        parts = {
+            "left": SideError(growth[0], left.text if left else ""), "right": SideError(growth[1], right.text if right else ""),
+            "sensitivity": {name: self._sensitivity(name) for name in self.inputs},
+        }  # fmt: skip
         if left is None or right is None:
             return ErrorReport(**parts, notes=tuple(self.notes))  # type: ignore[arg-type]
         compared = _Comparison(self.rule, self.context, left, right, self.taken)
         return ErrorReport(**parts, **compared.outcome(), notes=(*self.notes, *compared.notes))  # type: ignore[arg-type]
 
-    def _inputs(self) -> list[str]:
-        return [name for name in self.names if name not in self.context.booleans and name not in self.context.whole]
-
-    def _lipschitz(self, side: Expr) -> dict[str, str]:
-        found = {}
-        for name in self._inputs():
+    def _formulas(self, name: str, formula_of: FormulaOf) -> list[Formula | str]:
+        """The formula of either side for a capture, or why there is none."""
+        found: list[Formula | str] = []
+        for side in (self.rule.pattern, self.rule.replacement):
             try:
-                found[name] = lipschitz_of(self.context, side, name, self.taken).text
+                found.append(formula_of(self.context, side, name, self.taken))
             except FAULTS as error:
-                found[name] = f"not known: {error}"
+                found.append(f"not known: {error}")
         return found
 
-    def _sensitivity(self) -> dict[str, str]:
+    def _shortest(self, name: str, formula_of: FormulaOf) -> tuple[str, str]:
+        """The texts of both sides: one text where they are one function."""
+        left, right = self._formulas(name, formula_of)
+        texts = [found if isinstance(found, str) else found.text for found in (left, right)]
+        if isinstance(left, Formula) and isinstance(right, Formula) and self._same(left, right):
+            texts = [min(texts, key=len)] * 2
+        return texts[0], texts[1]
+
+    def _same(self, left: Formula, right: Formula) -> bool:
+        """Whether the formulas are equal once operations are spelled out."""
+        try:
+            forms = (with_exponentials_split(meaning(f.value, self.context.algebra), self.context.algebra) for f in (left, right))
+            difference = self.context.algebra.over_one_denominator(next(forms) - next(forms))
+        except FAULTS:
+            return False
+        return self.context.algebra.tidy(difference).zero
+
+    def _sensitivity(self, name: str) -> str:
         """The sharper of what the two sides give, which have the same derivative."""
-        found = {}
-        for name in self._inputs():
-            options = []
-            for side in (self.rule.pattern, self.rule.replacement):
-                try:
-                    formula = sensitivity_of(self.context, side, name, self.taken)
-                    options.append((not formula.exact, len(formula.text), formula))
-                except FAULTS as error:
-                    reason = str(error)
-            if options:
-                best = min(options, key=lambda option: option[:2])[2]
-                found[name] = best.text if best.exact else f"≤ {best.text}"
-            else:
-                found[name] = f"not known: {reason}"
-        return found
+        found = self._formulas(name, sensitivity_of)
+        formulas = [f for f in found if isinstance(f, Formula)]
+        if not formulas:
+            return str(found[0])
+        best = min(formulas, key=lambda f: (not f.exact, len(f.text)))
+        return best.text if best.exact else f"≤ {best.text}"
 
 
 class _Comparison:
@@ -175,7 +190,10 @@ class _Comparison:
         return 0
 
     def _better_where(self, found: Found) -> str:
-        """A simple condition that was proved, or one that no point speaks against; and the exact one where that is short."""
+        """The exact condition where it is simple; else one that is proved or that no point speaks against, and the exact one behind it."""
+        exact = min((inequality_text(form, self.taken) for form in equivalents(self.difference, self.context.algebra)), key=len)
+        if len(exact) <= SIMPLE:
+            return f"exactly where {exact}"
         parts: list[str] = []
         candidates = self._candidates(found)
         tried = [family[step] for step in STEPS for family in candidates[:FAMILIES] if step < len(family)]
@@ -188,7 +206,6 @@ class _Comparison:
             parts.append(f"{proved} (proved)")
         elif candidates:
             parts.append(f"{candidates[0][0][0]} (observed, not proved)")
-        exact = min((inequality_text(form, self.taken) for form in equivalents(self.difference, self.context.algebra)), key=len)
         if len(exact) <= SHORT:
             parts.append(f"exactly where {exact}")
         return "; ".join(parts)

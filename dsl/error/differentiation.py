@@ -33,6 +33,8 @@ class JetMath:
     # tensors
 
     def jet(self, value: Any) -> Jet:
+        if isinstance(value, Condition):
+            return self.where(value, 1, 0)
         return value if isinstance(value, Jet) else self.const(value)
 
     def const(self, value: Any) -> Jet:
@@ -232,17 +234,18 @@ class JetMath:
 
     def _reduced(self, x: Jet, axes: tuple[Axis, ...], value: Poly, total: Callable[[Poly], Poly], kind: str) -> Jet:
         result = self._without(x, axes, value, kind if kind != "prod" else "sum")
-        bound, parts = ZERO, 0
+        bound, varying = ZERO, []
         for source, c in x.terms.items():
             if any(source.vary.get(axis) for axis in axes):
                 bound = bound + total(multiplied_absolute(self.algebra, c, source.bound))
-                parts += 1
+                varying.append(source)
             else:
                 free = min(map(self.algebra.tidy, (total(c), total(expanded(c)))), key=lambda p: p.size)
                 if not free.zero:
                     result.terms[source] = free
-        if parts:
-            result.terms[self.collected((kind, axes, identity(x)), bound, result.vary, parts == 1 and x.exact)] = ONE
+        if not bound.zero:
+            exact = len(varying) == 1 and varying[0].exact and all(varying[0].vary.get(axis) for axis in axes)
+            result.terms[self.collected((kind, axes, identity(x)), bound, result.vary, exact)] = ONE
         return result
 
     def collected(self, key: tuple[Any, ...], bound: Poly, vary: Mapping[Axis, frozenset[Any]], exact: bool) -> Source:
@@ -280,7 +283,7 @@ class JetMath:
             bound = bound + product(a.magnitude(), self.algebra.absolute(b.value))
         if b.terms:
             bound = bound + product(self.algebra.absolute(a.value), b.magnitude())
-        exact = a.exact and b.exact and not (a.terms and b.terms)
+        exact = a.varies_along(-1) and b.varies_along(-2) and not (a.terms and b.terms)
         if not bound.zero:
             result.terms = {self.collected(("matmul", identity(a), identity(b)), bound, vary, exact): ONE}
         return result

@@ -29,7 +29,7 @@ from hnfc.dsl.error.polynomial import (
     of_mono,
     power,
 )
-from hnfc.dsl.error.rebuilding import meaning, with_exponentials_split
+from hnfc.dsl.error.rebuilding import meaning, with_exponentials_split, with_sums_expanded
 
 MAX_CASES = 4
 
@@ -39,8 +39,10 @@ def equivalents(x: Poly, algebra: Algebra) -> Iterator[Poly]:
     yield without_positive_factor(x, algebra)
     try:
         plain = meaning(x, algebra)
-        for form in (plain, with_exponentials_split(plain, algebra), algebra.over_one_denominator(plain)):
-            yield without_positive_factor(form, algebra)
+        yield without_positive_factor(plain, algebra)
+        for rewritten in (with_exponentials_split, with_sums_expanded):
+            yield without_positive_factor(rewritten(plain, algebra), algebra)
+        yield without_positive_factor(algebra.over_one_denominator(plain), algebra)
     except (TooLong, NoFormula, Unsupported):
         return
 
@@ -55,8 +57,22 @@ def forms(x: Poly, algebra: Algebra) -> Iterator[Poly]:
             try:
                 yield algebra.tidy(from_below(form, algebra))
                 yield algebra.tidy(from_below(expanded(form), algebra))
+                yield from _without_bars(form, algebra)
             except TooLong:
                 continue
+
+
+def _without_bars(x: Poly, algebra: Algebra) -> Iterator[Poly]:
+    """|p| ≥ p and |p| ≥ -p, where that brings terms together."""
+    for mono, c in x.terms.items():
+        bars = [a for a, e in mono if a.kind == "abs" and e == 1 and len(a.args[0].terms) > 1]
+        factor = of_mono({a: e for a, e in mono if a not in bars[:1]}, c)
+        if not bars or algebra.sign(factor) <= 0:
+            continue
+        for sign in (1, -1):
+            changed = x - of_mono(dict(mono), c) + multiplied(factor, bars[0].args[0].scale(sign))
+            if len(changed.terms) <= len(x.terms):
+                yield changed
 
 
 def in_every_case(x: Poly, algebra: Algebra, depth: int = 0) -> bool:
@@ -103,6 +119,13 @@ def narrowed(algebra: Algebra, condition: Any) -> Algebra:
     bound = -difference.terms.get((), Fraction(0)) / lone[1]
     above = (lone[1] > 0) != negated
     return within(algebra, lone[0][0][0].args[0], bound if above else -math.inf, math.inf if above else bound)
+
+
+def supposing(algebra: Algebra, known: Poly) -> Algebra:
+    """The algebra where a formula is not negative."""
+    result = Algebra(algebra.known)
+    result.lengths, result.nonnegative = algebra.lengths, algebra.nonnegative | {known.key}
+    return result
 
 
 def within(algebra: Algebra, name: str, lo: Fraction | float, hi: Fraction | float) -> Algebra:

@@ -97,6 +97,10 @@ class Jet:
         """Whether the magnitude is attained for sure: where all comes from one source over one path."""
         return all(s.exact for s in self.terms) and len(self.terms) < 2
 
+    def varies_along(self, axis: Axis) -> bool:
+        """Whether the magnitude is attained, by errors that differ from element to element along the axis."""
+        return self.exact and all(s.vary.get(axis) for s in self.terms)
+
 
 def multiplied_absolute(algebra: Algebra, coefficient: Poly, bound: Poly) -> Poly:
     return algebra.absolute(algebra.tidy(coefficient)) * bound

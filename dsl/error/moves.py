@@ -144,7 +144,7 @@ class Moving:
         like = Apply(OPERATIONS["conv"], (x.like, weight.like), node.attributes)
         result = Jet(self.math, product(x.value, weight.value), {}, shape, like)
         if not bound.zero:
-            exact = all(side.exact for side in sides) and not all(side.terms for side in sides)
+            exact = all(side.exact and all(s.vary for s in side.terms) for side in sides) and not all(side.terms for side in sides)
             result.terms = {self.math.collected(("conv", id(x), id(weight)), bound, shape, exact): ONE}
         count = self.algebra.size(kernel, weight.vary, weight.like)
         return result, count * product(self.algebra.absolute(x.value), self.algebra.absolute(weight.value))

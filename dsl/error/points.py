@@ -127,8 +127,11 @@ def meeting(condition: Condition, sample: Points) -> Array:
     match condition:
         case Comparison(predicate, x, y):
             left, right = (evaluate(e, sample.inputs, sample.axes) for e in (x, y))
-            with np.errstate(all="ignore"):
-                found = _PREDICATES[predicate](left, right)
+            try:
+                with np.errstate(all="ignore"):
+                    found = _PREDICATES[predicate](left, right)
+            except ValueError:
+                raise CannotRun("a comparison of shapes that do not fit") from None
             if sample.batched:
                 found = np.broadcast_to(found, np.broadcast_shapes(found.shape, (count,) + (1,) * max(found.ndim - 1, 0)))
             return np.asarray(found.reshape(count, -1).all(axis=1))

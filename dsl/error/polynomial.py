@@ -271,7 +271,7 @@ def as_base(x: Poly) -> Poly:
 
 
 def content(x: Poly) -> tuple[Fraction, Mono, Poly]:
-    """(c, m, p) with x = c·m·p: what all terms share, and a p with coprime integer coefficients whose leading one is positive."""
+    """(c, m, p) with x = c·m·p: what all terms share, and a p of which every multiple of x has the same, with a positive leading term."""
     if not x.terms:
         return Fraction(0), (), ONE
     monos = [dict(mono) for mono in x.terms]
@@ -284,8 +284,12 @@ def content(x: Poly) -> tuple[Fraction, Mono, Poly]:
     rest = ZERO
     for powers, v in zip(monos, values, strict=True):
         rest = rest + of_mono({a: e - common.get(a, 0) for a, e in powers.items()}, v / c)
-    if rest.terms and rest.terms[max(rest.terms, key=leading)] < 0:
+    first = rest.terms[max(rest.terms, key=leading)] if rest.terms else Fraction(1)
+    if first < 0:
         c, rest = -c, -rest
+    if first % 10 == 0 and len(rest.terms) == 2 and () in rest.terms:
+        # x + 1/10 rather than 10·x + 1
+        c, rest = c * abs(first), rest.scale(1 / abs(first))
     return c, tuple(sorted((a, _tidy(e)) for a, e in common.items())), rest
 
 

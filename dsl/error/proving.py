@@ -14,14 +14,14 @@ from hnfc.dsl.core import TRUE, AllOf, Comparison, Condition, Expr, Literal, Rul
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.context import compared
 from hnfc.dsl.error.expression import Writer, call
-from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, within
+from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
 from hnfc.dsl.error.polynomial import Atom, Poly, of_atom
 from hnfc.dsl.error.side import Context, Side
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.proof import Blocked, Proof
 
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
-SECONDS = 1.0
+SECONDS = 2.0
 
 
 @dataclass
@@ -48,7 +48,10 @@ class Prover:
         if bound is not None:
             return in_every_case(x, within(self.algebra, *bound))
         known = self._difference(given)
-        return known is not None and any(by_multiples(form, known, self.algebra) for form in forms(x, self.algebra))
+        if known is None:
+            return False
+        algebra = supposing(self.algebra, known)
+        return in_every_case(x, algebra) or any(by_multiples(form, known, algebra) for form in forms(x, algebra))
 
     def _difference(self, given: Condition) -> Poly | None:
         """The p for which the condition is p ≥ 0."""

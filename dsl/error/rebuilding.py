@@ -11,7 +11,7 @@ from hnfc.dsl.core import Literal
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.differentiation import JetMath
 from hnfc.dsl.error.jets import Jet
-from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Poly, as_base, const, joined, lowered, of_atom, of_mono, power
+from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Poly, as_base, const, excluded, expanded, joined, lowered, of_atom, of_mono, power
 
 PRIMITIVES = frozenset(("log", "sin", "cos", "atan", "asin", "acos", "atan2", "erf", "lgamma", "i0", "floor", "pow"))
 
@@ -123,6 +123,70 @@ def with_exponentials_split(x: Poly, algebra: Algebra) -> Poly:
         for mono, c in atom.args[0].terms.items():
             result = result * algebra.exp(of_mono(dict(mono), c))
         return result
+
+    return Rebuilding(algebra, image).formula(x)
+
+
+def cases_apart(x: Poly, algebra: Algebra) -> Poly:
+    """x as [p]·a + [not p]·b with nothing conditional inside a and b, or as a where both are equal."""
+    for atom in sorted(_conditions(x)):
+        if atom.args[0][0] == "not" or _bound_within(atom, x):
+            continue
+        yes, no = (_supposed(x, atom, holds, algebra) for holds in (True, False))
+        if yes == no:
+            return cases_apart(yes, algebra)
+        other = of_atom(Atom("ind", (("not", atom.args[0]),), atom.vary))
+        return of_atom(atom) * cases_apart(yes, algebra) + other * cases_apart(no, algebra)
+    return x
+
+
+def _supposed(x: Poly, condition: Atom, holds: bool, algebra: Algebra) -> Poly:
+    """x where a condition holds, or where it does not."""
+
+    def image(atom: Atom) -> Poly | None:
+        if atom.kind != "ind" or (atom != condition and not excluded(atom, condition)):
+            return None
+        return ONE if (atom == condition) == holds else ZERO
+
+    return Rebuilding(algebra, image).formula(x)
+
+
+def _conditions(x: Poly) -> set[Atom]:
+    """The conditions at every depth."""
+    found: set[Atom] = set()
+    for atom in x.atoms:
+        if atom.kind == "ind":
+            found.add(atom)
+        for part in _polynomials(atom.args):
+            found |= _conditions(part)
+    return found
+
+
+def _bound_within(condition: Atom, x: Poly) -> bool:
+    """Whether the condition varies along a reduction that it stands in: there it is no case of the whole."""
+    for atom in x.atoms:
+        parts = _polynomials(atom.args)
+        inside = atom.kind in ("sum", "prod", "max", "min", "matmul", "conv", "move")
+        if inside and condition.vary and any(_holds(part, condition) for part in parts):
+            return True
+        if any(_bound_within(condition, part) for part in parts):
+            return True
+    return False
+
+
+def _holds(x: Poly, condition: Atom) -> bool:
+    return any(atom == condition or excluded(atom, condition) for atom in _conditions(x))
+
+
+def with_sums_expanded(x: Poly, algebra: Algebra) -> Poly:
+    """Σ(p - q)² as Σp² - 2Σpq + Σq²."""
+
+    def image(atom: Atom) -> Poly | None:
+        if atom.kind != "sum":
+            return None
+        axes, body, missing = atom.args
+        found = algebra.sum(expanded(body), axes, joined((body.vary, dict(missing))), atom.like)
+        return None if found == of_atom(atom) else found
 
     return Rebuilding(algebra, image).formula(x)
 

@@ -61,7 +61,10 @@ class Found:
         """How many rows meet the condition, and on how many of those the right side is worse."""
         met = against = 0
         for c in self.comparisons:
-            rows = meeting(condition, c.points) & c.valid
+            try:
+                rows = meeting(condition, c.points) & c.valid
+            except CannotRun:
+                continue  # shapes that the condition does not compare
             met += int(rows.sum())
             against += int((rows & c.worse).sum())
         return met, against
@@ -81,7 +84,10 @@ def search(rule: Rule, context: Context, left: Expr, right: Expr) -> Found:
         rows = len(valid)
         if sample.batched:
             values = [v if v.ndim else np.broadcast_to(v, (rows,)) for v in values]
-        value, l, r = np.broadcast_arrays(*values)
+        try:
+            value, l, r = np.broadcast_arrays(*values)
+        except ValueError:
+            continue  # sides of different shapes
         if sample.batched and value.shape[0] != rows:
             value, l, r = (np.broadcast_to(v, (rows, *v.shape[1:])) for v in (value, l, r))
         value, l, r = (v.reshape(rows, -1) for v in (value, l, r))
@@ -125,13 +131,19 @@ class Example:
     inputs: tuple[tuple[str, Tensor], ...]
     ratio: float
 
+    @property
+    def given(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.inputs)
+
     def __str__(self) -> str:
-        given = ", ".join(f"{name} = {value}" for name, value in self.inputs)
-        return f"{given}: {ratio_text(self.ratio)}"
+        return f"{self.given}: {ratio_text(self.ratio)}"
 
 
 def ratio_text(ratio: float) -> str:
-    return f"{ratio:.3g} times" if np.isfinite(ratio) else "infinitely many times"
+    """The ratio in words."""
+    if not np.isfinite(ratio):
+        return "infinitely many times"
+    return f"{ratio:.3g} times" if ratio > 1.005 else f"{ratio:.10g} times"
 
 
 def example(rule: Rule, found: Found, left: Expr, right: Expr, worse: bool) -> Example | None:

@@ -40,6 +40,10 @@ TRANSPARENT = frozenset((
 """Operations whose value is shown by the functions that define it; others keep their name."""
 
 
+OF_CONDITIONS = frozenset(("where", "logical_and", "logical_or", "logical_not", "logical_xor", "any", "all"))
+"""Operations that take truth values; to others a truth value is 1 or 0."""
+
+
 @dataclass
 class Context:
     """What both sides of a rule share: the algebra with what is known of the captures, the axes, and the formats."""
@@ -155,6 +159,8 @@ class Side(Moving):
         if steps is not None:
             return self.value(steps)
         operands = [self.operand(x) for x in node.operands]
+        if node.name not in OF_CONDITIONS:
+            operands = [self._number(x) for x in operands]
         if is_selection(node):
             return self.selection(node, [self._number(x) for x in operands])
         if moves_one_axis(node):

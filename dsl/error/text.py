@@ -10,6 +10,7 @@ from typing import Any
 from hnfc.dsl.core import Apply, Capture, Literal, Size
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Exponent, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
+from hnfc.dsl.error.rebuilding import cases_apart
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 RELATIONS = {"ge": "≥", "gt": ">", "eq": "="}
@@ -354,7 +355,10 @@ def factored(x: Poly) -> list[Mono]:
 
 def shortest(x: Poly, algebra: Algebra, taken: frozenset[str] = frozenset()) -> tuple[str, Poly]:
     """The shortest text of the forms that the formula has, and that form."""
-    texts = {Printer(taken).formula(form): form for form in algebra.forms(x)}
+    forms = dict.fromkeys(algebra.forms(x))
+    if any(atom.kind == "ind" for form in forms for atom in form.atoms):
+        forms |= dict.fromkeys(cases_apart(form, algebra) for form in list(forms))
+    texts = {Printer(taken).formula(form): form for form in forms}
     return min(texts.items(), key=lambda found: len(found[0]) + _PRICE_OF_MINUS * found[0].count(" - "))
 
 

@@ -1,0 +1,157 @@
+"""The prover's terms for reading: in a fixed order, with raised exponents and fraction bars, and indices named as they come.
+
+The prover orders factors as it meets them, which differs from run to run; here the order is that of the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from hnfc.dsl.soundness.monomial import At, Atom, Exponent, Ix, Mono, Place, Terms
+from hnfc.dsl.soundness.term import Cond, Rational
+
+SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+FREE, BOUND = "ijlmpqrst", "abcdefgh"
+_TOKEN = re.compile(r"\x01([fbs])(\d+):(\d+)\x02")
+_RANGE = re.compile(r"\x03(.*?)\x04")
+RELATIONS = {">": ">", ">=": "≥", "=": "="}
+NEGATED = {">": "≤", ">=": "<", "=": "≠"}
+MIRRORED = {">": "<", "≥": "≤", "<": ">", "≤": "≥"}
+
+
+def shown(text: str, names: Iterable[str]) -> str:
+    """A text of `term` and `condition` with its indices and sizes named; `names` are taken."""
+    taken = set(names)
+    found: dict[str, str] = {}
+    letters = {kind: [c for c in pool if c not in taken] for kind, pool in (("f", FREE), ("b", BOUND))}
+    sizes = {match[0] for match in _TOKEN.finditer(text) if match[1] == "s"}
+    for match in _TOKEN.finditer(_RANGE.sub("", text)):
+        if match[0] in found:
+            continue
+        kind = match[1]
+        if kind == "s":
+            count = sum(token in sizes for token in found)
+            found[match[0]] = "n" if len(sizes) == 1 else f"n{str(count + 1).translate(SUBSCRIPTS)}"
+            continue
+        pool = letters[kind]
+        found[match[0]] = pool.pop(0) if pool else f"{kind}{match[2]}"
+
+    def bound(match: re.Match[str]) -> str:
+        return ",".join(sorted(found.get(token[0], "a") for token in _TOKEN.finditer(match[1])))
+
+    return _TOKEN.sub(lambda match: found[match[0]], _RANGE.sub(bound, text))
+
+
+def term(x: Rational) -> str:
+    """num/den."""
+    text = _sum(x.num)
+    return text if x.polynomial else f"{_bracketed(text)}/{_bracketed(_sum(x.den))}"
+
+
+def condition(cond: Cond) -> str:
+    """`p ≥ q`, with what is subtracted on the other side."""
+    match cond.kind:
+        case ">" | ">=" | "=":
+            return _relation(cond.args[0], RELATIONS[cond.kind])
+        case "not" if cond.args[0].kind in NEGATED:
+            return _relation(cond.args[0].args[0], NEGATED[cond.args[0].kind])
+        case "not":
+            return f"not {condition(cond.args[0])}"
+        case "and" | "or":
+            return f" {cond.kind} ".join(sorted(f"({condition(part)})" for part in cond.args))
+        case "cap":
+            places = _places(cond.args[1])
+            return f"{cond.args[0]}[{places}]" if places else str(cond.args[0])
+    return cond.kind
+
+
+def _relation(x: Rational, symbol: str) -> str:
+    if not x.polynomial:
+        return f"{term(x)} {symbol} 0"
+    left = {m: c for m, c in x.num.items() if c > 0}
+    right = {m: -c for m, c in x.num.items() if c < 0}
+    if (not left or (() in left and len(left) == 1)) and right:
+        left, right, symbol = right, left, MIRRORED.get(symbol, symbol)
+    return f"{_sum(left)} {symbol} {_sum(right)}"
+
+
+def _masked(text: str) -> str:
+    """The text without the names of indices, for an order that does not depend on them."""
+    return _TOKEN.sub("*", text)
+
+
+def _sum(terms: Terms) -> str:
+    """Positive terms first, numbers last."""
+    parts = sorted(((c < 0, not m, _masked(t := _product(m, abs(c))), t) for m, c in terms.items()), key=lambda p: p[:3])
+    text = ""
+    for negative, _, _, part in parts:
+        text += (" - " if text else "-") + part if negative else (" + " if text else "") + part
+    return text or "0"
+
+
+def _product(mono: Mono, c: Fraction) -> str:
+    factors = [(_power(a, e) if a.kind == "exp" or e > 0 else _power(a, -e), a.kind == "exp" or e > 0) for a, e in mono]
+    above = sorted((text for text, up in factors if up), key=_masked)
+    below = sorted((text for text, up in factors if not up), key=_masked)
+    if c.numerator != 1 or not above:
+        above.insert(0, str(c.numerator))
+    if c.denominator != 1:
+        below.insert(0, str(c.denominator))
+    text = "·".join(above)
+    if not below:
+        return text
+    return f"{text}/{below[0]}" if len(below) == 1 else f"{text}/({'·'.join(below)})"
+
+
+def _power(atom: Atom, e: Exponent) -> str:
+    if atom.kind == "exp":
+        return f"exp({term(atom.args[0].scale(Fraction(e)))})"
+    if atom.kind == "root" and e == Fraction(1, 2):
+        return f"√({term(atom.args[0])})"
+    text = _atom(atom)
+    if e == 1:
+        return text
+    return text + (str(e).translate(SUPERSCRIPTS) if isinstance(e, int) else f"^({e})")
+
+
+def _atom(atom: Atom) -> str:
+    args = atom.args
+    match atom.kind:
+        case "cap":
+            return f"{args[0]}[{_places(args[1])}]" if args[1] else str(args[0])
+        case "size":
+            return f"\x01s{args[0]}:0\x02"
+        case "ix":
+            return _places(args[0])
+        case "sum" | "prod" | "max" | "min":
+            symbol = {"sum": "Σ", "prod": "Π"}.get(atom.kind, atom.kind)
+            return f"{symbol}_\x03{_places(args[0])}\x04({term(args[1])})"
+        case "abs":
+            return f"|{term(args[0])}|"
+        case "ind":
+            return f"[{condition(args[0])}]"
+        case "root":
+            return f"({term(args[0])})"
+    return f"{atom.kind}({', '.join(map(_argument, args))})"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Rational):
+        return term(value)
+    if isinstance(value, Cond):
+        return condition(value)
+    if isinstance(value, Ix | At):
+        return _places((value,))
+    return ", ".join(map(_argument, value)) if isinstance(value, tuple) else str(value)
+
+
+def _places(places: Iterable[Place]) -> str:
+    return ",".join(term(p.term) if isinstance(p, At) else f"\x01{'f' if p.kind == 'free' else 'b'}{p.cls}:{p.n}\x02" for p in places)
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text or "/" in text else text
