@@ -159,7 +159,7 @@ class Theorem:
 
 
 EXP, LOG, POWER, TURN = ("exp",), ("log",), ("sqrt", "pow"), ("sin", "cos")
-SUM, PROD, EXTREME = ("sum of",), ("product of",), ("largest of", "least of")
+SUM, PROD, EXTREME = ("sum",), ("prod",), ("largest", "least")
 
 THEOREMS: tuple[Theorem, ...] = (
     # exponentials and logarithms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.normal_form import Normalizer
@@ -15,6 +16,9 @@ Case = tuple[tuple[Cond, bool], ...]
 
 class Journal:
     """Hands out what a case is proved with, and forgets how it ended; `tracing.Record` remembers."""
+
+    def about(self, rule: Rule) -> None:
+        """The cases that follow are of this rule, read from left to right."""
 
     def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], deadline: float) -> tuple[Normalizer, Closer]:
         """A normalizer for one case, and Z3 as its oracle."""

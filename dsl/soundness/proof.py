@@ -71,6 +71,7 @@ class Proof:
 
     def every_broadcast(self, rule: Rule) -> None:
         found = False
+        self.journal.about(rule)
         for meaning in denotations(rule):
             found = True
             if meaning.layout.broadcast:
@@ -87,6 +88,7 @@ class Proof:
             rules.append(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
         try:
             for rule in rules:
+                self.journal.about(rule)
                 for meaning in denotations(rule):
                     for self.empty in empty_classes(meaning):
                         self.case(meaning, ())
@@ -127,7 +129,7 @@ class Proof:
             left = meaning.left.real(n, env)
             known = n.signs.copy()
             n.proving = True
-            n.note("shown before")
+            n.note("sizes agree")
             places, right = self.right_side(n, meaning, env)
             reason = is_zero(n, left - right, closer)
             if not reason:
@@ -185,7 +187,7 @@ class Proof:
 def assume_size(n: Normalizer, size: Cond) -> None:
     """Two sizes are equal: one is put in the place of the other where that can be done."""
     before = len(n.subst)
-    n.note("sizes agree", size)
+    n.note("a size", size)
     if size.kind == "=":
         n.assume_equal(n.replace_atoms(size.args[0], n.subst))
     if len(n.subst) == before:

@@ -1,0 +1,129 @@
+"""What a proof claims, step by step: facts, expressions as they were written, and goals that follow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from hnfc.dsl.soundness.closing import Query, in_mask
+from hnfc.dsl.soundness.normal_form import negation
+from hnfc.dsl.soundness.signs import Signs
+from hnfc.dsl.soundness.term import Cond, Ix, Rational
+
+ARITHMETIC = frozenset(("+", "-", "*", "/", "neg", "power", "max", "min", "abs", "ite"))
+"""The operations of nodes that are written out; every other one has a normal form by a theorem."""
+
+
+class Node:
+    """An operation on nodes, and `value`, its normal form.
+
+    op: one of ARITHMETIC; `value` (a normal form as it is) or `capture` (an element with another value in its place); else a function
+    or a reduction. detail: an exponent, a condition, bound indices. guards: the conditions under which it has this normal form.
+    """
+
+    __slots__ = ("detail", "guards", "op", "operands", "value")
+
+    def __init__(self, op: str, operands: Sequence[Node], value: Rational, detail: Any = None, guards: Sequence[Cond] = ()) -> None:
+        self.op, self.operands, self.value, self.detail, self.guards = op, tuple(operands), value, detail, tuple(guards)
+
+    @property
+    def leaf(self) -> bool:
+        return self.op not in ARITHMETIC
+
+
+def value_node(x: Rational) -> Node:
+    return Node("value", (), x)
+
+
+class Fact(NamedTuple):
+    """cond holds for all values of the quantified indices; `why` says where that is from (see `obligations.REASONS`)."""
+
+    why: str
+    cond: Cond
+    quantified: tuple[Ix, ...] = ()
+
+
+class RecordedSigns(Signs):
+    """Signs that remember what they were told, as it was said."""
+
+    def __init__(self, rename: Callable[..., Rational], integral: frozenset[str] = frozenset()) -> None:
+        super().__init__(rename, integral)
+        self.log: list[Fact] = []
+        self.why = "case"
+        self.telling = False
+
+    def copy(self) -> RecordedSigns:
+        other = RecordedSigns(self.rename, self.integral)
+        other.__dict__.update({**super().copy().__dict__, "log": list(self.log), "why": self.why})
+        return other
+
+    @contextlib.contextmanager
+    def saying(self, why: str) -> Iterator[None]:
+        """Inside, what is told has this reason."""
+        before, self.why = self.why, why
+        try:
+            yield
+        finally:
+            self.why = before
+
+    @contextlib.contextmanager
+    def _told(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
+        """Keeps what is told, but not what follows from it inside."""
+        outer, self.telling = self.telling, True
+        if not outer and cond.kind != "true":
+            self.log.append(Fact(self.why, cond, tuple(i for i in quantified if i in cond.ixs)))
+        try:
+            yield
+        finally:
+            self.telling = outer
+
+    def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
+        with self._told(cond if value else negation(cond), quantified):
+            super().assume(cond, value, quantified)
+
+    def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
+        with self._told(in_mask(x, mask), quantified):
+            super().add(x, mask, quantified)
+
+
+class Same(NamedTuple):
+    """Two expressions have the same value."""
+
+    left: Node
+    right: Node
+
+
+class Equivalent(NamedTuple):
+    """left `predicate` right (eq ne lt le gt ge) holds exactly where cond does."""
+
+    predicate: str
+    left: Node
+    right: Node
+    cond: Cond
+
+
+Goal: TypeAlias = Cond | Same | Equivalent
+
+
+class Lemma(NamedTuple):
+    """What a theorem used in `equality.py` says of these terms: the conditions hold."""
+
+    theorem: str
+    conds: tuple[Cond, ...]
+
+
+@dataclass
+class Claim:
+    """The goal follows from what `signs` were told, from `given`, and from the lemmas; or, with `query`, from Z3's own conditions.
+
+    what: which step this is, a key of `obligations.STEPS`.
+    """
+
+    what: str
+    goal: Goal
+    signs: RecordedSigns
+    given: tuple[Fact, ...] = ()
+    lemmas: tuple[Lemma, ...] = ()
+    query: Query | None = None
