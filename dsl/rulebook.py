@@ -46,6 +46,13 @@ def load_files(paths: Iterable[str | Path]) -> Rulebook:
     return loader.book
 
 
+def load_text(text: str, name: str) -> Rulebook:
+    """The rules of a text; it may import files of the shipped rules. Raises HnfError."""
+    loader = _Loader()
+    loader.load_text(text, name, None)
+    return loader.book
+
+
 @cache
 def shipped() -> Rulebook:
     """Every rule that hnfc brings."""

@@ -18,15 +18,17 @@ from hnfc.dsl.soundness.obligations import Obligation, obligations
 from hnfc.dsl.soundness.rule_text import rule_text
 
 WIDTH = 120
+TIMEOUT_MS = 60_000
+"""The proof is made again, beside a record of it."""
 
 
-def write_smt2(rule: Rule, directory: Path) -> list[Path]:
+def write_smt2(rule: Rule, directory: Path, *, timeout_ms: int = TIMEOUT_MS) -> list[Path]:
     """The files that were written, one for each obligation of the rule's proof; a solver that follows answers `unsat` to each.
 
     Raises Blocked where the rule is not proved.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    found = obligations(rule)
+    found = obligations(rule, timeout_ms=timeout_ms)
     digits = len(str(len(found)))
     paths = []
     for number, obligation in enumerate(found, 1):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
+from importlib import metadata
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hnfc.dsl.core import Rule
+    from hnfc.dsl.soundness.obligations import Obligation
 
 
 class Status(StrEnum):
@@ -65,6 +73,31 @@ class Counterexample:
         given = ", ".join(f"{name} = {value}" for name, value in self.inputs)
         return f"{given}: {self.left} and {self.right}"
 
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The inputs as arrays of truth values or of the nearest float64 numbers; `rounded` says whether that changed one."""
+        exact = self.fractions()
+        return {name: exact[name].astype(bool) if _boolean(exact[name]) else tensor.to_numpy() for name, tensor in self.inputs}
+
+    def fractions(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The inputs as arrays of exact `Fraction`s (and truth values), with dtype object."""
+        import numpy as np
+
+        found = {}
+        for name, tensor in self.inputs:
+            found[name] = np.empty(tensor.shape, dtype=object)
+            found[name].reshape(-1)[:] = [v == "true" if v in ("true", "false") else Fraction(v) for v in tensor.values]
+        return found
+
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """The inputs that `arrays` does not hold exactly: another program may find them to be no counterexample."""
+        arrays, exact = self.arrays(), self.fractions()
+        return tuple(name for name in exact if any(float(x) != y for x, y in zip(arrays[name].flat, exact[name].flat, strict=True)))
+
+
+def _boolean(values: np.ndarray[Any, Any]) -> bool:
+    return values.size > 0 and all(isinstance(x, bool) for x in values.flat)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -72,7 +105,7 @@ class Verdict:
 
     reason: why, in a sentence. help: a condition under which the rule is proved, if one was found.
     samples: inputs on which both sides agreed. steps: the proof in words. witness: inputs that meet every precondition.
-    shape_conditions: what the matcher must still check of shapes.
+    shape_conditions: what the matcher must still check of shapes. rule: what was judged, where it is known; no part of the answer.
     """
 
     status: Status
@@ -84,13 +117,30 @@ class Verdict:
     shape_conditions: tuple[str, ...] = ()
     help: str = ""
     seconds: float = 0.0
+    rule: Rule | None = field(default=None, compare=False, repr=False)
 
     @property
     def proved(self) -> bool:
         return self.status is Status.PROVED
 
+    @cached_property
+    def obligations(self) -> tuple[Obligation, ...]:
+        """Everything that the proof rests on, as formulas; the proof is made again when they are asked for.
+
+        There are none where nothing is proved. Raises ValueError where the rule is not known, as for a verdict from a file.
+        """
+        if not self.proved:
+            return ()
+        if self.rule is None:
+            raise ValueError("which rule this verdict is about is not known; ask `obligations(rule)`")
+        from hnfc.dsl.soundness.obligations import obligations
+
+        return tuple(obligations(self.rule))
+
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "status": self.status.value}
+        data = {**asdict(replace(self, rule=None)), "status": self.status.value}
+        del data["rule"]
+        return data
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Verdict:
@@ -121,12 +171,21 @@ def _inputs(data: Any) -> tuple[tuple[str, Tensor], ...]:
     return tuple((str(name), Tensor(tuple(map(int, t["shape"])), tuple(map(str, t["values"])))) for name, t in data)
 
 
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # not installed by a Python package manager
+        return ""
+
+
 def _version() -> str:
-    """A hash of the sources that a verdict rests on: the prover, the form of rules, and what operations mean.
+    """A hash of what a verdict rests on: the sources of the prover, the form of rules, what operations mean, and Z3 and flint.
 
     All of the dialect, not only the modules of a rule's own operations: a formula may call functions of any of them.
     """
     digest = hashlib.sha256()
+    for package in ("z3-solver", "python-flint"):
+        digest.update(f"{package} {_installed(package)}\0".encode())
     root = files("hnfc")
     for folder in (root / "dsl" / "soundness", root / "dialects", root / "dialects" / "num"):
         for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):

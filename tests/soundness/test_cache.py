@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hnfc.dsl.soundness import Status, Verdict, VerdictCache, fingerprint, parallel, prove, prove_all
-from tests.soundness.reading import corpus, rule_of
+from tests.soundness.reading import corpus, rule_of, rules_of
 
 RULES = corpus("proved.hnf")[:4] + corpus("refuted.hnf")[:2]
 
@@ -71,7 +71,7 @@ def test_a_prover_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01)
         return Verdict(Status.UNKNOWN, "quick")
 
-    monkeypatch.setattr(parallel.proof, "verdict", stuck)
+    monkeypatch.setattr(parallel.judge, "verdict", stuck)
     monkeypatch.setattr(parallel, "GRACE_SECONDS", 0.2)
     verdicts = prove_all(RULES[:3], jobs=2, limit=0.3)
     assert [v.reason.split(":")[0] for v in verdicts] == ["quick", "out of time", "quick"]
@@ -85,7 +85,7 @@ def test_a_prover_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> No
             os._exit(1)
         raise KeyError("x")
 
-    monkeypatch.setattr(parallel.proof, "verdict", dies)
+    monkeypatch.setattr(parallel.judge, "verdict", dies)
     reasons = [v.reason for v in prove_all(RULES[:3], jobs=1)]
     assert reasons[0] == "the prover's process died"
     assert reasons[1].startswith("the prover failed: KeyError")
@@ -106,9 +106,45 @@ def test_the_version_covers_everything_that_a_verdict_rests_on(tmp_path, monkeyp
     monkeypatch.setattr(module, "files", lambda name: tmp_path)
     before = module._version()
     assert before == module.PROVER_VERSION
-    for path in ("dialects/num/reduction.py", "dialects/facts.py", "dsl/core.py", "dsl/soundness/proof.py"):
+    for path in ("dialects/num/reduction.py", "dialects/facts.py", "dsl/core.py", "dsl/soundness/proof.py", "dsl/soundness/axioms.py"):
         original = (tmp_path / path).read_text()
         (tmp_path / path).write_text(original + "# changed\n")
         assert module._version() != before, path
         (tmp_path / path).write_text(original)
     assert module._version() == before
+
+
+@pytest.mark.parametrize("package", ["z3-solver", "python-flint"])
+def test_the_version_covers_the_programs_that_the_prover_asks(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hnfc.dsl.soundness import verdict as module
+
+    right = module.metadata.version
+    monkeypatch.setattr(module.metadata, "version", lambda name: "0.0" if name == package else right(name))
+    assert module._version() != module.PROVER_VERSION
+
+
+def test_a_program_that_no_package_manager_knows_has_a_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hnfc.dsl.soundness import verdict as module
+
+    def unknown(name: str) -> str:
+        raise module.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(module.metadata, "version", unknown)
+    assert module._version() != module.PROVER_VERSION
+
+
+def test_a_change_of_a_definition_is_a_change_of_the_rules_that_use_it() -> None:
+    """Definitions are inlined, so that each rule holds all that it says."""
+    text = "def f(x) = {}\nrule used log(f(x)) => log(f(x)) + 0\nrule unused log(1 + x) => log1p(x)"
+    before, same, after = (rules_of(text.format(body)) for body in ("x + 1", "x + 1", "x + 2"))
+    assert [fingerprint(rule) for rule in before] == [fingerprint(rule) for rule in same]
+    assert fingerprint(before[0]) != fingerprint(after[0])
+    assert fingerprint(before[1]) == fingerprint(after[1])
+
+
+def test_the_fingerprint_covers_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hnfc.dsl.soundness import cache
+
+    before = fingerprint(RULES[0])
+    monkeypatch.setattr(cache, "PROVER_VERSION", "another")
+    assert fingerprint(RULES[0]) != before
