@@ -198,7 +198,7 @@ def test_a_condition_that_is_proved_excludes_the_worse(reports):
         met, against = found.meeting(condition)
         assert met and not against, rule.name
         checked += 1
-    assert checked >= 15
+    assert checked >= 10
 
 
 def test_no_rule_makes_the_analysis_fail():
@@ -206,7 +206,7 @@ def test_no_rule_makes_the_analysis_fail():
     folder = Path(__file__).parent.parent / "soundness"
     rules = [rule for name in ("proved.hnf", "refuted.hnf") for rule in load_files([folder / name]).rules]
     assert len(rules) > 60
-    chosen = random.Random(0).sample(rules, 40)
+    chosen = random.Random(0).sample(rules, 25)
     for rule in chosen:
         report = error_of(rule)
         assert isinstance(report, ErrorReport)
