@@ -12,6 +12,7 @@ import pytest
 from flint import arb
 
 from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.core import Apply, captures
 from hnfc.dsl.error import (
     DEPENDS,
     NEVER_BETTER,
@@ -25,6 +26,7 @@ from hnfc.dsl.error import (
     rounding_of,
 )
 from hnfc.dsl.error.analysis import FAULTS
+from hnfc.dsl.error.floating import evaluate
 from hnfc.dsl.error.shipped import _stored
 from hnfc.dsl.rulebook import load_files, shipped
 from hnfc.dsl.soundness import balls
@@ -170,7 +172,6 @@ def test_swapped_sides_flip_the_verdict(name, reports):
 @pytest.mark.parametrize("name", ["log1p_fusion", "softplus_fusion", "sinh_of_difference", "log_of_sigmoid", "factor_out", "sum_pairwise"])
 def test_a_side_made_worse_is_never_proved_better(name):
     """The right side plus a difference that cancels: over the reals nothing changes, but its error grows."""
-    from hnfc.dsl.core import Apply, captures
     from hnfc.dsl.error.expression import call
 
     rule = shipped().named(name)
@@ -199,6 +200,34 @@ def test_a_condition_that_is_proved_excludes_the_worse(reports):
         assert met and not against, rule.name
         checked += 1
     assert checked >= 10
+
+
+EXACTLY = {
+    "exp_product": ("|a + b| ≤ 9", lambda a, b: abs(a + b) <= 9),
+    "exp_quotient": ("|b - a| ≤ 9", lambda a, b: abs(b - a) <= 9),
+    "constant_split": ("|c| ≥ |x - c|", lambda x, c: abs(c) >= abs(x - c)),
+    "expm1_fusion": ("8·exp(x) ≥ 7·|exp(x) - 1|", lambda x: 8 * np.exp(x) >= 7 * abs(np.exp(x) - 1)),
+    "sigmoid_fusion": ("exp(-x) ≥ 3", lambda x: np.exp(-x) >= 3),
+    "one_minus_tanh": ("4·|exp(2·x) - 1| ≥ 7", lambda x: 4 * abs(np.exp(2 * x) - 1) >= 7),
+}
+
+
+@pytest.mark.parametrize("name", EXACTLY)
+def test_an_exact_condition_is_met_where_the_right_side_is_no_worse_and_nowhere_else(reports, name):
+    text, condition = EXACTLY[name]
+    assert f"exactly where {text}" in reports[name].better_where
+    rule = shipped().named(name)
+    assert rule is not None
+    context = context_of(rule)
+    random_number = np.random.default_rng(0).normal
+    bounds = [rounding_of(context, side, frozenset())[0].expression for side in (rule.pattern, rule.replacement)]
+    outcomes = set()
+    for _ in range(200):
+        numbers = {x: random_number() * 8 for x in captures(rule.pattern)}
+        left, right = (float(evaluate(bound, numbers, {})) for bound in bounds)
+        outcomes.add(met := bool(condition(**numbers)))
+        assert met == (right <= left), numbers
+    assert outcomes == {True, False}
 
 
 def test_no_rule_makes_the_analysis_fail():
