@@ -25,6 +25,7 @@ slow: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/import_speed.py
 	$(BIN)/python benchmarks/rewrite_speed.py
+	$(BIN)/python benchmarks/check_speed.py
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"

@@ -141,6 +141,47 @@ def test_help_is_quick_and_needs_nothing():
     assert "example:" in done.stdout and done.stdout.strip().endswith("[]")
 
 
+def test_check_options(tmp_path):
+    path = tmp_path / "rules.hnf"
+    path.write_text("rule twice 2 * x => x + x\nrule product exp(a) * exp(b) => exp(a + b)\n", encoding="utf-8")
+    out, obligations = tmp_path / "out.json", tmp_path / "smt2"
+    options = ["--why", "--json", out, "--smt2", obligations, "--formats", "f32,f8E5M2", "--limit", "15", "--jobs", "1", "--no-cache"]
+    done = hnfc("check", *options, path)
+    assert done.returncode == 0, done.stderr
+    for words in ("twice", "PROVED", "exact", "may lose", "in floating point", "2 rules: 2 proved", "obligations of 2 proofs"):
+        assert words in done.stderr
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["twice"]["status"] == "PROVED" and [v["format"] for v in found["twice"]["ieee"]] == ["f32", "f8E5M2"]
+    assert any(name.suffix == ".smt2" for name in obligations.rglob("*"))
+    assert "in floating point" not in hnfc("check", "--why", "--no-ieee", path).stderr
+    safer = hnfc("check", "--why", "--formats", "f8E4M3FN", "--assume", "no-nans,no-infs", path)
+    assert safer.returncode == 0
+    for wrong, words in (("--formats=f33", "there is no format `f33`"), ("--assume=no-rain", "no-signed-zeros"), ("--limit=0", "--limit")):
+        refused = hnfc("check", wrong, path)
+        assert refused.returncode == 2 and words in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_check_gates_by_exit_code(tmp_path):
+    path = tmp_path / "open.hnf"
+    path.write_text("rule open squeeze[-1](unsqueeze[-1](x)) => x\n", encoding="utf-8")
+    undecided = hnfc("check", "--no-ieee", path)
+    assert undecided.returncode == 3 and "stated" in undecided.stderr
+    path.write_text("rule wrong x * x => x\n", encoding="utf-8")
+    assert hnfc("check", "--no-ieee", path).returncode == 1
+
+
+def test_explain(tmp_path):
+    page = hnfc("explain", "softmax_fusion")
+    assert page.returncode == 0
+    for words in ("Over the reals: PROVED", "In floating point", "Errors to first order", "source:"):
+        assert words in page.stdout
+    path = tmp_path / "mine.hnf"
+    path.write_text("rule mine 2 * x => x + x\n", encoding="utf-8")
+    assert "PROVED" in hnfc("explain", "mine", "--rules", path).stdout
+    missing = hnfc("explain", "softmax_fusoin")
+    assert missing.returncode == 2 and "did you mean `softmax_fusion`" in missing.stderr
+
+
 def test_check_test_fmt(tmp_path):
     path = tmp_path / "my.hnf"
     path.write_text("rule up   log(a*b)=>log(a)+log(b)\ntest up a = [2], b = [4] gives [2.0794415416798357]\n")

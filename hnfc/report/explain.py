@@ -180,7 +180,9 @@ def accuracy(errors: ErrorReport) -> str:
         case verdict if verdict == NEVER_BETTER:
             return f"The right side's bound is never the smaller one; what the rule gains lies elsewhere. {known}{aside}. {_ratios(errors)}"
         case verdict if verdict == DEPENDS:
-            better = f"The right side's bound is not the larger one for {_conditions(errors.better_where)}." if errors.better_where else ""
+            where = _conditions(errors.better_where)
+            where = where if where.startswith("exactly") else f"for {where}"
+            better = f"The right side's bound is not the larger one {where}." if errors.better_where else ""
             return f"Which bound is smaller depends on the inputs{aside}. {better} {_ratios(errors)}".replace("  ", " ")
     return f"Which bound is smaller is not known{aside}."
 

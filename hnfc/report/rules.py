@@ -30,16 +30,18 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
         if verdict.status.value in _CODES:
             blocks.append(render(_finding(rule, verdict), book.sources.get(rule.file)))
         if why and verdict.steps:
-            blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps if step != verdict.reason)]))
+            blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
         if why and judged.get(rule.name):
             blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
     rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]
-    headings = ("rule", "reals", "in floating point", "s")
-    drawn = table(headings, rows, 2) if rows else "no rules"
+    if judged:
+        drawn = table(("rule", "reals", "in floating point", "s"), rows, 2)
+    else:
+        drawn = table(("rule", "reals", "s"), [(name, status, seconds) for name, status, _, seconds in rows], 0) if rows else "no rules"
     return "\n\n".join([*blocks, f"{drawn}\n{_counts(book.rules, verdicts)}"])
 
 
-def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, ...]:
+def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, str, str, str]:
     seconds = verdict.seconds + sum(found.seconds for found in judged)
     return rule.name, verdict.status.value, ieee_summary(judged), f"{seconds:.1f}" if seconds >= 0.05 else ""
 

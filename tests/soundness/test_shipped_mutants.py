@@ -1,0 +1,59 @@
+"""Every shipped rule, changed in one place: refuted, or proved and then confirmed by ten thousand evaluations in high precision."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from hnfc.dsl.core import Rule
+from hnfc.dsl.rulebook import shipped
+from hnfc.dsl.soundness import refute
+from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.judge import verdict
+from tests.soundness.mutation import mutants
+
+RULES = shipped().rules
+EVALUATIONS = 10_000
+BITS = 256
+
+
+def judged(changed: Iterable[tuple[str, Rule]], evaluations: int, seconds: float) -> Counter[str]:
+    """How many mutants got which verdict; fails where one is proved that an evaluation breaks."""
+    counts: Counter[str] = Counter()
+    for what, mutant in changed:
+        found = verdict(mutant, 8_000, advise=False)
+        counts[found.status.value] += 1
+        if found.proved:
+            search = refute.search(explicit_roundings(mutant), evaluations, seconds, seed=99, bits=BITS)
+            assert search.counterexample is None, f"{mutant.name}: {what} was proved, but {search.counterexample}"
+            assert search.agreed, f"{mutant.name}: {what} was proved, and no evaluation confirms it"
+            counts["evaluations"] += search.agreed
+    return counts
+
+
+def told(counts: Counter[str]) -> str:
+    total = counts["PROVED"] + counts["REFUTED"] + counts["UNKNOWN"]
+    return (
+        f"{total} mutants of shipped rules: {counts['REFUTED']} refuted, {counts['PROVED']} proved and confirmed by "
+        f"{counts['evaluations']} evaluations, {counts['UNKNOWN']} not decided, none proved wrongly"
+    )
+
+
+def test_some_mutants_of_shipped_rules(record_property: object) -> None:
+    counts: Counter[str] = Counter()
+    for rule in RULES[::3]:
+        counts += judged(random.Random(rule.name).sample(list(mutants(rule)), 1), 1_000, 2.0)
+    assert counts["REFUTED"] > 0.8 * (counts["PROVED"] + counts["REFUTED"] + counts["UNKNOWN"])
+    record_property("shown", told(counts))  # type: ignore[operator]
+
+
+@pytest.mark.slow
+def test_all_mutants_of_shipped_rules(record_property: object) -> None:
+    """About half an hour on two cores."""
+    counts: Counter[str] = Counter()
+    for rule in RULES:
+        counts += judged(mutants(rule), EVALUATIONS, 60.0)
+    record_property("shown", told(counts))  # type: ignore[operator]
