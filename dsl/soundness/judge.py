@@ -9,6 +9,7 @@ from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.proof import Blocked, Proof
@@ -41,7 +42,7 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
             if found.unsupported:
                 concrete = rule
                 found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
-    except NoFormula as error:
+    except (NoFormula, Unrelated) as error:
         return done(status=Status.UNKNOWN, reason=str(error))
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
