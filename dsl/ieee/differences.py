@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,29 +19,51 @@ input that is NaN. inf: the same at an input that is infinite; or results that a
 SIGNED_ZEROS, NANS, INFINITIES = "signed zeros", "NaNs", "infinities"
 
 
+@dataclass(frozen=True)
+class Unusual:
+    """The samples with an input that is NaN, infinite, -0."""
+
+    nan: Array
+    infinite: Array
+    negative_zero: Array
+
+
 @dataclass
 class Differences:
     """Both sides on a batch. `kinds`: for each kind the elements that differ so; `met`: the samples that meet every condition.
 
-    finite: the samples whose inputs are all finite.
-    edge: for each element that is lost, how near to the largest number the finite side is (1: at it).
-    explained: for each exception the differing samples that it covers; plain: those that none does.
+    ulps: for each element of kind `value`, how many numbers lie between the sides. edge: for each element that is lost or gained,
+    how near to the largest number the finite side is (1: at it).
     """
 
     batch: Batch
     left: Array
     right: Array
     met: Array
+    unusual: Unusual
     kinds: dict[str, Array]
     ulps: Array
     edge: Array
-    finite: Array
-    explained: dict[str, Array] = field(default_factory=dict)
 
     @property
     def differing(self) -> Array:
         """The samples with a difference of any kind."""
         return np.asarray(np.logical_or.reduce([per_sample(mask) for mask in self.kinds.values()]))
+
+    @property
+    def finite(self) -> Array:
+        """The samples whose inputs are all finite."""
+        return ~(self.unusual.nan | self.unusual.infinite)
+
+    def explained(self) -> dict[str, Array]:
+        """For each exception, the differing samples that it covers: one may be covered by several."""
+        differing = self.differing
+        other = np.logical_or.reduce([per_sample(mask) for kind, mask in self.kinds.items() if kind != SIGNED_ZERO])
+        return {
+            SIGNED_ZEROS: differing & (self.unusual.negative_zero | ~other),
+            NANS: differing & self.unusual.nan,
+            INFINITIES: differing & self.unusual.infinite,
+        }
 
 
 def per_sample(mask: Array) -> Array:
@@ -54,40 +76,44 @@ def compared(rule: Rule, batch: Batch, element: str, assume: frozenset[str]) -> 
     element: the element type of the sides.
     """
     left, right = sides(rule.pattern, rule.replacement, batch)
-    nan, infinite, negative_zero = (_some_input(batch, test) for test in (np.isnan, np.isinf, _is_negative_zero))
-    met = meets(rule, batch).copy()
-    if "no-nans" in assume:
-        met &= ~nan
-    if "no-infs" in assume:
-        met &= ~infinite
-    if "no-signed-zeros" in assume:
-        met &= ~negative_zero
-    inside = met.reshape(-1, *(1,) * (left.ndim - 1))
+    unusual = _unusual(batch)
+    met = meets(rule, batch)
+    for name, dropped in (("no-nans", unusual.nan), ("no-infs", unusual.infinite), ("no-signed-zeros", unusual.negative_zero)):
+        met = met & ~dropped if name in assume else met
     kinds = dict.fromkeys(KINDS, np.zeros(left.shape, np.bool_))
-    ulps, edge = np.zeros(left.shape), np.ones(left.shape)
+    found = Differences(batch, left, right, met, unusual, kinds, np.zeros(left.shape), np.ones(left.shape))
+    inside = met.reshape(-1, *(1,) * (left.ndim - 1))
     if element not in BINARY:
         kinds[VALUE] = (left != right) & inside
-        return _explained(Differences(batch, left, right, met, kinds, ulps, edge, ~(nan | infinite)), nan, infinite, negative_zero)
+        return found
     differ = ~_same(left, right) & inside
     if differ.any():
-        finite_left, finite_right = np.isfinite(left), np.isfinite(right)
-        zeros = differ & (left == 0) & (right == 0)
-        rest = differ & ~zeros
-        has_nan, has_inf = (flag.reshape(inside.shape) for flag in (nan, infinite))
-        both, neither = finite_left & finite_right, ~finite_left & ~finite_right
-        kinds = {
-            LOSES: rest & finite_left & ~finite_right,
-            GAINS: rest & ~finite_left & finite_right,
-            VALUE: rest & both,
-            SIGNED_ZERO: zeros if "no-signed-zeros" not in assume else np.zeros_like(zeros),
-            NAN: rest & has_nan & ~both,
-            INF: rest & ~has_nan & ~both & (has_inf | neither),
-        }
-        for kind, finite in ((LOSES, left), (GAINS, right)):
-            edge[kinds[kind]] = np.abs(finite[kinds[kind]]) / BINARY[element].largest
+        kinds.update(_sorted(found, differ))
+        if "no-signed-zeros" in assume:
+            kinds[SIGNED_ZERO] = np.zeros_like(differ)
+        for kind, side in ((LOSES, left), (GAINS, right)):
+            found.edge[kinds[kind]] = np.abs(side[kinds[kind]]) / BINARY[element].largest
         if kinds[VALUE].any():
-            ulps[kinds[VALUE]] = distance(left[kinds[VALUE]], right[kinds[VALUE]], BINARY[element])
-    return _explained(Differences(batch, left, right, met, kinds, ulps, edge, ~(nan | infinite)), nan, infinite, negative_zero)
+            found.ulps[kinds[VALUE]] = distance(left[kinds[VALUE]], right[kinds[VALUE]], BINARY[element])
+    return found
+
+
+def _sorted(found: Differences, differ: Array) -> dict[str, Array]:
+    """The differing elements by kind."""
+    left, right = found.left, found.right
+    finite_left, finite_right = np.isfinite(left), np.isfinite(right)
+    both, neither = finite_left & finite_right, ~finite_left & ~finite_right
+    zeros = differ & (left == 0) & (right == 0)
+    rest = differ & ~zeros
+    has_nan, has_inf = (flag.reshape(-1, *(1,) * (left.ndim - 1)) for flag in (found.unusual.nan, found.unusual.infinite))
+    return {
+        LOSES: rest & finite_left & ~finite_right,
+        GAINS: rest & ~finite_left & finite_right,
+        VALUE: rest & both,
+        SIGNED_ZERO: zeros,
+        NAN: rest & has_nan & ~both,
+        INF: rest & ~has_nan & ~both & (has_inf | neither),
+    }
 
 
 def _same(left: Array, right: Array) -> Array:
@@ -95,26 +121,11 @@ def _same(left: Array, right: Array) -> Array:
     return np.asarray(((left == right) & (np.signbit(left) == np.signbit(right))) | (np.isnan(left) & np.isnan(right)))
 
 
-def _is_negative_zero(x: Array) -> Array:
-    return np.asarray((x == 0) & np.signbit(x))
-
-
-def _some_input(batch: Batch, test: object) -> Array:
-    found = np.zeros(batch.size, np.bool_)
+def _unusual(batch: Batch) -> Unusual:
+    flags = [np.zeros(batch.size, np.bool_) for _ in range(3)]
     for name, values in batch.inputs.items():
         if batch.elements[name] in BINARY:
-            found |= per_sample(test(values))  # type: ignore[operator]
-    return found
-
-
-def _explained(found: Differences, nan: Array, infinite: Array, negative_zero: Array) -> Differences:
-    """Sorts the differing samples by the exceptions that cover them: a sample may be covered by several."""
-    differing = found.differing
-    if differing.any():
-        other = np.logical_or.reduce([per_sample(mask) for kind, mask in found.kinds.items() if kind != SIGNED_ZERO])
-        found.explained = {
-            SIGNED_ZEROS: differing & (negative_zero | ~other),
-            NANS: differing & nan,
-            INFINITIES: differing & infinite,
-        }
-    return found
+            flat = values.reshape(values.shape[0], -1)
+            for flag, test in zip(flags, (np.isnan(flat), np.isinf(flat), (flat == 0) & np.signbit(flat)), strict=True):
+                flag |= test.any(axis=1)
+    return Unusual(*flags)

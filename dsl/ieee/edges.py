@@ -18,6 +18,8 @@ BASES = 16
 """So many values of the other captures are tried for each that moves."""
 PARTS = 16
 """Into so many parts an interval is cut in each round."""
+PLACES = 24
+"""So many places are looked for, for each capture."""
 AROUND = 4
 """So many numbers on both sides of the place are tried."""
 
@@ -52,6 +54,9 @@ def _edges_along(rule: Rule, typing: Typing, moving: str, random: np.random.Gene
     rows, low, high, side = _brackets(rule, typing, base, moving, line)
     if not len(rows):
         return None
+    if len(rows) > PLACES:
+        some = np.sort(random.choice(len(rows), PLACES, replace=False))
+        rows, low, high, side = rows[some], low[some], high[some], side[some]
     others = {name: values[rows] for name, values in base.items() if name != moving}
     start, stop = signed_ordinals(line[low], form), signed_ordinals(line[high], form)
     while (stop - start > 1).any():

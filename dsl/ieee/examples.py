@@ -81,7 +81,8 @@ def simplified(sample: Batch, shows: Shows) -> Batch:
             if _shown(smaller, shows):
                 sample, changed = smaller, True
                 break
-    for _ in range(ROUNDS):
+    numbers = sum(x.size for name, x in sample.inputs.items() if sample.elements[name] in BINARY)
+    for _ in range(ROUNDS if numbers > 1 else 1):
         before = sample
         for name in sorted(sample.inputs):
             if sample.elements[name] not in BINARY or name in sample.fixed:
@@ -127,13 +128,19 @@ def _shown(sample: Batch, shows: Shows) -> bool:
 
 
 def _shorter(sample: Batch) -> Iterator[Batch]:
-    """With one place less along an axis, in every input that is not of size 1 there."""
+    """With fewer places along an axis, in every input that is not of size 1 there: half of them, or one less."""
     deepest = max((x.ndim - 1 for x in sample.inputs.values()), default=0)
     for axis in range(-deepest, 0):
         longest = max(x.shape[axis] for x in sample.inputs.values() if x.ndim - 1 >= -axis)
-        for cut in range(longest if 1 < longest <= 4 else 0):
+        if not 1 < longest <= 8:
+            continue
+        half = longest // 2
+        halves = [list(range(half, longest)), list(range(half))] if longest > 3 else []
+        for cut in [*halves, *([place] for place in range(longest))]:
             inputs = {
-                name: np.delete(x, min(cut, x.shape[axis] - 1), axis=x.ndim + axis) if x.ndim - 1 >= -axis and x.shape[axis] > 1 else x
+                name: np.delete(x, [min(place, x.shape[axis] - 1) for place in cut][: x.shape[axis] - 1], axis=x.ndim + axis)
+                if x.ndim - 1 >= -axis and x.shape[axis] > 1
+                else x
                 for name, x in sample.inputs.items()
             }
             yield replace(sample, inputs=inputs)

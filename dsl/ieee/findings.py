@@ -63,7 +63,8 @@ class Findings:
             self.uniform_differing += int(differing[trial.uniform :].sum())
         if not differing.any():
             return
-        codes = sum(found.explained[name].astype(np.int64) << place for place, name in enumerate(EXCEPTIONS))
+        explained = found.explained()
+        codes = sum(explained[name].astype(np.int64) << place for place, name in enumerate(EXCEPTIONS))
         for code in np.unique(np.asarray(codes)[differing]).tolist():
             self.covers.add(frozenset(name for place, name in enumerate(EXCEPTIONS) if code >> place & 1))
         for kind in KINDS:
@@ -145,7 +146,7 @@ class Findings:
             return per_sample(mask), found.met
 
         wanted = 0.0
-        wanted = min(self.grades[kind] * least_part(kind), float(graded(kind, seen(sample)[0]).max()))
+        wanted = self.grades[kind] if kind != VALUE else min(self.grades[kind] / 2, float(seen(sample)[0].ulps.max()))
         sample = simplified(sample, shows)
         found, mask = seen(sample)
         wanted = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random as stdlib_random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,14 +20,18 @@ from hnfc.dsl.ieee.formats import BINARY, Array, rounded
 from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.samples import Trial, required_signs
 from hnfc.dsl.ieee.types import Typing
-from hnfc.dsl.ieee.values import discrete, ordinary, patterns, specials
+from hnfc.dsl.ieee.values import core, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
 
 LAYOUTS = 6
-TRIES = 100
-SAMPLES = 512
+ENOUGH, TRIES = 16, 400
+"""So many layouts are collected, out of so many that are drawn."""
+MOST_ELEMENTS = 100
+COMBINED = 2048
+"""How many combinations of constant tensors are tried."""
+SAMPLES = 608
 """How many samples there are of each layout."""
 
 
@@ -54,24 +60,31 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
     fixed = {n for node in rule_expressions(rule) for e in attribute_expressions(node) for n in captures_of(e)}
     fixed |= {name for name, element in typing.captures.items() if element == "si64"}
     shapes_only = replace(rule, where=AllOf(tuple(c for c in conjuncts(rule.where) if _speaks_of_shapes(c))))
-    found: list[Layout] = []
-    seen: set[Layout] = set()
     fault = ShapeMismatch("no shapes fit")
-    for _ in range(TRIES):
-        layout = _layout(sampler.point(), fixed, typing)
-        if layout in seen:
-            continue
-        seen.add(layout)
+
+    def fits(layout: Layout) -> bool:
+        nonlocal fault
         probe = _ones(layout, typing.widened)
         try:
             sides(rule.pattern, rule.replacement, probe)
-            if meets(shapes_only, probe).all():
-                found.append(layout)
+            return bool(meets(shapes_only, probe).all())
         except ShapeMismatch as error:
             fault = error
+            return False
+
+    found: list[Layout] = []
+    seen: set[Layout] = set()
+    for _ in range(TRIES):
+        if len(found) == ENOUGH:
+            break
+        layout = _layout(sampler.point(), fixed, typing)
+        if layout not in seen and fits(layout):
+            found.append(layout)
+        seen.add(layout)
     if not found:
         raise fault
-    return sorted(found, key=lambda layout: (layout.size, repr(layout)))
+    longer = (layout for layout in map(_longer, found) if layout.size <= MOST_ELEMENTS and layout not in seen and fits(layout))
+    return sorted({*found, *itertools.islice(longer, 2)}, key=lambda layout: (layout.size, repr(layout)))
 
 
 def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[Trial]:
@@ -80,6 +93,8 @@ def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator
     signs = required_signs(rule)
     usable = [layout for layout in layouts if _is_usable(rule, layout, typing)]
     chosen = sorted({round(i) for i in np.linspace(0, len(usable) - 1, LAYOUTS).tolist()}) if usable else []
+    for layout in usable[:1]:
+        yield Trial(_batch(layout, typing, _constant_tensors(rule, layout, typing, signs, random)))
     for layout in (usable[i] for i in chosen):
         inputs: dict[str, Array] = {}
         first: Array | None = None
@@ -94,6 +109,25 @@ def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator
             first = values if first is None else first
             inputs[name] = np.copysign(values, signs[name]) if name in signs else values
         yield Trial(_batch(layout, typing, inputs))
+
+
+def _constant_tensors(rule: Rule, layout: Layout, typing: Typing, signs: dict[str, float], random: np.random.Generator) -> dict[str, Array]:
+    """A few special numbers in combination, each filling a tensor."""
+    pools = {}
+    for name, shape in layout.shapes:
+        element = typing.captures[name]
+        if name not in dict(layout.fixed):
+            pool = core(BINARY[element], rule) if element in BINARY else discrete(element, 16, random)
+            pools[name] = (np.copysign(pool, signs[name]) if name in signs else pool, shape)
+    if math.prod(len(pool) for pool, _ in pools.values()) <= COMBINED:
+        grid = np.meshgrid(*(pool for pool, _ in pools.values()), indexing="ij")
+        drawn = [values.reshape(-1) for values in grid]
+    else:
+        drawn = [random.choice(pool, COMBINED) for pool, _ in pools.values()]
+    return {
+        name: np.broadcast_to(values.reshape(-1, *(1,) * len(shape)), (len(values), *shape))
+        for (name, (_, shape)), values in zip(pools.items(), drawn, strict=True)
+    }
 
 
 def _layout(point: Point, fixed: set[str], typing: Typing) -> Layout:
@@ -111,6 +145,16 @@ def _is_usable(rule: Rule, layout: Layout, typing: Typing) -> bool:
     probe = _ones(layout, typing)
     finite = all(np.isfinite(probe.inputs[name]).all() for name in fixed)
     return finite and bool(meets(replace(rule, where=AllOf(tuple(own))), probe).all())
+
+
+def _longer(layout: Layout) -> Layout:
+    """The layout with 7 wherever its largest size was: sums of so many elements depend on their order."""
+    fixed = dict(layout.fixed)
+    largest = max((size for name, shape in layout.shapes if name not in fixed for size in shape), default=1)
+    grown = tuple(
+        (name, shape if name in fixed else tuple(7 if size == largest > 1 else size for size in shape)) for name, shape in layout.shapes
+    )
+    return replace(layout, shapes=grown)
 
 
 def _speaks_of_shapes(condition: Condition) -> bool:
@@ -137,21 +181,29 @@ def _storage(typing: Typing, name: str) -> Any:
 
 
 def _blocks(element: str, rule: Rule, shape: tuple[int, ...], first: Array | None, random: np.random.Generator) -> Array:
-    """Constant tensors, mixtures of special numbers, ordinary numbers with a special one, nearly equal ones; or the first tensor again."""
+    """Constant tensors, mixtures of special numbers, few and their opposites (what cancels), ordinary numbers, those with special ones,
+    nearly equal ones; or the first tensor again.
+    """
     form = BINARY[element]
     pool = specials(form, rule)
     size = int(np.prod(shape))
     constant = random.permutation(pool)[:160]
     constant = np.concatenate([constant, random.choice(pool, 160 - len(constant))])
-    mixed = random.choice(pool, (96, size))
-    plain = ordinary(form, 96 * size, random).reshape(96, size)
+    mixed = random.choice(pool, (64, size))
+    one, other = random.choice(pool, (160, 1)), random.choice(np.concatenate([pool, ordinary(form, len(pool), random)]), (160, 1))
+    cancelling = np.where(
+        (turn := random.integers(0, 4, (160, size))) == 0, one, np.where(turn == 1, -one, np.where(turn == 2, other, -other))
+    )
+    cancelling = rounded(cancelling, form)
+    plain = ordinary(form, 64 * size, random).reshape(64, size)
     spiked = ordinary(form, 64 * size, random).reshape(64, size)
     spiked[np.arange(64), random.integers(0, size, 64)] = random.choice(pool, 64)
     base = random.choice(pool, (48, 1))
     with np.errstate(all="ignore"):
         near = rounded(base * (1 + random.integers(-3, 4, (48, size)) * 2.0 ** (1 - form.precision)), form)
     raw = patterns(form, 48 * size, random).reshape(48, size)
-    own = np.concatenate([np.repeat(constant[:, None], size, axis=1), mixed, plain, spiked, near, raw]).reshape(SAMPLES, *shape)
+    blocks = [np.repeat(constant[:, None], size, axis=1), mixed, cancelling, plain, spiked, near, raw]
+    own = np.concatenate(blocks).reshape(SAMPLES, *shape)
     if first is None:
         return own
     # a part of the samples repeats a number of the first tensor, or its opposite

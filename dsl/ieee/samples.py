@@ -19,8 +19,8 @@ from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
 
 EXHAUSTIVE = 1 << 17
 """The most inputs that are tried one by one."""
-UNIFORM_UNARY = {"f32": 1 << 17, "f64": 1 << 15}
-BLOCK = 4096
+UNIFORM_UNARY = {"f32": 1 << 16, "f64": 1 << 14}
+BLOCK = 2048
 """How many random inputs there are of each sort."""
 
 

@@ -21,8 +21,8 @@ from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.soundness.scan import conjuncts
 
 ROUND = z3.RNE()
-RESOURCES = 800_000
-"""What Z3 may spend on a question, in units of its own: about half a second. A limit in seconds would make verdicts depend on the load."""
+RESOURCES = 600_000
+"""What Z3 may spend on a question, in units of its own: a few tenths of a second. Seconds would make verdicts depend on the load."""
 
 
 class NotEncoded(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,6 +18,7 @@ ERROR, ERROR_COMPOSED = 3, 16
 """What is assumed of longdouble results: off by so many units in their last place at most, for one function and for several in turn."""
 COMPOSED = frozenset(("num.sigmoid", "num.log_sigmoid", "num.silu", "num.softplus", "num.gelu", "num.mish", "num.rsqrt"))
 BITS = 250
+SUBNORMAL = -1020
 
 
 def rounded_safely(operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any], result: Array) -> Array:
@@ -45,11 +47,19 @@ def _number(x: Any) -> float | None:
         return nearest(Fraction(int(x.p), int(x.q)), BINARY["f64"])
     if not isinstance(x, arb) or not x.is_finite():
         return None
-    middle, radius = (_exact(part) for part in (x.mid(), x.rad()))
-    low, high = (nearest(end, BINARY["f64"]) for end in (middle - radius, middle + radius))
-    return low if low == high else None
+    mantissa, exponent = map(int, x.mid().man_exp())
+    error, place = map(int, x.rad().man_exp())
+    radius = error << (place - exponent) if place >= exponent else (error >> (exponent - place)) + 1
+    if exponent + mantissa.bit_length() < SUBNORMAL:
+        ends = [nearest(Fraction(end) * Fraction(2) ** exponent, BINARY["f64"]) for end in (mantissa - radius, mantissa + radius)]
+    else:
+        # a whole number becomes a float by one rounding, and a power of two changes nothing in it
+        ends = [_scaled(float(end), exponent) for end in (mantissa - radius, mantissa + radius)]
+    return ends[0] if ends[0] == ends[1] else None
 
 
-def _exact(x: arb) -> Fraction:
-    mantissa, exponent = x.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+def _scaled(x: float, exponent: int) -> float:
+    try:
+        return math.ldexp(x, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, x)
