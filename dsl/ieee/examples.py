@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -29,6 +30,8 @@ OTHERS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0, 17.0, 100.0)
 ROUNDS = 2
 MANY = 256
 MAX_ELEMENTS = 6
+LONG = 9.0
+"""The length of a number of three digits or more."""
 
 
 def cost(batch: Batch) -> Array:
@@ -50,20 +53,27 @@ def cost(batch: Batch) -> Array:
 
 def length(x: Array, form: Binary) -> Array:
     """About how many characters a number takes; 1000 and more for what is not finite."""
-    with np.errstate(all="ignore"):
-        magnitude = np.abs(x)
-        exponent = np.floor(np.log10(np.where((magnitude > 0) & np.isfinite(x), magnitude, 1.0)) + 2.0**-form.precision)
-        leading = magnitude / 10.0**exponent
-        short, two = (_is_decimal(magnitude, digits, 10.0 ** (exponent - more), form) for digits, more in ((leading, 0), (10 * leading, 1)))
-        size = np.where(short, 1.0, np.where(two, 3.0, 8.0)) + np.abs(exponent) / 20 + 0.2 * np.abs(leading - 1) / 9 + 0.3 * np.signbit(x)
-    size = np.where(x == 0, 0.5 * np.signbit(x), size)
-    return np.where(np.isnan(x), 3000.0, np.where(np.isinf(x), 1000.0 + np.signbit(x), size))
+    magnitude = np.abs(x)
+    values, lengths = _decimals(form)
+    place = np.minimum(np.searchsorted(values, magnitude), len(values) - 1)
+    size = np.where(values[place] == magnitude, lengths[place], LONG) + 0.3 * np.signbit(x)
+    return np.where(np.isfinite(x), size, np.where(np.isnan(x), 3000.0, 1000.0 + np.signbit(x)))
 
 
-def _is_decimal(magnitude: Array, digits: Array, power: Array, form: Binary) -> Array:
-    """Whether the number is the one of the format next to ⌊digits⌉·power."""
-    near = rounded(np.rint(digits) * power, form)
-    return np.asarray(np.abs(near - magnitude) <= (4e-16 * magnitude if form.name == "f64" else 0.0))
+@cache
+def _decimals(form: Binary) -> tuple[Array, Array]:
+    """The numbers ≥ 0 of the format that are written with one or two digits, in order, and their lengths."""
+    least, most = round(math.log10(form.tiny)) - 1, round(math.log10(form.largest)) + 1
+    written = [(digits, power) for digits in range(1, 100) for power in range(least, most)]
+    values = rounded(np.array([0.0, *(float(f"{digits}e{power}") for digits, power in written)]), form)
+    digits, power = np.array([(0, 0), *written]).T
+    lengths = np.where(digits < 10, digits / 45 + 1.0, digits / 450 + 3.0) + np.abs(power + (digits >= 10)) / 20
+    lengths[0] = 0.0
+    # the shortest of those that are the same number comes first
+    order = np.lexsort((lengths, values))
+    values, kept = np.unique(values[order], return_index=True)
+    inside = np.isfinite(values)
+    return values[inside], lengths[order][kept][inside]
 
 
 def plainest(batch: Batch, among: Array) -> Batch:
@@ -88,7 +98,9 @@ def simplified(sample: Batch, shows: Shows) -> Batch:
             if sample.elements[name] not in BINARY or name in sample.fixed:
                 continue
             sample = _plainer(sample, name, None, shows)
-            if 1 < sample.inputs[name].size <= MAX_ELEMENTS:
+            if sample.inputs[name].size > MAX_ELEMENTS:
+                sample = _sparser(sample, name, shows)
+            elif sample.inputs[name].size > 1:
                 for place in range(sample.inputs[name].size):
                     sample = _plainer(sample, name, place, shows)
         if sample is before:
@@ -112,6 +124,22 @@ def _plainer(sample: Batch, name: str, place: int | None, shows: Shows) -> Batch
     costs = np.where(found, cost(batch), np.inf)
     best = int(np.argmin(costs))
     return batch.take(np.array([best])) if costs[best] < costs[0] else sample
+
+
+def _sparser(sample: Batch, name: str, shows: Shows) -> Batch:
+    """With 0 at those places of a large input at which it changes nothing, if they may all be 0 at once, or half of them."""
+    own = sample.inputs[name]
+    values = np.repeat(own, own.size, axis=0)
+    values.reshape(own.size, -1)[np.arange(own.size), np.arange(own.size)] = 0.0
+    places = np.flatnonzero(shows(replace(sample, inputs={**sample.inputs, name: values}))[0] & (own.reshape(-1) != 0))
+    half = len(places) // 2
+    for chosen in (places, places[:half], places[half:]):
+        fewer = own.copy()
+        fewer.reshape(-1)[chosen] = 0.0
+        thinned = replace(sample, inputs={**sample.inputs, name: fewer})
+        if len(chosen) and _shown(thinned, shows):
+            return thinned
+    return sample
 
 
 @cache

@@ -23,7 +23,7 @@ from hnfc.dsl.ieee.differences import (
 )
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.examples import cost, described, irrelevant, plainest, simplified
-from hnfc.dsl.ieee.formats import Array
+from hnfc.dsl.ieee.formats import BINARY, Array
 from hnfc.dsl.ieee.samples import Trial
 from hnfc.dsl.ieee.verdict import EDGE, IeeeExample
 
@@ -36,7 +36,8 @@ LEAST_UNIFORM = 256
 class Findings:
     """Counts, and the plainest sample for each kind of difference.
 
-    grades: how telling the best sample of each kind is (see `graded`). edges: of losses and gains, how near to overflow.
+    grades: how telling the best sample of each kind is (see `graded`). ulps: the largest difference between finite numbers.
+    edges: of losses and gains, how near to overflow.
     covers: which exceptions cover a differing sample, for each combination that occurred.
     """
 
@@ -46,6 +47,7 @@ class Findings:
     tried: int = 0
     best: dict[str, Batch] = field(default_factory=dict)
     grades: dict[str, float] = field(default_factory=dict)
+    ulps: float | None = None
     edges: dict[str, float] = field(default_factory=dict)
     covers: set[frozenset[str]] = field(default_factory=set)
     complete: bool = False
@@ -72,7 +74,9 @@ class Findings:
                 self._keep(kind, found)
 
     def _keep(self, kind: str, found: Differences) -> None:
-        grades = graded(kind, found)
+        if kind == VALUE and self.element in BINARY:
+            self.ulps = max(self.ulps or 0.0, float(found.ulps.max()))
+        grades = graded(kind, found, self.element)
         grade, before = float(grades.max()), self.grades.get(kind, 0.0)
         if grade < before:
             return
@@ -98,11 +102,6 @@ class Findings:
     @property
     def gains(self) -> bool:
         return GAINS in self.best
-
-    @property
-    def ulps(self) -> float | None:
-        """The largest difference seen between finite numbers."""
-        return self.grades.get(VALUE) or None
 
     @property
     def edge(self) -> float | None:
@@ -139,29 +138,31 @@ class Findings:
 
         def seen(batch: Batch) -> tuple[Differences, Array]:
             found = compared(self.rule, batch, self.element, self.assume)
-            return found, found.kinds[kind] & (graded(kind, found) >= wanted)
+            return found, found.kinds[kind] & (graded(kind, found, self.element) >= wanted)
 
         def shows(batch: Batch) -> tuple[Array, Array]:
             found, mask = seen(batch)
             return per_sample(mask), found.met
 
         wanted = 0.0
-        wanted = self.grades[kind] if kind != VALUE else min(self.grades[kind] / 2, float(seen(sample)[0].ulps.max()))
+        wanted = (
+            self.grades[kind] if kind != VALUE else min(self.grades[kind] / 2, float(graded(kind, seen(sample)[0], self.element).max()))
+        )
         sample = simplified(sample, shows)
         found, mask = seen(sample)
         wanted = 0.0
         return described(found, mask, self.element, irrelevant(sample, shows))
 
 
-def graded(kind: str, found: Differences) -> Array:
+def graded(kind: str, found: Differences, element: str) -> Array:
     """How telling each element is that differs so, from 0 on (-1 for others).
 
-    For numbers of different value, how many numbers lie between them. A loss or gain tells most at finite inputs, and more
-    if it is not only a rounding at the edge of overflow.
+    For numbers of different value, how many numbers lie between them; where one is twice the other, more tell no more.
+    A loss or gain tells most at finite inputs, and more if it is not only a rounding at the edge of overflow.
     """
     mask = found.kinds[kind]
     if kind == VALUE:
-        grade = found.ulps
+        grade = np.minimum(found.ulps, 2.0 ** BINARY[element].precision) if element in BINARY else found.ulps
     elif kind in (LOSES, GAINS):
         finite = found.finite.reshape(-1, *(1,) * (mask.ndim - 1))
         grade = np.where(finite, np.where(found.edge < EDGE, 3.0, 2.0), 1.0)

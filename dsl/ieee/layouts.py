@@ -25,7 +25,8 @@ from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
 
-LAYOUTS = 6
+LAYOUTS, MOST_AXES = 5, 3
+"""So many layouts are tried, small and large ones, and so many more with other axes."""
 ENOUGH, TRIES = 16, 400
 """So many layouts are collected, out of so many that are drawn."""
 MOST_ELEMENTS = 100
@@ -83,8 +84,8 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
         seen.add(layout)
     if not found:
         raise fault
-    longer = (layout for layout in map(_longer, found) if layout.size <= MOST_ELEMENTS and layout not in seen and fits(layout))
-    return sorted({*found, *itertools.islice(longer, 2)}, key=lambda layout: (layout.size, repr(layout)))
+    longer = (layout for layout in map(_longer, _one_for_each_axes(found)) if layout.size <= MOST_ELEMENTS and fits(layout))
+    return sorted({*found, *itertools.islice(longer, 3)}, key=lambda layout: (layout.size, repr(layout)))
 
 
 def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[Trial]:
@@ -92,10 +93,11 @@ def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator
     random = np.random.default_rng(0)
     signs = required_signs(rule)
     usable = [layout for layout in layouts if _is_usable(rule, layout, typing)]
-    chosen = sorted({round(i) for i in np.linspace(0, len(usable) - 1, LAYOUTS).tolist()}) if usable else []
+    chosen = {usable[round(i)] for i in np.linspace(0, len(usable) - 1, LAYOUTS).tolist()} if usable else set()
+    chosen.update(_one_for_each_axes(usable)[:MOST_AXES])
     for layout in usable[:1]:
         yield Trial(_batch(layout, typing, _constant_tensors(rule, layout, typing, signs, random)))
-    for layout in (usable[i] for i in chosen):
+    for layout in (layout for layout in usable if layout in chosen):
         inputs: dict[str, Array] = {}
         first: Array | None = None
         for name, shape in layout.shapes:
@@ -145,6 +147,11 @@ def _is_usable(rule: Rule, layout: Layout, typing: Typing) -> bool:
     probe = _ones(layout, typing)
     finite = all(np.isfinite(probe.inputs[name]).all() for name in fixed)
     return finite and bool(meets(replace(rule, where=AllOf(tuple(own))), probe).all())
+
+
+def _one_for_each_axes(layouts: list[Layout]) -> list[Layout]:
+    """The largest layout for each thing that the axis variables may stand for."""
+    return list({layout.axes: layout for layout in sorted(layouts, key=lambda layout: (layout.size, repr(layout)))}.values())
 
 
 def _longer(layout: Layout) -> Layout:
