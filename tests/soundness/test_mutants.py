@@ -30,17 +30,17 @@ def proves(rule: Rule, seconds: float = 1.0) -> bool:
     return True
 
 
-def check(rule: Rule, what: str, samples: int) -> None:
+def check(rule: Rule, what: str, samples: int, seconds: float = 8.0) -> None:
     if proves(rule):
-        found = refute.search(rule, samples, 8.0, seed=99, bits=256)
+        found = refute.search(rule, samples, seconds, seed=99, bits=256)
         assert found.counterexample is None, f"{what} was proved, but {found.counterexample}"
 
 
-@pytest.mark.parametrize("rule", RULES[::2], ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", RULES[::3], ids=lambda r: r.name)
 def test_some_mutants(rule: Rule) -> None:
     found = list(mutants(rule))
-    for what, mutant in random.Random(rule.name).sample(found, min(4, len(found))):
-        check(mutant, what, 2000)
+    for what, mutant in random.Random(rule.name).sample(found, min(2, len(found))):
+        check(mutant, what, 500, 1.0)
 
 
 @pytest.mark.slow
