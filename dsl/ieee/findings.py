@@ -54,8 +54,8 @@ class Findings:
     uniform: int = 0
     uniform_differing: int = 0
 
-    def add(self, trial: Trial) -> None:
-        """Raises ShapeMismatch, Unsupported or Mismatch."""
+    def add(self, trial: Trial) -> Differences:
+        """The differences on the trial, which are counted. Raises ShapeMismatch, Unsupported or Mismatch."""
         found = compared(self.rule, trial.batch, self.element, self.assume)
         self.complete |= trial.complete
         self.tried += int(found.met.sum())
@@ -64,7 +64,7 @@ class Findings:
             self.uniform += int(found.met[trial.uniform :].sum())
             self.uniform_differing += int(differing[trial.uniform :].sum())
         if not differing.any():
-            return
+            return found
         explained = found.explained()
         codes = sum(explained[name].astype(np.int64) << place for place, name in enumerate(EXCEPTIONS))
         for code in np.unique(np.asarray(codes)[differing]).tolist():
@@ -72,6 +72,7 @@ class Findings:
         for kind in KINDS:
             if found.kinds[kind].any():
                 self._keep(kind, found)
+        return found
 
     def _keep(self, kind: str, found: Differences) -> None:
         if kind == VALUE and self.element in BINARY:

@@ -6,16 +6,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.arithmetic import Unsupported
 from hnfc.dsl.ieee.conditions import is_exact
+from hnfc.dsl.ieee.differences import Differences
 from hnfc.dsl.ieee.edges import edge_trials
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.findings import Findings
 from hnfc.dsl.ieee.formats import BINARY
 from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
 from hnfc.dsl.ieee.moves import ShapeMismatch
+from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
 from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
 from hnfc.dsl.ieee.verdict import IeeeStatus, IeeeVerdict
@@ -23,6 +27,8 @@ from hnfc.dsl.ieee.verdict import IeeeStatus, IeeeVerdict
 FORMATS_JUDGED = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
 ASSUMPTIONS = frozenset(("no-nans", "no-infs", "no-signed-zeros"))
 DEFAULT_SECONDS = 10.0
+GENERATIONS = 2
+"""So many times samples of tensors are changed, and those that come of it."""
 MODELS = 4
 """So many inputs of Z3's are replayed for a claim."""
 
@@ -101,21 +107,37 @@ def judged_formats(rule: Rule, formats: Sequence[str]) -> list[str]:
 
 
 def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout], clock: Clock) -> IeeeVerdict:
+    seen = []
     for trial in tensor_trials(rule, typing, layouts) if layouts else pointwise_trials(rule, typing):
         clock.check()
-        findings.add(trial)
+        seen.append(findings.add(trial))
     if findings.tried == 0:
         raise Unsupported("no input that was tried meets the conditions")
-    if not layouts and not findings.complete and findings.differs and not findings.loses:
-        for trial in edge_trials(rule, typing):
-            clock.check()
-            findings.add(trial)
+    if not findings.complete and findings.differs and not findings.loses:
+        _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
     if findings.complete and is_exact(rule.where):
         return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
     proved = _proof(rule, typing, findings, clock)
     clock.check()
     method = "Z3's floating-point theory" if proved else f"search over {findings.tried} inputs: no proof"
     return _verdict(typing.form, findings, method, proved)
+
+
+def _look_for_losses(rule: Rule, typing: Typing, findings: Findings, seen: list[Differences], clock: Clock) -> None:
+    """Goes on where the sides differ and none of `seen` (without tensors: no input that was tried) is a loss."""
+    if not seen:
+        for trial in edge_trials(rule, typing):
+            clock.check()
+            findings.add(trial)
+        return
+    random = np.random.default_rng(2)
+    for found in seen:
+        for _ in range(GENERATIONS):
+            clock.check()
+            batch = mutants(found, random)
+            if batch is None or findings.loses:
+                break
+            found = findings.add(Trial(batch))
 
 
 def status_of(findings: Findings) -> IeeeStatus:

@@ -84,3 +84,12 @@ def test_a_rule_that_may_be_read_both_ways_loses_where_either_reading_does(form:
     one_way, both = (verdict_of(f"sqrt(x * x) {arrow} abs(x)", form) for arrow in ("=>", "<=>"))
     assert (one_way.status, both.status) == (IeeeStatus.SAFER, IeeeStatus.MAY_LOSE)
     assert "gains" in both.examples
+
+
+def test_losses_that_hang_on_single_elements_are_found() -> None:
+    """Products that are 0 on the left are differences from a mean on the right, which overflow."""
+    rule = shipped().named("covariance_two_pass")
+    assert rule is not None
+    for verdict in ieee_verdicts(rule, ("f64", "f32", "bf16")):
+        assert verdict.status is IeeeStatus.MAY_LOSE, str(verdict)
+        assert verdict.examples["loses"].is_finite
