@@ -79,7 +79,10 @@ def along_axes(operation: type[NumOp], element: str, operands: Sequence[Array], 
 def in_working_precision(element: str, function: Callable[..., Array], operands: Sequence[Array]) -> Array:
     form = BINARY.get(element)
     if form is None:
-        return function(*operands)
+        result = np.asarray(function(*operands))
+        if result.dtype.kind == "f" and element in INTEGERS:
+            raise Unsupported(f"a function of {element} that is no integer")
+        return result
     working = np.float64 if form.name == "f64" else np.float32
     given = [x if x.dtype.kind in "biu" else x.astype(working).view(Working) for x in operands]
     return _in_format(np.asarray(function(*given)), form)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.dsl.core import AllOf, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions
+from hnfc.dsl.core import AllOf, Apply, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions
 from hnfc.dsl.core import captures as captures_of
-from hnfc.dsl.ieee.arithmetic import INTEGERS
+from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported
 from hnfc.dsl.ieee.conditions import meets
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, rounded
@@ -54,11 +54,14 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
 
     Raises ShapeMismatch, Unsupported or Mismatch where none was found.
     """
+    nodes = rule_expressions(rule)
+    if any(isinstance(node, Apply) and not isinstance(dict(node.attributes).get("axis", 0), str | int) for node in nodes):
+        raise Unsupported("an axis that is neither named nor counted from the right")
     try:
         sampler = Sampler(rule, stdlib_random.Random(0))
     except Unrelated as error:
         raise ShapeMismatch(str(error)) from error
-    fixed = {n for node in rule_expressions(rule) for e in attribute_expressions(node) for n in captures_of(e)}
+    fixed = {n for node in nodes for e in attribute_expressions(node) for n in captures_of(e)}
     fixed |= {name for name, element in typing.captures.items() if element == "si64"}
     shapes_only = replace(rule, where=AllOf(tuple(c for c in conjuncts(rule.where) if _speaks_of_shapes(c))))
     fault = ShapeMismatch("no shapes fit")

@@ -69,7 +69,7 @@ def test_by_hand() -> None:
     assert prove(made(sums, together, SameSize(X, Y, ("k",)))).proved
     wrong = prove(made(sums, together))
     assert wrong.status is Status.REFUTED
-    assert wrong.help == "it holds with `where size[k](x) == size[k](y)`"
+    assert wrong.help == "it holds with `where size[k](x) = size[k](y)`"
 
 
 def test_a_condition_is_used_and_needed() -> None:
