@@ -1,0 +1,218 @@
+"""A function of the torch dialect → an FX graph that torch runs: each operation is the one of `torch.ops` that it is named after.
+
+Nothing is looked up by meaning, so whatever came from torch goes back to it, operations too that hnfc does not know.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import fx
+from torch_mlir import ir
+from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_INT, TORCH_MEMORY_FORMAT_TO_INT
+
+from hnfc.errors import ModelError
+from hnfc.frontend import weights
+from hnfc.frontend.torch_mlir import operation_name
+
+Argument: TypeAlias = Any
+"""What an operand is in the graph: a node, a Python number, a string, None, or a list of them."""
+
+_SCALARS = {
+    "torch.constant.int": ir.IntegerAttr, "torch.constant.float": ir.FloatAttr, "torch.constant.bool": ir.BoolAttr,
+    "torch.constant.str": ir.StringAttr, "torch.constant.device": ir.StringAttr,
+}  # fmt: skip
+_CODED = {
+    "ScalarType": {code: dtype for dtype, code in TORCH_DTYPE_TO_INT.items()},
+    "MemoryFormat": {code: kind for kind, code in TORCH_MEMORY_FORMAT_TO_INT.items()},
+    "Layout": {code: layout for layout, code in TORCH_LAYOUT_TO_INT.items()},
+    "Device": None,
+}
+_WRAPPERS = ("torch.tensor_static_info_cast", "torch.copy.to_vtensor", "torch.copy.to_tensor", "torch.derefine")
+"""Operations that say something of a type and do nothing."""
+_OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
+
+
+def raise_function(module: ir.Module, name: str = "main") -> fx.GraphModule:
+    """The function `name` of a torch-dialect module as a GraphModule: the same arguments, a tuple of the same results.
+
+    Literals become buffers `constant_0`, … of the module, which share the memory that MLIR holds. Raises ModelError where torch
+    has no operation of a name.
+    """
+    for view in module.body.operations:
+        function = view.operation
+        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
+            return _Raising(function).run()
+    raise ModelError(f"there is no function `{name}` in this module")
+
+
+class _Raising:
+    def __init__(self, function: ir.Operation) -> None:
+        self.function = function
+        self.graph = fx.Graph()
+        self.constants = torch.nn.Module()
+        self.values: dict[ir.Value, Argument] = {}
+        self._count = 0
+
+    def run(self) -> fx.GraphModule:
+        blocks = list(self.function.regions[0].blocks)
+        if len(blocks) != 1:
+            raise ModelError("a function with control flow cannot be run by torch")
+        for index, argument in enumerate(blocks[0].arguments):
+            self.values[argument] = self.graph.placeholder(f"arg{index}")
+        for view in blocks[0].operations:
+            operation = view.operation
+            if operation.name == "func.return":
+                self.graph.output(tuple(self.values[operand] for operand in operation.operands))
+            elif operation.name not in _OMITTED:
+                self._operation(operation)
+        return fx.GraphModule(self.constants, self.graph)
+
+    def _operation(self, operation: ir.Operation) -> None:
+        name, results = operation_name(operation), list(operation.results)
+        operands = [self.values[operand] for operand in operation.operands]
+        if name in _SCALARS:
+            self.values[results[0]] = _SCALARS[name](operation.attributes["value"]).value
+        elif name == "torch.constant.none":
+            self.values[results[0]] = None
+        elif name == "torch.constant.number":
+            self.values[results[0]] = operation.attributes["value"].value
+        elif name in ("torch.prim.ListConstruct", "torch.prim.TupleConstruct"):
+            self.values[results[0]] = operands
+        elif name == "torch.vtensor.literal":
+            self.values[results[0]] = self._constant(operation.attributes["value"])
+        elif name in _WRAPPERS:
+            self.values[results[0]] = operands[0]
+        elif name in ("torch.prim.ListUnpack", "torch.prim.TupleUnpack"):
+            self._take(results, operands[0])
+        elif name in _ON_NUMBERS:
+            self.values[results[0]] = self._on_numbers(_ON_NUMBERS[name], operands)
+        else:
+            self._call(name, operands, results, operation)
+
+    def _constant(self, attribute: ir.Attribute) -> fx.Node:
+        name = f"constant_{self._count}"
+        self._count += 1
+        self.constants.register_buffer(name, _as_tensor(weights.read(attribute)), persistent=False)
+        return self.graph.get_attr(name)
+
+    def _take(self, results: Sequence[ir.Value], source: Argument) -> None:
+        for index, result in enumerate(results):
+            if isinstance(source, list):
+                self.values[result] = source[index]
+            elif next(iter(result.uses), None) is not None:
+                self.values[result] = self.graph.call_function(operator.getitem, (source, index))
+
+    def _on_numbers(self, function: Callable[..., Any], operands: list[Argument]) -> Argument:
+        if any(isinstance(operand, fx.Node) for operand in operands):
+            return self.graph.call_function(function, tuple(operands))
+        return function(*operands)
+
+    def _call(self, name: str, operands: list[Argument], results: list[ir.Value], operation: ir.Operation) -> None:
+        target = torch_operation(name)
+        if target is None:
+            raise ModelError(f"torch has no operation `{name.removeprefix('torch.')}`, which the model uses ({operation.location})")
+        node = self.graph.call_function(target, *_arguments(target, operands))
+        if len(results) == 1:
+            self.values[results[0]] = node
+        else:
+            self._take(results, node)
+
+
+def torch_operation(name: str) -> Any:
+    """The overload that an operation of the torch dialect is named after (`torch.aten.add.Tensor`), or None."""
+    _, namespace, base, *overload = name.split(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    return getattr(packet, overload[0] if overload else "default", None)
+
+
+def _arguments(target: Any, operands: list[Argument]) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
+    """Positional and keyword arguments of a call, without those that are what they are by default."""
+    positional: list[Argument] = []
+    keywords: dict[str, Argument] = {}
+    kept = 0
+    for (kind, keyword, default, has_default), operand in zip(_schema(target), operands, strict=False):
+        value = _decoded(kind, operand)
+        given = not (has_default and type(value) is type(default) and value == default)
+        if keyword is not None:
+            if given:
+                keywords[keyword] = value
+            continue
+        positional.append(value)
+        if given:
+            kept = len(positional)
+    return tuple(positional[:kept]), keywords
+
+
+@cache
+def _schema(target: Any) -> list[tuple[str, str | None, Any, bool]]:
+    """Of each argument: what numbers stand for in it, its name if it can only be given by name, its default, whether it has one."""
+    return [
+        (
+            next((kind for kind in _CODED if kind in str(argument.real_type)), ""),
+            argument.name if argument.kwarg_only else None,
+            argument.default_value,
+            argument.has_default_value(),
+        )
+        for argument in target._schema.arguments
+    ]
+
+
+def _decoded(kind: str, value: Argument) -> Argument:
+    if kind == "Device" and isinstance(value, str):
+        return torch.device(value)
+    table = _CODED.get(kind)
+    return table[value] if table and type(value) is int else value
+
+
+def _as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """The array as a tensor; types that only ml_dtypes has for NumPy keep their bits."""
+    array = np.ascontiguousarray(array) if array.ndim else array.copy()
+    dtype = getattr(torch, array.dtype.name, None)
+    if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8")):
+        same_size = np.dtype(f"i{array.dtype.itemsize}")
+        return torch.frombuffer(bytearray(array.view(same_size).tobytes()), dtype=dtype).reshape(array.shape)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _item(x: Any) -> Any:
+    return x.item()
+
+
+def _sizes(x: Any) -> Any:
+    return list(x.size())
+
+
+_ON_NUMBERS: dict[str, Callable[..., Any]] = {
+    **{
+        f"torch.aten.{name}.{kind}": function
+        for name, function in {
+            "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "neg": operator.neg,
+            "remainder": operator.mod, "fmod": operator.mod, "pow": operator.pow, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
+            "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "div": operator.truediv,
+        }.items()
+        for kind in ("int", "float", "int_float", "float_int")
+    },
+    "torch.aten.size.int": torch.ops.aten.sym_size.int,
+    "torch.aten.size": _sizes,
+    "torch.aten.numel": torch.ops.aten.sym_numel.default,
+    "torch.aten.stride.int": torch.ops.aten.sym_stride.int,
+    "torch.aten.Float.Scalar": torch.sym_float,
+    "torch.aten.Float.int": torch.sym_float,
+    "torch.aten.Int.Scalar": torch.sym_int,
+    "torch.aten.Int.float": torch.sym_int,
+    "torch.aten.Int.bool": int,
+    "torch.aten.Float.bool": float,
+    "torch.aten.Int.Tensor": _item,
+    "torch.aten.Float.Tensor": _item,
+    "torch.aten.Bool.Tensor": _item,
+    "torch.aten.__getitem__.t": operator.getitem,
+    "torch.prim.max.int": torch.sym_max,
+    "torch.prim.min.int": torch.sym_min,
+}  # fmt: skip
+"""Arithmetic on Python numbers and sizes, which torch does by Python itself."""

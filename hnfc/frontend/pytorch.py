@@ -1,0 +1,226 @@
+"""An `nn.Module` → the torch dialect: torch.export, then torch-mlir's importer, with parameters and buffers as arguments.
+
+Nothing of a weight but its type gets into MLIR, so a model of any size is captured without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+from torch_mlir import ir
+from torch_mlir.extras import fx_importer
+
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import new_context
+
+Shapes: TypeAlias = Any
+"""What `torch.export.export` takes as `dynamic_shapes`."""
+
+
+@dataclass(frozen=True)
+class State:
+    """An argument that is a parameter or buffer of the model, by its name in it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument that the caller gives: its place among the flattened inputs, and what it is called."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An argument that is a tensor of the model which no name leads to."""
+
+    tensor: torch.Tensor
+
+
+Source: TypeAlias = State | Given | Constant
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A result that is the new value of a buffer or of an input."""
+
+    target: State | Given
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A result that the model returns."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Something that the model returns and that is the same on every call: a number, a string, None."""
+
+    value: Any
+
+
+Sink: TypeAlias = Mutation | Returned | Fixed
+
+
+@dataclass
+class Captured:
+    """A model as a function `main` of the torch dialect, and what its arguments and results are.
+
+    arguments: one for each argument of the function. results: one for each of its results, and `Fixed` ones between them.
+    input_types: of each flattened input, its shape (sizes are numbers, or expressions for dynamic ones) and dtype, or the value that
+    it must have. structure: how inputs are flattened; output_structure: how results are put together.
+    """
+
+    module: ir.Module
+    arguments: list[Source]
+    results: list[Sink]
+    program: ExportedProgram
+    structure: pytree.TreeSpec
+    output_structure: pytree.TreeSpec
+
+    @property
+    def names(self) -> list[str]:
+        """What a reader calls each argument."""
+        return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.arguments)]
+
+
+def capture(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Shapes = None
+) -> Captured:
+    """What the model does on inputs like these. Raises ModelError, in torch's own words, where torch.export cannot follow it."""
+    program = export(model, args, kwargs, dynamic_shapes)
+    return from_program(program)
+
+
+def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Shapes) -> ExportedProgram:
+    """The model as a graph without side effects, of operations on as high a level as torch has them."""
+    try:
+        program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
+        return program.run_decompositions({})
+    except Exception as error:  # whatever the model's own code raises comes through here
+        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_lines(error)}") from error
+
+
+def _first_lines(error: Exception) -> str:
+    text = "\n".join(line for line in str(error).strip().splitlines()[:6] if line.strip())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def from_program(program: ExportedProgram) -> Captured:
+    """The torch dialect of an exported program whose graph has no side effects."""
+    arguments = _arguments(program)
+    results = _results(program)
+    module = _import(program.graph)
+    outputs = program.call_spec.out_spec
+    inputs = program.call_spec.in_spec
+    assert inputs is not None and outputs is not None
+    return Captured(module, arguments, results, program, inputs, outputs)
+
+
+def _arguments(program: ExportedProgram) -> list[Source]:
+    """The source of each placeholder; those that stand for a number fixed at export go, since nothing uses them."""
+    graph = program.graph
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    found: list[Source] = []
+    place = 0
+    for spec in program.graph_signature.input_specs:
+        argument = getattr(spec.arg, "name", "")
+        node = placeholders[argument]
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            assert spec.target is not None
+            found.append(State(spec.target))
+        elif spec.kind == InputKind.CONSTANT_TENSOR:
+            assert spec.target is not None
+            found.append(Constant(program.constants[spec.target]))
+        elif spec.kind == InputKind.USER_INPUT:
+            place += 1
+            if not isinstance(node.meta.get("val"), torch.Tensor | torch.SymInt):
+                if node.users:
+                    raise ModelError(f"the input `{argument}` is a {type(node.meta.get('val')).__name__}, which hnfc cannot follow")
+                graph.erase_node(node)
+                continue
+            found.append(Given(place - 1, argument))
+        else:
+            raise ModelError(f"the model has an input of the kind {spec.kind.name}, which hnfc does not carry ({argument})")
+    return found
+
+
+def _results(program: ExportedProgram) -> list[Sink]:
+    """The destination of each result; fixed values leave the graph's outputs."""
+    signature = program.graph_signature
+    places = {spec.arg.name: i for i, spec in enumerate(s for s in signature.input_specs if s.kind == InputKind.USER_INPUT)
+              if hasattr(spec.arg, "name")}  # fmt: skip
+    output = next(iter(reversed(program.graph.nodes)))
+    kept, sinks = [], list[Sink]()
+    for spec, value in zip(signature.output_specs, output.args[0], strict=True):
+        if not isinstance(value, torch.fx.Node):
+            sinks.append(Fixed(value))
+            continue
+        if spec.kind == OutputKind.USER_OUTPUT:
+            sinks.append(Returned())
+        elif spec.kind == OutputKind.BUFFER_MUTATION or spec.kind.name == "PARAMETER_MUTATION":
+            assert spec.target is not None
+            sinks.append(Mutation(State(spec.target)))
+        elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+            assert spec.target is not None
+            sinks.append(Mutation(Given(places[spec.target], spec.target)))
+        else:
+            raise ModelError(f"the model has a result of the kind {spec.kind.name}, which hnfc does not carry")
+        kept.append(value)
+    output.args = (tuple(kept),)
+    return sinks
+
+
+def _import(graph: torch.fx.Graph) -> ir.Module:
+    context = new_context()
+    importer = fx_importer.FxImporter(context=context)
+    importer._cc = _Places(context, py_attr_tracker=importer._py_attr_tracker)
+    try:
+        importer.import_stateless_graph(graph, func_name="main")
+    except (NotImplementedError, TypeError, AssertionError, ValueError) as error:
+        raise ModelError(f"torch-mlir cannot import the model: {_first_lines(error)}") from error
+    return importer.module
+
+
+class _Places(fx_importer.ContextCache):
+    """Puts an operation where the model's source has it, under the path of the module that it is in."""
+
+    __slots__ = ()
+
+    def get_node_location(self, node: torch.fx.Node) -> ir.Location:
+        place = source_of(node)
+        location = ir.Location.file(*place, 0, self._c) if place else ir.Location.unknown(self._c)
+        path = module_path(node)
+        return ir.Location.name(path, location, self._c) if path else location
+
+
+_FRAME = "File "
+
+
+def source_of(node: torch.fx.Node) -> tuple[str, int] | None:
+    """File and line of the innermost frame of the model's own code."""
+    found = None
+    for line in (node.stack_trace or "").splitlines():
+        line = line.strip()
+        if line.startswith(_FRAME) and ", line " in line:
+            file, _, rest = line[len(_FRAME) :].partition(", line ")
+            number = rest.split(",")[0].strip()
+            if number.isdigit():
+                found = file.strip('"'), int(number)
+    return found
+
+
+def module_path(node: torch.fx.Node) -> str:
+    """The path of the innermost module that the node was made in, as `model.get_submodule` takes it; empty for the model itself."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [entry[0] for entry in stack.values()]
+    return paths[-1].split("@")[0] if paths else ""
+
