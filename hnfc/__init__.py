@@ -1,1 +1,21 @@
 """hnfc: a compiler for numerics."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hnfc.differences import diff as diff
+    from hnfc.rewriter import GraphRewriter as GraphRewriter
+    from hnfc.rewriter import load_rules as load_rules
+    from hnfc.rewriter import optimize as optimize
+
+_HOMES = {"optimize": "hnfc.rewriter", "GraphRewriter": "hnfc.rewriter", "load_rules": "hnfc.rewriter", "diff": "hnfc.differences"}
+"""What `hnfc` itself offers, and where it lies: the command line on a `.mlir` file must not wait for torch."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hnfc' has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -22,7 +22,7 @@ from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
-from hnfc.samples import declared, drawn, from_file
+from hnfc.samples import Array, declared, drawn, from_file
 from hnfc.sizes import KNOWN
 from hnfc.validate import Error, Reference, unit_roundoff
 
@@ -31,11 +31,17 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Request:
-    """What to do to a model. phases: the rules of each phase, proved or allowed by name."""
+    """What to do to a model. phases: the rules of each phase, proved or allowed by name.
+
+    samples: arrays by the place of the argument, instead of those of a file (`calibrate`). observed: whether conditions may be
+    shown from the ranges of the samples where none are declared, which then hold for inputs like these.
+    """
 
     phases: Sequence[Sequence[core.Rule]]
     ranges: Sequence[tuple[str, Interval]] = ()
     calibrate: str | None = None
+    samples: Sequence[Sequence[Array]] = ()
+    observed: bool = False
     assume: frozenset[str] = frozenset()
     validate: bool = True
 
@@ -154,8 +160,9 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     imported.rebase(renamed, origins)
 
     intervals = declared(block, request.ranges)
-    inputs = from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)
-    if request.calibrate and inputs:
+    observed = request.observed or request.calibrate is not None
+    inputs = _samples(block, request, intervals)
+    if observed and inputs:
         for value in block.args:
             columns = [interval_of_array(sample[value]) for sample in inputs if value in sample]
             for interval in columns if value not in intervals else ():
@@ -165,7 +172,7 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         progress("running the model on samples …")
         reference = Reference.of(block, inputs, imported.weight)
     compiled.samples += len(reference.inputs)
-    compiled.observed = request.calibrate is not None
+    compiled.observed = observed
     compiled.reference = reference.kind
     returned = list(block.ops)[-1].operands if block.ops else ()
     outputs = list(returned)
@@ -180,6 +187,12 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         greedy.run(block)
     share(block, origins.keys() - lifted, outcome.replaced)
     _report(compiled, block, outcome, reference, outputs)
+
+
+def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSAValue, Array]]:
+    if request.samples:
+        return [dict(zip(block.args, sample, strict=True)) for sample in request.samples]
+    return from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)
 
 
 def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, outputs: list[SSAValue]) -> None:

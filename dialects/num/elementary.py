@@ -36,6 +36,20 @@ class NegOp(UnaryOp):
 
 
 @irdl_op_definition
+class DetachOp(UnaryOp):
+    """x, through which no gradient passes: a rule that reached across it would change the gradient of a model that trains."""
+
+    name = "num.detach"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: x,
+        evaluate=lambda x: x,
+        range=lambda x: x,
+        torch=("aten.detach",),
+        ulps=0,
+    )
+
+
+@irdl_op_definition
 class AbsOp(UnaryOp):
     """|x|."""
 

@@ -12,8 +12,8 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.activation import GeluOp
 from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, PowOp, SubOp
 from hnfc.dialects.num.comparison import CompareOp, LogicalAndOp, LogicalNotOp, LogicalOrOp, LogicalXorOp, WhereOp
-from hnfc.dialects.num.constant import IotaOp
-from hnfc.dialects.num.elementary import ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
+from hnfc.dialects.num.constant import ConstantOp, IotaOp, WeightOp
+from hnfc.dialects.num.elementary import DetachOp, ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
 from hnfc.dialects.num.rounding import FloorOp, TruncOp
 from hnfc.dialects.types import BOOL, DYNAMIC
 from hnfc.frontend.builder import Builder, Entry
@@ -336,8 +336,8 @@ def masked_fill(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | 
 
 @converts(
     "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other", "aten.to.prim_Device", "aten._to_copy",
-    "prims.convert_element_type", "aten.type_as", "npu.dtype_cast", "aten.clone", "aten.detach", "aten.alias", "aten.contiguous",
-    "aten.lift_fresh_copy", "aten.detach_copy", "prims.view_of",
+    "prims.convert_element_type", "aten.type_as", "npu.dtype_cast", "aten.clone", "aten.alias", "aten.contiguous", "aten.lift_fresh_copy",
+    "prims.view_of",
 )  # fmt: skip
 def cast(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """A cast where the element type changes, else the same value."""
@@ -347,6 +347,15 @@ def cast(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if x.type == result:
         return x  # type: ignore[no-any-return]
     return b.cast(x, result.element_type) if shape(x) == result.get_shape() and x.type.element_type != result.element_type else None
+
+
+@converts("aten.detach", "aten.detach_copy")
+def detach(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """Numbers and weights of a file have no gradient to stop."""
+    x = args[0]
+    if not is_tensor(x) or x.type != result:
+        return None
+    return x if isinstance(x.owner, ConstantOp | WeightOp) else b.emit(DetachOp, (x,), result)  # type: ignore[no-any-return]
 
 
 @converts("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")

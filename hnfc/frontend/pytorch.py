@@ -5,8 +5,10 @@ Nothing of a weight but its type gets into MLIR, so a model of any size is captu
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -38,7 +40,7 @@ class Given:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant:
     """An argument that is a tensor of the model which no name leads to."""
 
@@ -104,13 +106,50 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
     """The model as a graph without side effects, of operations on as high a level as torch has them."""
     try:
         program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
+        _detach_where_no_gradient_is_wanted(program.graph_module)
         return program.run_decompositions({})
     except Exception as error:  # whatever the model's own code raises comes through here
-        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_lines(error)}") from error
+        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_line(error)}", *_place(error)) from error
 
 
-def _first_lines(error: Exception) -> str:
-    text = "\n".join(line for line in str(error).strip().splitlines()[:6] if line.strip())
+def _place(error: Exception) -> tuple[str, int] | tuple[()]:
+    """File and line of the innermost frame that is neither torch's nor ours."""
+    found: tuple[str, int] | tuple[()] = ()
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if not file.startswith((*_NOT_THE_MODEL, "<")):
+            found = file, line
+    return found
+
+
+_NOT_THE_MODEL = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+
+
+def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
+    """Writes what leaves a region under `torch.no_grad` as detached: torch puts regions in line and forgets what they were."""
+    for node in module.graph.nodes:
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        region = getattr(module, node.args[1].target)
+        output = region.graph.output_node()
+        with region.graph.inserting_before(output):
+            output.args = (torch.fx.node.map_arg(output.args[0], lambda value, graph=region.graph: _detached(graph, value)),)
+        region.recompile()
+    for child in module.children():
+        if isinstance(child, torch.fx.GraphModule):
+            _detach_where_no_gradient_is_wanted(child)
+
+
+def _detached(graph: torch.fx.Graph, value: torch.fx.Node) -> torch.fx.Node:
+    if not isinstance(value.meta.get("val"), torch.Tensor):
+        return value
+    made = graph.call_function(torch.ops.aten.detach.default, (value,))
+    made.meta = dict(value.meta)
+    return made
+
+
+def _first_line(error: Exception) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -186,7 +225,7 @@ def _import(graph: torch.fx.Graph) -> ir.Module:
     try:
         importer.import_stateless_graph(graph, func_name="main")
     except (NotImplementedError, TypeError, AssertionError, ValueError) as error:
-        raise ModelError(f"torch-mlir cannot import the model: {_first_lines(error)}") from error
+        raise ModelError(f"torch-mlir cannot import the model: {_first_line(error)}") from error
     return importer.module
 
 

@@ -6,6 +6,7 @@ Weights never leave the MLIR context. Nothing here needs torch.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ from hnfc.frontend.builder import Builder
 from hnfc.frontend.conversions import CONVERSIONS
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_MODULE = re.compile(r'^loc\("([^"]+)"\(')
 
 
 def new_context() -> ir.Context:
@@ -126,13 +128,16 @@ class Imported:
                          for block in region.blocks for op in block.ops}  # fmt: skip
 
     def location(self, operation: Operation) -> str:
-        """Where `operation` comes from: `file:line` if MLIR knows it, else the torch operation and its results' names."""
+        """Where `operation` comes from: `file:line` if MLIR knows it, after the path of the module that it is in, else the torch
+        operation and its results' names."""
         for result in operation.results:
             original = self.origin.get(result)
             if original is not None:
-                found = _PLACE.search(str(original.location))
+                text = str(original.location)
+                found, module = _PLACE.search(text), _MODULE.match(text)
                 if found is not None and found[1] != "-":
-                    return f"{found[1].rpartition('/site-packages/')[2]}:{found[2]}"
+                    place = f"{_shortened(found[1])}:{found[2]}"
+                    return f"{module[1]} ({place})" if module else place
                 names = ", ".join(result.get_name(self._names) for result in original.results)
                 return f"{original.name.removeprefix('torch.')} {names}"
         return operation.name
@@ -145,6 +150,14 @@ class Imported:
     def weight(self, name: str) -> np.ndarray[Any, Any]:
         """The elements of `num.weight @name`."""
         return weights.read(self.weight_attributes[name])
+
+
+def _shortened(path: str) -> str:
+    """A path as a reader looks for it: within its package, or from the working directory."""
+    if "/site-packages/" in path:
+        return path.rpartition("/site-packages/")[2]
+    here = f"{os.getcwd()}{os.sep}"
+    return path.removeprefix(here)
 
 
 def _renamed(entry: Any, renamed: Mapping[SSAValue, SSAValue]) -> Any:

@@ -122,6 +122,7 @@ _IMAGE = (2, 4, 6, 6)
 _STATISTIC = (1, 4, 1, 1)
 
 SAMPLES: dict[str, list[Sample]] = {
+    "detach": _unary(torch.detach, exact=True),
     "neg": _unary(torch.neg, exact=True), "abs": _unary(torch.abs, exact=True), "sign": _unary(torch.sign, exact=True),
     "exp": _unary(torch.exp), "exp2": _unary(torch.exp2), "expm1": _unary(torch.expm1), "log": _unary(torch.log, 0.01, 9.0),
     "log2": _unary(torch.log2, 0.01, 9.0), "log10": _unary(torch.log10, 0.01, 9.0), "log1p": _unary(torch.log1p, -0.9, 4.0),

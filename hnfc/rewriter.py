@@ -1,0 +1,157 @@
+"""Rules for models in memory: `load_rules` finds and proves them, `GraphRewriter` runs them on PyTorch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hnfc.dialects.interval import Interval
+from hnfc.dsl import core
+from hnfc.dsl.rulebook import load_files, shipped
+from hnfc.dsl.soundness import Verdict
+from hnfc.errors import UsageError
+from hnfc.pipelines import LEVELS, UnknownLevel, phases
+from hnfc.verdicts import verdicts
+
+if TYPE_CHECKING:
+    import torch
+
+    from hnfc.differences import Difference
+    from hnfc.frontend.pytorch import Shapes
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run."""
+
+    phases: tuple[tuple[core.Rule, ...], ...]
+    verdicts: Mapping[str, Verdict]
+    unproved: frozenset[str] = frozenset()
+    own: tuple[str, ...] = ()
+    """The names of the rules that came from files."""
+
+    def allowed(self) -> list[list[core.Rule]]:
+        """Proved rules, and those that the user lets run unproved."""
+        return [[rule for rule in phase if self.verdicts[rule.name].proved or rule.name in self.unproved] for phase in self.phases]
+
+    @property
+    def withheld(self) -> list[str]:
+        """Rules from files that may not run."""
+        return sorted(name for name in self.own if not self.verdicts[name].proved and name not in self.unproved)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+
+def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = ()) -> RuleSet:
+    """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
+
+    Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
+    file that cannot be read.
+    """
+    book = shipped()
+    paths = [str(group) for group in groups if str(group).endswith(".hnf")]
+    levels = [str(group) for group in groups if not str(group).endswith(".hnf")]
+    own = tuple(load_files(paths).rules)
+    try:
+        names = [phase for level in levels for phase in phases(level, set(book.groups()))]
+    except UnknownLevel as error:
+        raise UsageError(f"{error}; a file of rules ends in .hnf") from None
+    plan = tuple(tuple(book.only(phase).rules) + own for phase in names) or ((own,) if own else ())
+    known = {rule.name for phase in plan for rule in phase}
+    for name in allow_unproved:
+        if name not in known:
+            raise UsageError(f"there is no rule `{name}` among {', '.join(map(str, groups))}")
+    found = verdicts({rule.name: rule for phase in plan for rule in phase}.values())
+    return RuleSet(plan, found, frozenset(allow_unproved), tuple(rule.name for rule in own))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are rewritten; what each means is said at `hnfc.optimize`."""
+
+    rules: RuleSet
+    ranges: Mapping[str, tuple[float, float]] | str | None = None
+    assume: frozenset[str] = frozenset()
+    backward: bool = False
+    validate: bool = True
+    dynamic_shapes: Shapes = None
+
+    @property
+    def observed(self) -> bool:
+        return self.ranges == "sample"
+
+    def intervals(self, names: Sequence[str]) -> list[tuple[str, Interval]]:
+        """The declared ranges, by the names that the compiler has for the arguments. Raises UsageError for one that there is not."""
+        if self.ranges is None or isinstance(self.ranges, str):
+            return []
+        places = {name: f"arg{index}" for index, name in enumerate(names)}
+        unknown = [name for name in self.ranges if name not in places]
+        if unknown:
+            raise UsageError(f"there is no input `{unknown[0]}`; the inputs are {', '.join(names)}")
+        return [(places[name], Interval(float(lo), float(hi))) for name, (lo, hi) in self.ranges.items()]
+
+
+@dataclass
+class GraphRewriter:
+    """Rewrites PyTorch modules by a set of rules; the options are those of `hnfc.optimize`."""
+
+    rules: RuleSet
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def optimize(self, model: torch.nn.Module, sample: Any) -> torch.nn.Module:
+        """The rewritten model, as `hnfc.optimize` returns it."""
+        from hnfc.optimized import optimized
+
+        return optimized(model, sample, Settings(self.rules, **self.options))
+
+    def diff(self, model: torch.nn.Module, better: torch.nn.Module) -> Difference:
+        """What was rewritten in `better`, where, and why it is safe."""
+        from hnfc.differences import diff
+
+        return diff(model, better)
+
+
+def optimize(
+    model: torch.nn.Module,
+    sample: Any,
+    group: str | Sequence[str] = "stability",
+    *,
+    rules: RuleSet | None = None,
+    ranges: Mapping[str, tuple[float, float]] | str | None = None,
+    assume: Sequence[str] = (),
+    allow_unproved: Sequence[str] = (),
+    backward: bool = False,
+    validate: bool = True,
+    dynamic_shapes: Shapes = None,
+) -> torch.nn.Module:
+    """The model with its unstable formulas rewritten: a module of the same class, on the same parameters and buffers.
+
+    The result shares every tensor and submodule with `model`, trains, compiles, copies, pickles and saves as `model` does, and
+    `model` itself is not touched. Rewrites happen before differentiation, so gradients are those of the stable form. A call with
+    inputs of other shapes, or in the other mode (train, eval), is captured and rewritten when it first comes.
+
+    sample: a tensor, a tuple of positional arguments, or a mapping of keyword arguments.
+    group: a level or group of rules, or several of them and `.hnf` files; `rules` gives loaded ones instead.
+    ranges: bounds of inputs by name, `{"x": (-10, 10)}`, from which conditions of rules are shown; `"sample"` takes the ranges of
+    the sample for them, and what was shown so holds for inputs like it.
+    assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof.
+    backward: rewrites the graph of the gradients too.
+    validate: runs old and new on the sample and takes back a rule that made a result worse.
+    dynamic_shapes: as for `torch.export.export`; without it, sizes that change between calls are made dynamic by themselves.
+
+    Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.
+    """
+    groups = (group,) if isinstance(group, str) else tuple(group)
+    loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
+    settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes)
+    if isinstance(ranges, str) and ranges != "sample":
+        raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
+    from hnfc.optimized import optimized
+
+    return optimized(model, sample, settings)
+
+
+__all__ = ["LEVELS", "GraphRewriter", "RuleSet", "load_rules", "optimize"]
