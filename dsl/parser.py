@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from lark import Lark, Token, Transformer, v_args
+from lark import Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
 from lark.tree import Meta
 
 from hnfc.dsl import syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
+from hnfc.dsl.grammar import parser
 
 MAX_SOURCE = 1_000_000
 MAX_DEPTH = 200
@@ -22,14 +21,10 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
     if len(source) > MAX_SOURCE:
         raise HnfError([Diagnostic("HNF0101", f"the file has {len(source)} characters, more than the limit of {MAX_SOURCE}", path)])
     _check_depth(source, path)
-    comments: list[syntax.Comment] = []
-    lark = _lark()
+    lark, comments = parser()
+    comments.clear()
     try:
-        for token in lark.lex(source, dont_ignore=True):
-            if token.type == "COMMENT":
-                comments.append(syntax.Comment(str(token).rstrip(), token.line or 0, token.column or 0))
-        tree = lark.parse(source)
-        declarations = _Build().transform(tree)
+        declarations = _Build().transform(lark.parse(source))
     except UnexpectedEOF as error:
         raise HnfError([_unexpected_end(source, path, error.expected)]) from None
     except UnexpectedToken as error:
@@ -42,13 +37,8 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
         if isinstance(error.orig_exc, HnfError):
             raise HnfError([_in_file(d, path) for d in error.orig_exc.diagnostics]) from None
         raise
-    return syntax.File(path, source, tuple(declarations), tuple(comments))
-
-
-@cache
-def _lark() -> Lark:
-    grammar = (files("hnfc") / "dsl" / "hnf.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    found = tuple(syntax.Comment(str(token).rstrip(), token.line or 0, token.column or 0) for token in comments)
+    return syntax.File(path, source, tuple(declarations), found)
 
 
 def _in_file(diagnostic: Diagnostic, path: str) -> Diagnostic:

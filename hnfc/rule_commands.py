@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,10 @@ from hnfc.terminal import DONE, NOT_PROVED, WRONG, Progress, report_diagnostics,
 def run(command: str, arguments: Sequence[str]) -> int:
     """Runs one of the commands; the exit code."""
     parser, execute = _COMMANDS[command]
-    return execute(parser().parse_args(arguments))
+    options = parser().parse_args(arguments)
+    # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
+    gc.set_threshold(100_000)
+    return execute(options)
 
 
 def _rules_parser(name: str, description: str, example: str, files: str = "+") -> argparse.ArgumentParser:

@@ -90,18 +90,19 @@ def report_diagnostics(error: Any) -> int:
     return WRONG
 
 
+GAP = "   "
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int) -> str:
     """The rows under their headings; the flexible column gives way where the terminal is narrow."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    room = width() - sum(widths) + widths[flexible] - len(GAP) * (len(widths) - 1)
+    widths[flexible] = max(min(widths[flexible], room), len(headings[flexible]), 1)
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, heading in enumerate(headings):
-        drawn.add_column(heading, no_wrap=number != flexible, overflow="fold" if number != flexible else "ellipsis")
-    for row in rows:
-        drawn.add_row(*row)
-    console = Console(width=width(), color_system=None, force_terminal=False, highlight=False, markup=False)
-    with console.capture() as capture:
-        console.print(drawn)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    def line(cells: Sequence[str]) -> str:
+        cut = [
+            text if len(text) <= w or i != flexible else f"{text[: w - 1]}…" for i, (text, w) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return GAP.join(text.ljust(w) for text, w in zip(cut, widths, strict=True)).rstrip()
+
+    return "\n".join([line(headings), "─" * (sum(widths) + len(GAP) * (len(widths) - 1)), *map(line, rows)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict, VerdictCache, fingerprint, prove_all
-from hnfc.dsl.soundness.store import add_to_store, cache_directory, read_store
+from hnfc.dsl.store import add_to_store, cache_directory, read_store
 
 if TYPE_CHECKING:
     from hnfc.dsl.ieee import IeeeVerdict
@@ -59,19 +59,25 @@ def ieee(
     progress: Progress | None = None,
 ) -> dict[str, tuple[IeeeVerdict, ...]]:
     """The verdicts in floating-point arithmetic on each rule, by name: one for each format (None: all that can be judged)."""
-    from hnfc.dsl.ieee import FORMATS_JUDGED, ieee_all, ieee_fingerprint
+    from hnfc.dsl.ieee import FORMATS_JUDGED, ieee_all, ieee_fingerprint, stored_verdicts
 
     formats = FORMATS_JUDGED if formats is None else formats
     given = list(rules)
     path = cache_directory() / "ieee.json"
-    known = {**read_store(path), **_shipped("ieee.json")} if cached else {}
-    before = set(known)
-    unknown = [rule for rule in given if ieee_fingerprint(rule, formats, assume) not in before]
-    told = _Told("rounding", unknown, progress)
-    judged = ieee_all(given, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=known, done=told)
-    if cached:
-        add_to_store(path, {key: value for key, value in known.items() if key not in before})
-    return {rule.name: found for rule, found in zip(given, judged, strict=True)}
+    keys = {rule.name: ieee_fingerprint(rule, formats, assume) for rule in given} if cached else {}
+    known = _shipped("ieee.json") if cached else {}
+    if any(key not in known for key in keys.values()):
+        known = {**read_store(path), **known}
+    found = {name: verdicts for name, key in keys.items() if (verdicts := stored_verdicts(known.get(key))) is not None}
+    unknown = [rule for rule in given if rule.name not in found]
+    if unknown:
+        told = _Told("rounding", unknown, progress)
+        fresh: dict[str, Any] = {}
+        judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=told)
+        found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
+        if cached:
+            add_to_store(path, fresh)
+    return found
 
 
 class _Told:
@@ -104,9 +110,10 @@ def write_shipped(rules: list[core.Rule], directory: str) -> None:
 
 
 def _write(path: str, entries: dict[str, Any]) -> None:
+    """One line for each rule, so that a change shows which verdicts it changed."""
+    lines = [f"{json.dumps(key)}:{json.dumps(entries[key], separators=(',', ':'), ensure_ascii=False)}" for key in sorted(entries)]
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(entries, file, indent=0, sort_keys=True)
-        file.write("\n")
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

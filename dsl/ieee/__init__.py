@@ -36,11 +36,42 @@ verdict is `proved` if one of the two ways settles it. A status that rests on th
 is certain in any case, since its input is at hand.
 """
 
-from hnfc.dsl.ieee.judge import ASSUMPTIONS, DEFAULT_SECONDS, FORMATS_JUDGED, ieee_verdicts
-from hnfc.dsl.ieee.parallel import ieee_all, ieee_fingerprint
-from hnfc.dsl.ieee.verdict import IEEE_VERSION, IeeeExample, IeeeStatus, IeeeVerdict, Tensor
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hnfc.dsl.core import Rule
+from hnfc.dsl.ieee.parallel import ieee_all, ieee_fingerprint, stored_verdicts
+from hnfc.dsl.ieee.verdict import (
+    ASSUMPTIONS,
+    DEFAULT_SECONDS,
+    FORMATS_JUDGED,
+    IEEE_VERSION,
+    IeeeExample,
+    IeeeStatus,
+    IeeeVerdict,
+    Tensor,
+)
+
+
+def ieee_verdicts(
+    rule: Rule,
+    formats: Sequence[str] = FORMATS_JUDGED,
+    assume: frozenset[str] = frozenset(),
+    seconds: float = DEFAULT_SECONDS,
+) -> tuple[IeeeVerdict, ...]:
+    """The verdict on the rule in each of the formats in which it has a type, within about `seconds`.
+
+    assume: `no-nans` and `no-infs` leave out such inputs; `no-signed-zeros` leaves out -0 and takes the two zeros for one result.
+    Raises ValueError for a format or an assumption that there is not.
+    """
+    # what judges is imported when it is needed: most rules that are asked for have a verdict
+    from hnfc.dsl.ieee.judge import judged
+
+    return judged(rule, formats, assume, seconds)
+
 
 __all__ = [
     "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IEEE_VERSION", "IeeeExample", "IeeeStatus", "IeeeVerdict", "Tensor",
-    "ieee_all", "ieee_fingerprint", "ieee_verdicts",
+    "ieee_all", "ieee_fingerprint", "ieee_verdicts", "stored_verdicts",
 ]  # fmt: skip

@@ -22,11 +22,8 @@ from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
 from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
-from hnfc.dsl.ieee.verdict import IeeeStatus, IeeeVerdict
+from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
 
-FORMATS_JUDGED = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
-ASSUMPTIONS = frozenset(("no-nans", "no-infs", "no-signed-zeros"))
-DEFAULT_SECONDS = 10.0
 GENERATIONS = 2
 """So many times samples of tensors are changed, and those that come of it."""
 MODELS = 4
@@ -54,17 +51,8 @@ class Clock:
         return self.deadline - time.monotonic()
 
 
-def ieee_verdicts(
-    rule: Rule,
-    formats: Sequence[str] = FORMATS_JUDGED,
-    assume: frozenset[str] = frozenset(),
-    seconds: float = DEFAULT_SECONDS,
-) -> tuple[IeeeVerdict, ...]:
-    """The verdict on the rule in each of the formats that its annotations allow, within about `seconds`.
-
-    assume: `no-nans` and `no-infs` leave out such inputs; `no-signed-zeros` leaves out -0 and takes the two zeros for one result.
-    Raises ValueError for a format or an assumption that there is not.
-    """
+def judged(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
+    """See `ieee_verdicts`."""
     unknown = [f for f in formats if f not in FORMATS] + sorted(assume - ASSUMPTIONS)
     if unknown:
         raise ValueError(
@@ -99,11 +87,23 @@ def ieee_verdicts(
 
 
 def judged_formats(rule: Rule, formats: Sequence[str]) -> list[str]:
-    """The formats that the rule is judged in: those that annotations allow, and one where no capture is of the format."""
-    allowed = [form for form in formats if element_types(rule, form) is not None]
+    """The formats that the rule is judged in: those in which it has a type, and one where no capture is of the format.
+
+    Where it has a type in none, those that annotations allow: the verdict says what does not fit.
+    """
+    typings = {form: Typing(elements, form) for form in formats if (elements := element_types(rule, form)) is not None}
+    allowed = [form for form, typing in typings.items() if _fits(rule, typing)] or list(typings)
     if allowed and all(form not in (element_types(rule, form) or {}).values() for form in allowed):
         return allowed[:1]
     return allowed
+
+
+def _fits(rule: Rule, typing: Typing) -> bool:
+    try:
+        result_type(rule, typing)
+    except Mismatch:
+        return False
+    return True
 
 
 def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout], clock: Clock) -> IeeeVerdict:

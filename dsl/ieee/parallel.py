@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.ieee.judge import FORMATS_JUDGED, ieee_verdicts, judged_formats
-from hnfc.dsl.ieee.verdict import IEEE_VERSION, IeeeStatus, IeeeVerdict
+from hnfc.dsl.ieee.verdict import FORMATS_JUDGED, IEEE_VERSION, IeeeStatus, IeeeVerdict
 from hnfc.dsl.soundness import parallel
 from hnfc.dsl.soundness.cache import fingerprint
 
@@ -43,7 +43,7 @@ def ieee_all(
     keys = [ieee_fingerprint(rule, formats, assume) for rule in rules]
     found: dict[int, Verdicts] = {}
     for i, key in enumerate(keys):
-        known = _read(cache.get(key)) if cache is not None else None
+        known = stored_verdicts(cache.get(key)) if cache is not None else None
         if known is not None:
             found[i] = known
             if done is not None:
@@ -58,16 +58,22 @@ def ieee_all(
 
     todo = [i for i in range(len(rules)) if i not in found]
     if todo:
+        # imported once, before the processes are forked
+        import_module("hnfc.dsl.ieee.judge")
         judge = partial(_judge, formats=tuple(formats), assume=assume)
         parallel.run(rules, todo, jobs, limit, judge, partial(_failed, formats=tuple(formats)), finish)
     return [found[i] for i in range(len(rules))]
 
 
 def _judge(rule: Rule, limit: float, formats: tuple[str, ...], assume: frozenset[str]) -> Verdicts:
-    return ieee_verdicts(rule, formats, assume, limit)
+    from hnfc.dsl.ieee.judge import judged
+
+    return judged(rule, formats, assume, limit)
 
 
 def _failed(rule: Rule, reason: str, seconds: float, formats: tuple[str, ...]) -> Verdicts:
+    from hnfc.dsl.ieee.judge import judged_formats
+
     return tuple(IeeeVerdict(form, IeeeStatus.UNKNOWN, reason, seconds=seconds) for form in judged_formats(rule, formats))
 
 
@@ -76,7 +82,8 @@ def _is_passing(verdict: IeeeVerdict) -> bool:
     return any(word in verdict.method for word in ("out of time", "out of memory", "process died", "prover failed"))
 
 
-def _read(stored: Any) -> Verdicts | None:
+def stored_verdicts(stored: Any) -> Verdicts | None:
+    """What an entry of the cache holds; None where there is none, or it cannot be read."""
     if stored is None:
         return None
     try:

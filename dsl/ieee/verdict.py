@@ -15,6 +15,10 @@ from hnfc.dsl.ieee.formats import BINARY, number
 from hnfc.dsl.soundness.verdict import PROVER_VERSION
 from hnfc.dsl.soundness.verdict import Tensor as RealTensor
 
+FORMATS_JUDGED = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
+ASSUMPTIONS = frozenset(("no-nans", "no-infs", "no-signed-zeros"))
+DEFAULT_SECONDS = 10.0
+
 EDGE = 0.5
 """A loss of a number beyond this part of the largest is one at the edge of overflow."""
 

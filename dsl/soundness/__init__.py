@@ -1,17 +1,28 @@
-"""Is a rule true? Over the reals: a proof or a counterexample, and nothing in between but an honest UNKNOWN."""
+"""Is a rule true? Over the reals: a proof or a counterexample, and nothing in between but an honest UNKNOWN.
+
+What is judged already is looked up without the prover: Z3 and the ball arithmetic are imported when a rule has to be judged.
+"""
+
+from __future__ import annotations
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
-from hnfc.dsl.soundness.judge import DEFAULT_TIMEOUT_MS
-from hnfc.dsl.soundness.judge import verdict as _verdict
 from hnfc.dsl.soundness.parallel import prove_all
-from hnfc.dsl.soundness.refute import replayed
-from hnfc.dsl.soundness.verdict import PROVER_VERSION, Counterexample, Status, Tensor, Verdict
+from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, PROVER_VERSION, Counterexample, Status, Tensor, Verdict
 
 
 def prove(rule: Rule, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Verdict:
     """The verdict over the reals. It ends within about the timeout; `prove_all` kills what does not."""
-    return _verdict(rule, timeout_ms)
+    from hnfc.dsl.soundness.judge import verdict
+
+    return verdict(rule, timeout_ms)
+
+
+def replayed(rule: Rule, example: Counterexample) -> bool:
+    """Whether the sides differ at the counterexample, evaluated anew with more digits."""
+    from hnfc.dsl.soundness import refute
+
+    return refute.replayed(rule, example)
 
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Verdicts on disk: a rule that was judged before, by this prover, is not judged again.
 
-The file is a dictionary from fingerprint to verdict (see store.py).
+The file is a dictionary from fingerprint to verdict (see dsl/store.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Rule, condition_expressions, walk
-from hnfc.dsl.soundness.store import add_to_store, cache_directory, read_store
 from hnfc.dsl.soundness.verdict import PROVER_VERSION, Status, Verdict
+from hnfc.dsl.store import add_to_store, cache_directory, read_store
 
 
 def fingerprint(rule: Rule) -> str:
@@ -39,12 +39,18 @@ def fingerprint(rule: Rule) -> str:
 def _plain(x: Any) -> Any:
     """The value as lists and texts; spans say where a rule stands, not what it is."""
     if is_dataclass(x) and not isinstance(x, type):
-        return [type(x).__name__, *(_plain(getattr(x, f.name)) for f in fields(x) if f.compare)]
+        return [type(x).__name__, *(_plain(getattr(x, name)) for name in _compared(type(x)))]
     if isinstance(x, type):
         return getattr(x, "name", x.__name__)
     if isinstance(x, tuple | list):
         return [_plain(part) for part in x]
     return f"{type(x).__name__}:{x!r}"
+
+
+@cache
+def _compared(kind: Any) -> list[str]:
+    """The fields of a data class that say what a value is."""
+    return [f.name for f in fields(kind) if f.compare]
 
 
 @cache

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.rulebook import load_text
-from hnfc.dsl.soundness.judge import DEFAULT_TIMEOUT_MS, verdict
-from hnfc.dsl.soundness.verdict import Verdict
+from hnfc.dsl.soundness.judge import verdict
+from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Verdict
 
 
 def check(rule: Rule | str, timeout_ms: int | None = None) -> Verdict:

@@ -15,9 +15,8 @@ from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.remedy import remedy
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, used_axes
-from hnfc.dsl.soundness.verdict import Status, Verdict
+from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
 
-DEFAULT_TIMEOUT_MS = 10_000
 SAMPLES = 160
 REMEDY_SECONDS = 3.0
 

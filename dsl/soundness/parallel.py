@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness import judge
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
@@ -57,6 +57,8 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
 
 
 def _prove(rule: Rule, limit: float) -> Verdict:
+    from hnfc.dsl.soundness import judge
+
     return judge.verdict(rule, int(1000 * limit))
 
 
@@ -90,6 +92,8 @@ def prove_all(
             done(rules[i], verdict)
 
     if todo:
+        # imported once, before the processes are forked
+        import_module("hnfc.dsl.soundness.judge")
         run(rules, todo, jobs, limit, _prove, _unknown, finish)
         if cache is not None:
             cache.put({keys[i]: verdicts[i] for i in todo})

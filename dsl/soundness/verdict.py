@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hnfc.dsl.soundness.obligations import Obligation
 
 
+DEFAULT_TIMEOUT_MS = 10_000
+"""So long a rule may take."""
+
+
 class Status(StrEnum):
     PROVED = "PROVED"
     REFUTED = "REFUTED"
@@ -190,7 +194,8 @@ def _version() -> str:
     for folder in (root / "dsl" / "soundness", root / "dialects", root / "dialects" / "num"):
         for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
             digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    digest.update((root / "dsl" / "core.py").read_bytes())
+    for name in ("core.py", "description.py"):
+        digest.update((root / "dsl" / name).read_bytes())
     return digest.hexdigest()[:16]
 
 

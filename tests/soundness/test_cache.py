@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hnfc.dsl.soundness import Status, Verdict, VerdictCache, fingerprint, parallel, prove, prove_all
+from hnfc.dsl.soundness import Status, Verdict, VerdictCache, fingerprint, judge, parallel, prove, prove_all
 from tests.soundness.reading import corpus, rule_of, rules_of
 
 RULES = corpus("proved.hnf")[:4] + corpus("refuted.hnf")[:2]
@@ -71,7 +71,7 @@ def test_a_prover_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01)
         return Verdict(Status.UNKNOWN, "quick")
 
-    monkeypatch.setattr(parallel.judge, "verdict", stuck)
+    monkeypatch.setattr(judge, "verdict", stuck)
     monkeypatch.setattr(parallel, "GRACE_SECONDS", 0.2)
     verdicts = prove_all(RULES[:3], jobs=2, limit=0.3)
     assert [v.reason.split(":")[0] for v in verdicts] == ["quick", "out of time", "quick"]
@@ -85,7 +85,7 @@ def test_a_prover_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> No
             os._exit(1)
         raise KeyError("x")
 
-    monkeypatch.setattr(parallel.judge, "verdict", dies)
+    monkeypatch.setattr(judge, "verdict", dies)
     reasons = [v.reason for v in prove_all(RULES[:3], jobs=1)]
     assert reasons[0] == "the prover's process died"
     assert reasons[1].startswith("the prover failed: KeyError")
@@ -101,12 +101,14 @@ def test_the_version_covers_everything_that_a_verdict_rests_on(tmp_path, monkeyp
     root = files("hnfc")
     for folder in ("dsl/soundness", "dialects/num"):
         shutil.copytree(str(root / folder), tmp_path / folder)
-    for path in ("dsl/core.py", *(f"dialects/{f.name}" for f in (root / "dialects").iterdir() if f.name.endswith(".py"))):
+    dialects = [f"dialects/{f.name}" for f in (root / "dialects").iterdir() if f.name.endswith(".py")]
+    for path in ("dsl/core.py", "dsl/description.py", *dialects):
         shutil.copy(str(root / path), tmp_path / path)
     monkeypatch.setattr(module, "files", lambda name: tmp_path)
     before = module._version()
     assert before == module.PROVER_VERSION
-    for path in ("dialects/num/reduction.py", "dialects/facts.py", "dsl/core.py", "dsl/soundness/proof.py", "dsl/soundness/axioms.py"):
+    rested_on = ("dialects/num/reduction.py", "dialects/facts.py", "dsl/core.py", "dsl/description.py", "dsl/soundness/proof.py")
+    for path in rested_on:
         original = (tmp_path / path).read_text()
         (tmp_path / path).write_text(original + "# changed\n")
         assert module._version() != before, path
