@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
 from torch import fx
+from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 from hnfc.backend.fx import raise_function
 from hnfc.compile import Compiled, Request, compile_module
-from hnfc.frontend.pytorch import Captured, Fixed, Given, Mutation, Returned, Sink, Source, State, capture
+from hnfc.frontend.pytorch import Captured, capture
 from hnfc.report.text import json_report, text_report
 from hnfc.rewriter import Settings
+from hnfc.signature import Given, Signature, State, tensor_of
 from hnfc.tensors import to_numpy
 
 Size: TypeAlias = "int | str"
@@ -36,11 +38,10 @@ class Kind:
 
 @dataclass
 class Program:
-    """A rewritten graph. It takes tensors in the order of `arguments` and gives results in the order of `results`."""
+    """A rewritten graph, and the calls that it answers."""
 
     graph: fx.GraphModule
-    arguments: tuple[Source, ...]
-    results: tuple[Sink, ...]
+    signature: Signature
     training: bool
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
@@ -50,10 +51,8 @@ class Program:
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
-    _changing: frozenset[Source] = frozenset()
-
-    def __post_init__(self) -> None:
-        self._changing = frozenset(sink.target for sink in self.results if isinstance(sink, Mutation))
+    settings: Settings
+    _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
     @staticmethod
     def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings) -> Program:
@@ -63,12 +62,12 @@ class Program:
         graph = raise_function(compiled.export())
         inputs, structure = pytree.tree_flatten((args, kwargs))
         kinds, bounds = _kinds(captured, inputs)
-        states = sorted({a.name for a in captured.arguments if isinstance(a, State)})
+        states = sorted({a.name for a in captured.signature.arguments if isinstance(a, State)})
         tensors = [(name, tensor_of(model, name)) for name in states]
         return Program(
-            graph, tuple(captured.arguments), tuple(captured.results), model.training, structure, captured.output_structure,
+            graph, captured.signature, model.training, structure, captured.output_structure,
             kinds, bounds, tuple((name, t.dtype, t.device) for name, t in tensors),
-            autocast_state(), Report.of(compiled, captured, settings),
+            autocast_state(), Report.of(compiled, captured, settings), settings,
         )  # fmt: skip
 
     # which calls
@@ -88,9 +87,12 @@ class Program:
             if kind.shape is None:
                 if type(given) is not type(kind.value) or given != kind.value:
                     return False
-            elif not isinstance(given, torch.Tensor) or given.dtype != kind.dtype or given.device != kind.device:
-                return False
-            elif not self._fits_shape(kind.shape, given.shape, sizes):
+            elif (
+                not isinstance(given, torch.Tensor)
+                or given.dtype != kind.dtype
+                or given.device != kind.device
+                or not self._fits_shape(kind.shape, given.shape, sizes)
+            ):
                 return False
         return True
 
@@ -133,56 +135,36 @@ class Program:
     # the answer
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
-        tensors = [self._argument(module, inputs, source) for source in self.arguments]
-        if torch.is_grad_enabled():
-            # autograd keeps what the graph read; the new value is written over the original afterwards
-            changing = self._changing
-            tensors = [t.clone() if s in changing else t for s, t in zip(self.arguments, tensors, strict=True)]
+        tensors = self.signature.gather(module, inputs)
         with contextlib.ExitStack() as regions:
             for device, _ in self.autocast:
                 regions.enter_context(torch.autocast(device, enabled=False))
-            found = iter(self.graph(*tensors))
-        returned = []
-        for sink in self.results:
-            if isinstance(sink, Fixed):
-                returned.append(sink.value)
-            elif isinstance(sink, Returned):
-                returned.append(next(found))
-            else:
-                self._store(module, inputs, sink.target, next(found))
-        return pytree.tree_unflatten(returned, self.output_structure)
+            found = self._compute(tensors)
+        return pytree.tree_unflatten(self.signature.scatter(module, inputs, found), self.output_structure)
 
-    def _argument(self, module: Any, inputs: Sequence[Any], source: Source) -> Any:
-        if isinstance(source, State):
-            return tensor_of(module, source.name)
-        return inputs[source.index] if isinstance(source, Given) else source.tensor
+    def _compute(self, tensors: list[Any]) -> Any:
+        if not self.settings.backward or not torch.is_grad_enabled():
+            return self.graph(*tensors)
+        key = tuple((tuple(t.shape), t.requires_grad) for t in tensors)
+        if key not in self._with_gradients:
+            from hnfc.joint import with_rewritten_gradients
 
-    def _store(self, module: Any, inputs: Sequence[Any], target: State | Given, value: torch.Tensor) -> None:
-        if isinstance(target, Given):
-            inputs[target.index].copy_(value)
-        else:
-            with torch.no_grad():
-                tensor_of(module, target.name).copy_(value)
+            self._with_gradients[key] = with_rewritten_gradients(self.graph, self.settings)
+        return self._with_gradients[key](*tensors)
 
-
-def tensor_of(module: Any, name: str) -> torch.Tensor:
-    """The parameter or buffer of that name."""
-    for part in name.split("."):
-        module = getattr(module, part)
-    return module  # type: ignore[no-any-return]
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again when it is needed."""
+        return {**self.__dict__, "_with_gradients": {}}
 
 
 def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
     """The rules of the settings on a captured model, with the call as the sample."""
     inputs = pytree.tree_leaves((args, kwargs))
 
-    def array(source: Source) -> Any:
-        if isinstance(source, State):
-            return to_numpy(tensor_of(model, source.name))
-        return to_numpy(inputs[source.index] if isinstance(source, Given) else source.tensor)
-
+    given = [captured.signature.argument(model, inputs, source) for source in captured.signature.arguments]
+    samples = [] if any(isinstance(tensor, FakeTensor) for tensor in given) else [[to_numpy(tensor) for tensor in given]]
     request = Request(
-        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names), samples=[[array(s) for s in captured.arguments]],
+        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names), samples=samples,
         observed=settings.observed, assume=settings.assume, validate=settings.validate,
     )  # fmt: skip
     return compile_module(captured.module, request)
@@ -191,7 +173,7 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
 def _kinds(captured: Captured, inputs: Sequence[Any]) -> tuple[tuple[Kind, ...], dict[str, tuple[int, int]]]:
     """What each flattened input must be, and the bounds of dynamic sizes."""
     values = {node.name: node.meta.get("val") for node in captured.program.graph.nodes if node.op == "placeholder"}
-    given = {a.index: a.name for a in captured.arguments if isinstance(a, Given)}
+    given = {a.index: a.name for a in captured.signature.arguments if isinstance(a, Given)}
     kinds = []
     for index, actual in enumerate(inputs):
         if not isinstance(actual, torch.Tensor):
@@ -225,4 +207,3 @@ class Report:
     def of(compiled: Compiled, captured: Captured, settings: Settings) -> Report:
         verdicts = dict(settings.rules.verdicts)
         return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), json.loads(json_report(compiled, verdicts)))
-

@@ -20,70 +20,21 @@ from torch_mlir.extras import fx_importer
 
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import new_context
+from hnfc.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 
 Shapes: TypeAlias = Any
 """What `torch.export.export` takes as `dynamic_shapes`."""
-
-
-@dataclass(frozen=True)
-class State:
-    """An argument that is a parameter or buffer of the model, by its name in it."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Given:
-    """An argument that the caller gives: its place among the flattened inputs, and what it is called."""
-
-    index: int
-    name: str
-
-
-@dataclass(frozen=True, eq=False)
-class Constant:
-    """An argument that is a tensor of the model which no name leads to."""
-
-    tensor: torch.Tensor
-
-
-Source: TypeAlias = State | Given | Constant
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """A result that is the new value of a buffer or of an input."""
-
-    target: State | Given
-
-
-@dataclass(frozen=True)
-class Returned:
-    """A result that the model returns."""
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """Something that the model returns and that is the same on every call: a number, a string, None."""
-
-    value: Any
-
-
-Sink: TypeAlias = Mutation | Returned | Fixed
 
 
 @dataclass
 class Captured:
     """A model as a function `main` of the torch dialect, and what its arguments and results are.
 
-    arguments: one for each argument of the function. results: one for each of its results, and `Fixed` ones between them.
-    input_types: of each flattened input, its shape (sizes are numbers, or expressions for dynamic ones) and dtype, or the value that
-    it must have. structure: how inputs are flattened; output_structure: how results are put together.
+    structure: how inputs are flattened; output_structure: how results are put together.
     """
 
     module: ir.Module
-    arguments: list[Source]
-    results: list[Sink]
+    signature: Signature
     program: ExportedProgram
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
@@ -91,7 +42,7 @@ class Captured:
     @property
     def names(self) -> list[str]:
         """What a reader calls each argument."""
-        return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.arguments)]
+        return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.signature.arguments)]
 
 
 def capture(
@@ -157,11 +108,11 @@ def from_program(program: ExportedProgram) -> Captured:
     """The torch dialect of an exported program whose graph has no side effects."""
     arguments = _arguments(program)
     results = _results(program)
-    module = _import(program.graph)
+    module = import_graph(program.graph)
     outputs = program.call_spec.out_spec
     inputs = program.call_spec.in_spec
     assert inputs is not None and outputs is not None
-    return Captured(module, arguments, results, program, inputs, outputs)
+    return Captured(module, Signature(tuple(arguments), tuple(results)), program, inputs, outputs)
 
 
 def _arguments(program: ExportedProgram) -> list[Source]:
@@ -218,7 +169,8 @@ def _results(program: ExportedProgram) -> list[Sink]:
     return sinks
 
 
-def _import(graph: torch.fx.Graph) -> ir.Module:
+def import_graph(graph: torch.fx.Graph) -> ir.Module:
+    """The function `main` of the torch dialect that a graph of ATen operations without side effects is. Raises ModelError."""
     context = new_context()
     importer = fx_importer.FxImporter(context=context)
     importer._cc = _Places(context, py_attr_tracker=importer._py_attr_tracker)
@@ -262,4 +214,3 @@ def module_path(node: torch.fx.Node) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     paths = [entry[0] for entry in stack.values()]
     return paths[-1].split("@")[0] if paths else ""
-

@@ -1,0 +1,97 @@
+"""From the inputs of a model to the arguments of its captured function, and from that function's results to the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+
+@dataclass(frozen=True)
+class State:
+    """An argument that is a parameter or buffer of the model, by its name in it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument that the caller gives: its place among the flattened inputs, and what it is called."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """An argument that is a tensor of the model which no name leads to."""
+
+    tensor: torch.Tensor
+
+
+Source: TypeAlias = State | Given | Constant
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A result that is the new value of a buffer or of an input."""
+
+    target: State | Given
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A result that the model returns."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Something that the model returns and that is the same on every call: a number, a string, None."""
+
+    value: Any
+
+
+Sink: TypeAlias = Mutation | Returned | Fixed
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One source for each argument of the function; one sink for each of its results, with fixed ones between them."""
+
+    arguments: tuple[Source, ...]
+    results: tuple[Sink, ...]
+
+    def gather(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The arguments for flattened inputs of `module`. What will be written over is copied where autograd may keep it."""
+        changing = {sink.target for sink in self.results if isinstance(sink, Mutation)} if torch.is_grad_enabled() else set()
+        found = [self.argument(module, inputs, source) for source in self.arguments]
+        return [t.clone() if s in changing else t for s, t in zip(self.arguments, found, strict=True)] if changing else found
+
+    def argument(self, module: Any, inputs: Sequence[Any], source: Source) -> Any:
+        if isinstance(source, State):
+            return tensor_of(module, source.name)
+        return inputs[source.index] if isinstance(source, Given) else source.tensor
+
+    def scatter(self, module: Any, inputs: Sequence[Any], results: Iterable[Any]) -> list[Any]:
+        """What the model returns, flattened; new values of buffers and inputs are written to them."""
+        found = iter(results)
+        returned = []
+        for sink in self.results:
+            if isinstance(sink, Fixed):
+                returned.append(sink.value)
+            elif isinstance(sink, Mutation):
+                value = next(found)
+                with torch.set_grad_enabled(torch.is_grad_enabled() and value.requires_grad):
+                    self.argument(module, inputs, sink.target).copy_(value)
+            else:
+                returned.append(next(found))
+        return returned
+
+
+def tensor_of(module: Any, name: str) -> torch.Tensor:
+    """The parameter or buffer of that name."""
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module  # type: ignore[no-any-return]
