@@ -18,8 +18,8 @@ from hnfc.verdicts import verdicts
 if TYPE_CHECKING:
     import torch
 
-    from hnfc.differences import Difference
     from hnfc.frontend.pytorch import Shapes
+    from hnfc.modules.differences import Difference
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class GraphRewriter:
 
     def optimize(self, model: torch.nn.Module, sample: Any) -> torch.nn.Module:
         """The rewritten model, as `hnfc.optimize` returns it."""
-        from hnfc.optimized import optimized
+        from hnfc.modules.optimized import optimized
 
         return optimized(model, sample, Settings(self.rules, **self.options))
 
     def diff(self, model: torch.nn.Module, better: torch.nn.Module) -> Difference:
         """What was rewritten in `better`, where, and why it is safe."""
-        from hnfc.differences import diff
+        from hnfc.modules.differences import diff
 
         return diff(model, better)
 
@@ -149,7 +149,7 @@ def optimize(
     settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes)
     if isinstance(ranges, str) and ranges != "sample":
         raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
-    from hnfc.optimized import optimized
+    from hnfc.modules.optimized import optimized
 
     return optimized(model, sample, settings)
 

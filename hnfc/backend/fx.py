@@ -173,10 +173,9 @@ def _decoded(kind: str, value: Argument) -> Argument:
 def _as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """The array as a tensor; types that only ml_dtypes has for NumPy keep their bits."""
     array = np.ascontiguousarray(array) if array.ndim else array.copy()
-    dtype = getattr(torch, array.dtype.name, None)
     if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8")):
         same_size = np.dtype(f"i{array.dtype.itemsize}")
-        return torch.frombuffer(bytearray(array.view(same_size).tobytes()), dtype=dtype).reshape(array.shape)
+        return torch.frombuffer(bytearray(array.view(same_size).tobytes()), dtype=getattr(torch, array.dtype.name)).reshape(array.shape)
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
@@ -188,16 +187,13 @@ def _sizes(x: Any) -> Any:
     return list(x.size())
 
 
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "neg": operator.neg,
+    "remainder": operator.mod, "fmod": operator.mod, "pow": operator.pow, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
+    "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "div": operator.truediv,
+}  # fmt: skip
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
-    **{
-        f"torch.aten.{name}.{kind}": function
-        for name, function in {
-            "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "neg": operator.neg,
-            "remainder": operator.mod, "fmod": operator.mod, "pow": operator.pow, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
-            "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "div": operator.truediv,
-        }.items()
-        for kind in ("int", "float", "int_float", "float_int")
-    },
+    **{f"torch.aten.{name}.{kind}": f for name, f in _OPERATORS.items() for kind in ("int", "float", "int_float", "float_int")},
     "torch.aten.size.int": torch.ops.aten.sym_size.int,
     "torch.aten.size": _sizes,
     "torch.aten.numel": torch.ops.aten.sym_numel.default,

@@ -355,7 +355,7 @@ def detach(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x = args[0]
     if not is_tensor(x) or x.type != result:
         return None
-    return x if isinstance(x.owner, ConstantOp | WeightOp) else b.emit(DetachOp, (x,), result)  # type: ignore[no-any-return]
+    return x if isinstance(x.owner, ConstantOp | WeightOp) else b.emit(DetachOp, (x,), result)
 
 
 @converts("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from torch_mlir.extras import fx_importer
 
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import new_context
-from hnfc.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
+from hnfc.modules.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 
 Shapes: TypeAlias = Any
 """What `torch.export.export` takes as `dynamic_shapes`."""
@@ -58,7 +59,8 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
         _detach_where_no_gradient_is_wanted(program.graph_module)
-        return program.run_decompositions({})
+        functional: ExportedProgram = program.run_decompositions({})
+        return functional
     except Exception as error:  # whatever the model's own code raises comes through here
         raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_line(error)}", *_place(error)) from error
 
@@ -73,7 +75,8 @@ def _place(error: Exception) -> tuple[str, int] | tuple[()]:
     return found
 
 
-_NOT_THE_MODEL = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+_TORCH = str(Path(torch.__file__).parent)
+_NOT_THE_MODEL = (_TORCH, str(Path(__file__).parent.parent))
 
 
 def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
@@ -84,7 +87,7 @@ def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
         region = getattr(module, node.args[1].target)
         output = region.graph.output_node()
         with region.graph.inserting_before(output):
-            output.args = (torch.fx.node.map_arg(output.args[0], lambda value, graph=region.graph: _detached(graph, value)),)
+            output.args = (torch.fx.node.map_arg(output.args[0], partial(_detached, region.graph)),)
         region.recompile()
     for child in module.children():
         if isinstance(child, torch.fx.GraphModule):
@@ -181,7 +184,7 @@ def import_graph(graph: torch.fx.Graph) -> ir.Module:
     return importer.module
 
 
-class _Places(fx_importer.ContextCache):
+class _Places(fx_importer.ContextCache):  # type: ignore[misc]
     """Puts an operation where the model's source has it, under the path of the module that it is in."""
 
     __slots__ = ()
@@ -197,16 +200,17 @@ _FRAME = "File "
 
 
 def source_of(node: torch.fx.Node) -> tuple[str, int] | None:
-    """File and line of the innermost frame of the model's own code."""
-    found = None
+    """File and line of the innermost frame of the model's own code; of torch's modules where there is none."""
+    frames = []
     for line in (node.stack_trace or "").splitlines():
         line = line.strip()
         if line.startswith(_FRAME) and ", line " in line:
             file, _, rest = line[len(_FRAME) :].partition(", line ")
             number = rest.split(",")[0].strip()
             if number.isdigit():
-                found = file.strip('"'), int(number)
-    return found
+                frames.append((file.strip('"'), int(number)))
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    return (own or frames)[-1] if frames else None
 
 
 def module_path(node: torch.fx.Node) -> str:

@@ -136,7 +136,7 @@ class Imported:
                 text = str(original.location)
                 found, module = _PLACE.search(text), _MODULE.match(text)
                 if found is not None and found[1] != "-":
-                    place = f"{_shortened(found[1])}:{found[2]}"
+                    place = f"{shortened(found[1])}:{found[2]}"
                     return f"{module[1]} ({place})" if module else place
                 names = ", ".join(result.get_name(self._names) for result in original.results)
                 return f"{original.name.removeprefix('torch.')} {names}"
@@ -152,7 +152,7 @@ class Imported:
         return weights.read(self.weight_attributes[name])
 
 
-def _shortened(path: str) -> str:
+def shortened(path: str) -> str:
     """A path as a reader looks for it: within its package, or from the working directory."""
     if "/site-packages/" in path:
         return path.rpartition("/site-packages/")[2]

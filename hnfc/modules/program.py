@@ -16,10 +16,10 @@ from torch.utils import _pytree as pytree
 from hnfc.backend.fx import raise_function
 from hnfc.compile import Compiled, Request, compile_module
 from hnfc.frontend.pytorch import Captured, capture
+from hnfc.modules.signature import Given, Signature, State, tensor_of
+from hnfc.modules.tensors import to_numpy
 from hnfc.report.text import json_report, text_report
 from hnfc.rewriter import Settings
-from hnfc.signature import Given, Signature, State, tensor_of
-from hnfc.tensors import to_numpy
 
 Size: TypeAlias = "int | str"
 """A number, or the name of one that differs from call to call."""
@@ -147,7 +147,7 @@ class Program:
             return self.graph(*tensors)
         key = tuple((tuple(t.shape), t.requires_grad) for t in tensors)
         if key not in self._with_gradients:
-            from hnfc.joint import with_rewritten_gradients
+            from hnfc.modules.joint import with_rewritten_gradients
 
             self._with_gradients[key] = with_rewritten_gradients(self.graph, self.settings)
         return self._with_gradients[key](*tensors)

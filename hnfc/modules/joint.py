@@ -46,9 +46,8 @@ def with_rewritten_gradients(graph: fx.GraphModule, settings: Settings) -> Calla
             return part
 
     whole, constants = _with_constants_as_arguments(graph)
-    made: Callable[..., Any] = aot_function(
-        whole, fw_compiler=compiler, bw_compiler=compiler, partition_fn=min_cut_rematerialization_partition, decompositions=_BACKWARD
-    )
+    options: dict[str, Any] = {"fw_compiler": compiler, "bw_compiler": compiler, "decompositions": _BACKWARD}
+    made: Callable[..., Any] = aot_function(whole, partition_fn=min_cut_rematerialization_partition, **options)
     return lambda *inputs: made(*inputs, *constants)
 
 

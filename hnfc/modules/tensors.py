@@ -24,5 +24,5 @@ def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
     tensor = tensor.detach().cpu()
     if tensor.dtype in _NARROW:
         same_size, dtype = _NARROW[tensor.dtype]
-        return tensor.contiguous().view(same_size).numpy().view(dtype)
-    return tensor.resolve_conj().resolve_neg().numpy()
+        return np.asarray(tensor.contiguous().view(same_size).numpy().view(dtype))
+    return np.asarray(tensor.resolve_conj().resolve_neg().numpy())

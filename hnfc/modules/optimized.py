@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from hnfc.errors import ModelError, UsageError
-from hnfc.program import Program
+from hnfc.modules.program import Program
 from hnfc.rewriter import Settings
 
 _MOST_PROGRAMS = 16
@@ -66,10 +66,11 @@ def arguments_of(sample: Any) -> Arguments:
 
 def wrapped(model: torch.nn.Module, programs: Programs) -> torch.nn.Module:
     """A module with the class and the tensors of `model` whose calls the programs answer."""
-    result: torch.nn.Module = object.__new__(_class_for(type(model)))
+    kind: Any = type(model)
+    result: Any = object.__new__(_class_for(kind))
     result.__dict__.update(model.__dict__)
     result.__dict__["_hnfc"] = programs
-    return result
+    return result  # type: ignore[no-any-return]
 
 
 def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +78,7 @@ def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @cache
-def _class_for(original: type) -> type:
+def _class_for(original: Any) -> type:
     # torch.compile counts recompilations by code object: each class has one of its own
     forward = FunctionType(_forward.__code__.replace(), _forward.__globals__, "forward")
     names = {"__module__": original.__module__, "__qualname__": original.__qualname__, "forward": forward}
@@ -87,9 +88,9 @@ def _class_for(original: type) -> type:
 def _plain(module: Any) -> torch.nn.Module:
     """The original behind an optimized module, on the same tensors."""
     original = next(cls for cls in type(module).__mro__[1:] if cls is not Optimized and not issubclass(cls, Optimized))
-    result: torch.nn.Module = object.__new__(original)
+    result: Any = object.__new__(original)
     result.__dict__.update({name: value for name, value in module.__dict__.items() if name != "_hnfc"})
-    return result
+    return result  # type: ignore[no-any-return]
 
 
 class Programs:
@@ -110,7 +111,7 @@ class Programs:
                 return program.run(module, inputs)
         return self._new(module, args, kwargs)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Captures a kind of call that comes for the first time, and answers it; by the original, with a warning, where that fails."""
         original = _plain(module)

@@ -13,9 +13,9 @@ from torch import fx
 from hnfc.backend.fx import raise_function
 from hnfc.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import capture
-from hnfc.program import rewrite
+from hnfc.modules.program import rewrite
+from hnfc.modules.signature import Signature
 from hnfc.rewriter import Settings, load_rules
-from hnfc.signature import Signature
 
 _OPTIONS = ("group", "inner")
 
@@ -37,7 +37,7 @@ def backend(graph: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[st
         return _rewritten(graph, list(inputs), settings, inner)
     except ModelError as error:
         warnings.warn(f"hnfc: a graph goes on unchanged: {error}", stacklevel=2)
-        return inner(graph, list(inputs))  # type: ignore[no-any-return]
+        return inner(graph, list(inputs))
 
 
 def _rewritten(graph: fx.GraphModule, inputs: list[Any], settings: Settings, inner: Any) -> Callable[..., Any]:

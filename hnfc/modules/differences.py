@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hnfc.errors import UsageError
-from hnfc.optimized import programs_of
+from hnfc.modules.optimized import programs_of
 
 
 @dataclass(frozen=True)

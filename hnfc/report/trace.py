@@ -1,0 +1,42 @@
+"""A trace in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hnfc.tracing.events import Event, Trace
+
+_VERBS = {"overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite",
+          "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
+_MOST = 8
+
+
+def trace_report(trace: Trace) -> str:
+    """The first place that goes wrong with its cause and remedies, then the others, one line each."""
+    if trace.first is None:
+        return f"nothing went wrong in {trace.operations} operations on this sample"
+    lines = _section(trace.first)
+    others = [event for event in trace.events if event is not trace.first]
+    if others:
+        lines.append(f"{len(others)} other place{'s' if len(others) > 1 else ''}, in the order that they ran:")
+        lines += [f"  {_VERBS[event.kind]:16} {event}" for event in others[:_MOST]]
+        if len(others) > _MOST:
+            lines.append(f"  … and {len(others) - _MOST} more")
+    for index, span in enumerate(trace.compiled):
+        lines.append(f"compiled code gives for result {index}: {str(span.dtype).removeprefix('torch.')} in {span}")
+    lines.append(f"{trace.operations} operations ran, each beside float64")
+    return "\n".join(lines)
+
+
+def _section(event: Event) -> list[str]:
+    lines = [f"{event.operation} {_VERBS[event.kind]} in {event.place}", f"    why     {event.reason}"]
+    lines[1] += f" ({event.elements} of {event.result.elements} elements)"
+    lines += [f"    takes   {str(span.dtype).removeprefix('torch.')} in {span}" for span in event.operands]
+    lines.append(f"    gives   {str(event.result.dtype).removeprefix('torch.')} in {event.result}")
+    cause = event.cause
+    while cause is not None:
+        lines.append(f"    after   {cause.operation} {_VERBS[cause.kind]} in {cause.place}: {cause.reason}")
+        cause = cause.cause
+    lines += [f"    mend    {remedy}" for remedy in event.remedies]
+    return lines

@@ -1,0 +1,97 @@
+"""What a trace finds, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+GRADIENT = "the gradient of "
+
+
+@dataclass(frozen=True)
+class Span:
+    """The values of a tensor: the finite ones lie in [low, high]."""
+
+    dtype: torch.dtype
+    low: float
+    high: float
+    not_finite: int
+    zeros: int
+    elements: int
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Span:
+        wide = tensor.detach().to(torch.float64)
+        finite = wide[torch.isfinite(wide)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
+        return Span(tensor.dtype, low, high, wide.numel() - finite.numel(), int((wide == 0).sum()), wide.numel())
+
+    def __str__(self) -> str:
+        inside = f"[{self.low:.4g}, {self.high:.4g}]"
+        return f"{inside}, {self.not_finite} of {self.elements} not finite" if self.not_finite else inside
+
+
+@dataclass
+class Event:
+    """What went wrong at one operation, in how many elements of its result, and why.
+
+    kind: `overflow`, `pole` (infinite since an operand lies where the operation has no value), `underflow`, `undefined` (NaN),
+    `cancellation`, or `absorption` (what is added changes nothing). backward: whether it is in what computes gradients. error: the
+    largest relative error of the result. reached: of an overflow, the size that the result should have had. remedies: what would
+    mend it; each was tried on the sample.
+    """
+
+    kind: str
+    operation: str
+    module: str
+    source: str
+    operands: tuple[Span, ...]
+    result: Span
+    elements: int
+    error: float
+    reason: str
+    backward: bool = False
+    reached: float | None = None
+    cause: Event | None = None
+    remedies: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> str:
+        where = f"{self.module} ({self.source})" if self.module and self.source else self.module or self.source or "the model"
+        return f"{GRADIENT}{where}" if self.backward else where
+
+    def __str__(self) -> str:
+        return f"{self.operation} in {self.place}: {self.reason}"
+
+
+@dataclass
+class Trace:
+    """What the run of a model on a sample met, in order. `first` is the one to look at."""
+
+    events: list[Event]
+    operations: int
+    first: Event | None
+    error: float = 0.0
+    """The largest relative error of the results."""
+    compiled: list[Span] = field(default_factory=list)
+    """What compiled code gave for each floating-point result, where the model was compiled."""
+
+    def __str__(self) -> str:
+        from hnfc.report.trace import trace_report
+
+        return trace_report(self)
+
+    def __bool__(self) -> bool:
+        """Whether anything went wrong."""
+        return bool(self.events)
+
+
+def first_of(events: Sequence[Event]) -> Event | None:
+    """The first place where a value is no longer finite; else where most digits go; else the first underflow."""
+    for kinds in (("overflow", "pole", "undefined"), ("cancellation", "absorption"), ("underflow",)):
+        for event in events:
+            if event.kind in kinds:
+                return event
+    return None
