@@ -14,8 +14,8 @@ from pathlib import Path
 import z3
 
 from hnfc.dsl.core import Rule
+from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness.obligations import Obligation, obligations
-from hnfc.dsl.soundness.rule_text import rule_text
 
 WIDTH = 120
 TIMEOUT_MS = 60_000
@@ -33,7 +33,7 @@ def write_smt2(rule: Rule, directory: Path, *, timeout_ms: int = TIMEOUT_MS) -> 
     paths = []
     for number, obligation in enumerate(found, 1):
         path = directory / f"{safe(rule.name)}-{number:0{digits}}-{safe(obligation.name)}.smt2"
-        _write(path, to_smt2(obligation, rule_text(rule)))
+        _write(path, to_smt2(obligation, rule_line(rule)))
         paths.append(path)
     return paths
 

@@ -13,13 +13,13 @@ import pytest
 import z3
 
 from hnfc.dsl.core import Rule
+from hnfc.dsl.description import rule_line
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import axioms, smtlib, tracing
 from hnfc.dsl.soundness.claims import Node
 from hnfc.dsl.soundness.formulas import RESERVED
 from hnfc.dsl.soundness.obligations import REASONS, STEPS, Blocked, Obligation, obligations
 from hnfc.dsl.soundness.proof import Proof
-from hnfc.dsl.soundness.rule_text import rule_text
 from hnfc.dsl.soundness.signs import POS, Signs
 from hnfc.dsl.soundness.smtlib import safe, to_smt2, variables, write_smt2
 from tests.soundness.reading import corpus, rule_of
@@ -53,7 +53,7 @@ def confirm(rules: Iterable[Rule]) -> tuple[Counter[str], list[str]]:
     contradicted = []
     for rule in rules:
         for obligation in obligations(rule, timeout_ms=40_000):
-            answer = asked(to_smt2(obligation, rule_text(rule)))
+            answer = asked(to_smt2(obligation, rule_line(rule)))
             counts["confirmed" if answer == "unsat" else "open" if answer.startswith("unknown") else "contradicted"] += 1
             if answer != "unsat" and not answer.startswith("unknown"):
                 contradicted.append(f"{rule.name}: {obligation.name}: {answer}")
@@ -138,7 +138,7 @@ def test_files_are_read_back(tmp_path: Path) -> None:
     assert len(paths) == len(found) == len(list((tmp_path / "new" / "folder").iterdir()))
     for path, obligation in zip(paths, found, strict=True):
         text = path.read_text(encoding="utf-8")
-        assert text == to_smt2(obligation, rule_text(rule))
+        assert text == to_smt2(obligation, rule_line(rule))
         assert "(set-info :status unsat)" in text
         assert text.count("(check-sat)") == 1
         formulas = z3.parse_smt2_string(text)
