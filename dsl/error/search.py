@@ -19,7 +19,7 @@ from hnfc.dsl.error.side import Context
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.outcome import ERRORS, holds
 from hnfc.dsl.soundness.sampling import Point, Sampler
-from hnfc.dsl.soundness.scan import arithmetic_axes, order_captures
+from hnfc.dsl.soundness.scan import arithmetic_axes, convolution_ranks, order_captures
 from hnfc.dsl.soundness.verdict import Tensor
 
 MARGIN = 1e-9
@@ -106,7 +106,7 @@ def search(rule: Rule, context: Context, left: Expr, right: Expr) -> Found:
 
 def samples(rule: Rule, context: Context) -> Iterator[Points]:
     """Points for the rule; where elements move, tensors of all the sizes that the prover's own sampler draws."""
-    if not arithmetic_axes(rule) and not order_captures(rule):
+    if not arithmetic_axes(rule, 0) and not convolution_ranks(rule) and not order_captures(rule):
         yield from points(rule, context)
         return
     sampler = Sampler(rule, random.Random(rule.name))

@@ -154,7 +154,9 @@ def denotations(rule: Rule) -> Iterator[Denotation]:
         tried.add(case)
         if len(tried) > MAX_BROADCASTS:
             raise Unrelated("there are too many ways in which its tensors may be broadcast")
-        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic_axes(rule), broadcast=case, spatial=spatial_rank(rule))
+        spatial = spatial_rank(rule)
+        arithmetic = arithmetic_axes(rule, spatial)
+        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic, broadcast=case, spatial=spatial)
         try:
             meaning = denote(rule, layout)
         except Subsumed as narrower:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from fractions import Fraction
 
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute
@@ -65,14 +68,15 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
+    if point is None:
+        return done(status=Status.UNKNOWN, reason=_vacuous(rule, deadline), samples=agreed, steps=tuple(proof.steps))
     if blocked and opaque_names:
         unknown = ", ".join(opaque_names)
         blocked += f" (nothing is known of {unknown}; a change of rank has a meaning once the ranks of all tensors are stated)"
+    if blocked and (found.untyped or more.untyped):
+        blocked += "; and there are shapes for which only the left side has a type"
     if blocked:
         return done(status=Status.UNKNOWN, reason=blocked, samples=agreed, witness=witness, steps=tuple(proof.steps))
-    if point is None:
-        why = "vacuous: no input was found that meets the conditions and for which the left side is defined"
-        return done(status=Status.UNKNOWN, reason=why, samples=agreed)
     if not agreed:
         return done(
             status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
@@ -83,7 +87,19 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
             steps += ("and where an axis that is reduced has no elements",)
         else:
             conditions += (NONEMPTY,)
+    if found.untyped or more.untyped:
+        conditions += (FITTING,)
     return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
+
+
+def _vacuous(rule: Rule, deadline: float) -> str:
+    """Why the rule says nothing. That its left side has no value is proved where it would equal itself plus one."""
+    absurd = replace(rule, replacement=Apply(OPERATIONS["add"], (rule.pattern, Literal(Fraction(1)))), both_ways=False)
+    try:
+        Proof(absurd, deadline).run()
+    except Blocked:
+        return "vacuous: no input was found that meets the conditions and for which the left side is defined"
+    return "vacuous: no input meets the conditions and gives the left side a value, which is proved"
 
 
 def _headline(proof: Proof) -> str:
@@ -136,6 +152,8 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
 
 
 NONEMPTY = "every axis that is reduced has an element"
+FITTING = "the sizes that the right side combines fit"
+"""There are shapes for which the left side has a type and the right side has none; whoever applies the rule sees it in the types."""
 
 
 def reduces(rule: Rule) -> bool:

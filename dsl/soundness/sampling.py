@@ -19,18 +19,17 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
-from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,
     conjuncts,
+    convolution_ranks,
     integral_captures,
     known_ranks,
     of_matrices,
     order_captures,
     rule_expressions,
     scalar_captures,
-    spatial_rank,
     used_axes,
 )
 
@@ -86,9 +85,9 @@ class Sampler:
         }
         self.indexing = integral_captures(self.rule)
         self.orders = order_captures(self.rule)
-        self.spatial = spatial_rank_or_none(self.rule)
+        self.spatial = spatial_ranks(self.rule)
         self.settings = conv_settings(self.rule)
-        self.arithmetic = arithmetic_axes(self.rule) - {ALL}
+        self.arithmetic = arithmetic_axes(self.rule, max(self.spatial, default=0)) - {ALL}
 
     def point(self) -> Point:
         choose = self.random
@@ -96,7 +95,7 @@ class Sampler:
         if self.orders:
             rank = choose.choice((2, 3, 3))
         if self.spatial:
-            rank = self.spatial + 2
+            rank = choose.choice(self.spatial) + 2
         rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
         places = list(range(-rank, 0))
         axes: dict[str, tuple[int, ...]] = {}
@@ -212,11 +211,10 @@ def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:
     }
 
 
-def spatial_rank_or_none(rule: Rule) -> int:
-    try:
-        return spatial_rank(rule)
-    except Unrelated:
-        return 0
+def spatial_ranks(rule: Rule) -> tuple[int, ...]:
+    """What the number of spatial axes is drawn from; none where the rule has no convolution."""
+    found = convolution_ranks(rule)
+    return tuple(sorted(rank for rank in found if rank > 0)) or ((1, 2) if found else ())
 
 
 def contracts(rule: Rule) -> bool:

@@ -164,12 +164,7 @@ def order_captures(rule: Rule) -> dict[str, str]:
 
 def spatial_rank(rule: Rule) -> int:
     """The number of spatial axes of the rule's convolutions, 0 if it has none. Raises Unrelated where no condition fixes it."""
-    ranks = known_ranks(rule)
-    found = set()
-    for node in rule_expressions(rule):
-        if isinstance(node, Apply) and node.name == "conv":
-            names = {n.name for n in walk_expression(node.operands[1]) if isinstance(n, Capture)}
-            found |= {max((ranks[name] for name in names if name in ranks), default=0) - 2}
+    found = convolution_ranks(rule)
     if not found:
         return 0
     if len(found) > 1 or min(found) < 1:
@@ -177,9 +172,19 @@ def spatial_rank(rule: Rule) -> int:
     return found.pop()
 
 
-def arithmetic_axes(rule: Rule) -> frozenset[Axis]:
-    """Axes along which elements change their place."""
-    spatial = spatial_rank(rule)
+def convolution_ranks(rule: Rule) -> set[int]:
+    """For each convolution the number of its spatial axes, by the ranks that the conditions fix; below 1 where they fix none."""
+    ranks = known_ranks(rule)
+    found = set()
+    for node in rule_expressions(rule):
+        if isinstance(node, Apply) and node.name == "conv":
+            names = {n.name for n in walk_expression(node.operands[1]) if isinstance(n, Capture)}
+            found |= {max((ranks[name] for name in names if name in ranks), default=0) - 2}
+    return found
+
+
+def arithmetic_axes(rule: Rule, spatial: int) -> frozenset[Axis]:
+    """Axes along which elements change their place; `spatial` of them are those of convolutions."""
     grouped = any(isinstance(n, Apply) and n.name == "conv" and dict(n.attributes).get("groups") != 1 for n in rule_expressions(rule))
     # in groups, channels are computed from one another
     found: set[Axis] = set(range(-spatial - 2 * grouped, 0))

@@ -23,6 +23,7 @@ from hnfc.dsl import core
 from hnfc.rewrite.bindings import Binding, Bindings, Integers, bound_value, extent, resolve_axes
 from hnfc.rewrite.chains import Number, Product, Root, Sum, over_reals
 from hnfc.rewrite.extents import unknown_sizes
+from hnfc.rewrite.fitting import fit
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.movement import is_movement, order_of, properties
 
@@ -288,6 +289,8 @@ class Builder:
             built = self._sum(match.rest, built)
         root = match.root.results[0]
         value = self.as_value(built)
+        if not fit(match.root, self.operations):
+            raise DoesNotFit("sizes that are combined may differ, which is not known when compiling")
         if DYNAMIC in _shape(root) and value is not root and unknown_sizes(value) != unknown_sizes(root):
             raise DoesNotFit("the result may have another size, which is not known when compiling")
         return self.fit(value, _type(root))

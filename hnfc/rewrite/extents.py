@@ -16,18 +16,19 @@ from hnfc.rewrite.lift import PLACED
 Source: TypeAlias = tuple[SSAValue, int]
 """A value and one of its axes, counted from the right."""
 
-_TRANSPOSE, _MATMUL, _RESHAPE = OPERATIONS["transpose"], OPERATIONS["matmul"], OPERATIONS["reshape"]
-_JOINING = (UnaryOp, BinaryOp, OPERATIONS["where"], OPERATIONS["fma"])
+_TRANSPOSE, MATMUL, _RESHAPE = OPERATIONS["transpose"], OPERATIONS["matmul"], OPERATIONS["reshape"]
+JOINING = (UnaryOp, BinaryOp, OPERATIONS["where"], OPERATIONS["fma"])
 _MAX_STEPS = 400
 
 
 def unknown_sizes(value: SSAValue) -> list[frozenset[Source]]:
     """For each axis whose size is not known: the axes that it is broadcast from. Equal sources are equal sizes."""
     shape = _shape(value)
-    return [_sources((value, axis)) for axis in range(-len(shape), 0) if shape[axis] == DYNAMIC]
+    return [sources((value, axis)) for axis in range(-len(shape), 0) if shape[axis] == DYNAMIC]
 
 
-def _sources(start: Source) -> frozenset[Source]:
+def sources(start: Source) -> frozenset[Source]:
+    """The axes that the axis is broadcast from, as far up as they can be followed."""
     found: set[Source] = set()
     seen: set[Source] = {start}
     stack = [start]
@@ -53,11 +54,11 @@ def _before(value: SSAValue, axis: int) -> list[Source] | None:
     if isinstance(op, _TRANSPOSE):
         perm = op.attributes_as_python()["perm"]
         return [(op.operands[0], perm[axis] - len(perm))]
-    if isinstance(op, _JOINING) and not isinstance(op, PLACED):
+    if isinstance(op, JOINING) and not isinstance(op, PLACED):
         return [(operand, axis) for operand in op.operands]
     if isinstance(op, AlongAxesOp):
         return [(op.operands[0], axis)]
-    if isinstance(op, _MATMUL) and all(len(_shape(operand)) >= 2 for operand in op.operands):
+    if isinstance(op, MATMUL) and all(len(_shape(operand)) >= 2 for operand in op.operands):
         a, b = op.operands
         return [(b, -1)] if axis == -1 else [(a, -2)] if axis == -2 else [(a, axis), (b, axis)]
     if isinstance(op, _RESHAPE) and len(op.operands) == 1:

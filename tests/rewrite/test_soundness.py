@@ -220,6 +220,25 @@ def test_known_ways_of_an_unknown_size():
     g.verify()
 
 
+def test_sizes_that_nothing_says_are_equal_are_not_contracted_or_combined():
+    distribute = "rule r (a + b) @ c => a @ c + b @ c"
+    g = Graph((4, DYNAMIC), (4, DYNAMIC), (DYNAMIC, 3))
+    a, b, c = g.args
+    g.returns(g.matmul(g.add(a, b), c))
+    assert not g.rewrite(distribute).rewrites, "b may have one column, which is broadcast"
+    g = Graph((4, DYNAMIC), (DYNAMIC, 3))
+    a, c = g.args
+    g.returns(g.matmul(g.add(g.exp(a), g.log(a)), c))
+    assert g.rewrite(distribute).rewrites, "both have the columns of a"
+    g.verify()
+    merge = "rule r sum[k](a) * sum[k](b) => sum[k](a) * sum[k](b) + sum[k](0 * (a + b))"
+    for sizes, fires in (((DYNAMIC,), (DYNAMIC,)), False), (((3,), (3,)), True):
+        g = Graph(*sizes)
+        a, b = g.args
+        g.returns(g.mul(g.sum(a, axes=(0,)), g.sum(b, axes=(0,))))
+        assert bool(g.rewrite(merge).rewrites) is fires
+
+
 # building
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Rule, Size, captures
+from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Rule, Size, captures, condition_expressions
 
 NEIGHBOURS = {
     "add": ("sub",),
@@ -39,12 +39,14 @@ NEIGHBOURS = {
 
 
 def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
+    """The mutants with what was changed, but for those that speak of a tensor that their left side does not bind: no file may hold them."""
     names = captures(rule.pattern)
     for side in ("replacement", "pattern"):
         original: Expr = getattr(rule, side)
         for what, changed in _changed(original, names):
-            if changed != original and captures(changed).keys() <= names.keys():
-                yield f"{side}: {what}", replace(rule, **{side: changed, "name": f"{rule.name}/{what}"})
+            mutant = replace(rule, **{side: changed, "name": f"{rule.name}/{what}"})
+            if changed != original and _spoken_of(mutant) <= captures(mutant.pattern).keys():
+                yield f"{side}: {what}", mutant
     if isinstance(rule.where, AllOf):
         parts: tuple = rule.where.parts
     else:
@@ -58,6 +60,10 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
                 yield f"weakened {part}", replace(rule, where=AllOf((*parts[:i], weakened, *parts[i + 1 :])), name=f"{rule.name}/weak {i}")
             flipped = Comparison({"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "ne", "ne": "eq"}[part.predicate], part.x, part.y)
             yield f"flipped {part}", replace(rule, where=AllOf((*parts[:i], flipped, *parts[i + 1 :])), name=f"{rule.name}/flip {i}")
+
+
+def _spoken_of(rule: Rule) -> set[str]:
+    return {name for root in (rule.replacement, *condition_expressions(rule.where)) for name in captures(root)}
 
 
 def _changed(node: Expr, names: dict[str, Capture]) -> Iterator[tuple[str, Expr]]:

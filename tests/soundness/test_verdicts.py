@@ -157,3 +157,25 @@ def test_json_round_trip() -> None:
     for rule in (PROVED[0], REFUTED[0], REFUTED[9]):
         verdict = prove(rule)
         assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+
+
+def test_a_left_side_that_never_has_a_value_is_told_and_proved() -> None:
+    assert prove(rule_of("log(-exp(x)) => x")).reason.endswith("which is proved")
+    assert prove(rule_of("log(-exp(x)) + y => x * y")).reason.endswith("which is proved")
+    assert "vacuous" not in prove(rule_of("log(x - 100) => log(x) - 100")).reason
+
+
+def test_sizes_that_only_the_right_side_needs_equal_are_left_to_who_applies_the_rule() -> None:
+    fitting = "the sizes that the right side combines fit"
+    assert fitting in prove(rule_of("(a + b) @ c => a @ c + b @ c")).shape_conditions
+    assert fitting not in prove(rule_of("a @ c + b @ c => (a + b) @ c")).shape_conditions
+    assert fitting not in prove(rule_of("(a + b) @ c => a @ c + b @ c where size[-2, -1](a) = size[-2, -1](b)")).shape_conditions
+
+
+def test_a_convolution_that_has_no_type_is_refuted_with_shapes() -> None:
+    ranks = "where rank(x) = 4 and rank(w) = 4"
+    settings, again = "stride=const s, padding=0, dilation=1, groups=1", "stride=s, padding=0, dilation=1, groups=1"
+    verdict = prove(rule_of(f"conv(x, w, {settings}) => conv(x, s, {again}) {ranks}"))
+    assert verdict.status is Status.REFUTED and "right side" in verdict.reason
+    verdict = prove(rule_of(f"conv(x, w, {settings}) => conv(x, 2 * w, {again})"))
+    assert verdict.status is Status.REFUTED
