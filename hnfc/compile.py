@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.backend.torch_mlir import export
 from hnfc.dialects.interval import Interval
+from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict
 from hnfc.evaluate import evaluate
@@ -212,6 +213,10 @@ def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Refer
 
 
 def opaque_name(op: Operation) -> str:
+    """The torch operation that it carries."""
+    if isinstance(op, OpaqueOp) and op.operation.data == "torch.operator":
+        carried = op.attributes_as_python()["carried"]
+        return str(carried.get("name", op.operation.data)).strip('"')
     for attribute in op.properties.values():
         text = getattr(attribute, "data", None)
         if isinstance(text, str):

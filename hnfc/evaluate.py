@@ -31,6 +31,11 @@ _WORKING = {
 }
 """Formats that torch computes in float32 and rounds afterwards."""
 EXACT_BITS = 240
+_MOVING = {
+    "num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.embedding", "num.gather", "num.index_select",
+}  # fmt: skip
+_BLOCK = 2**20
+"""Elements of a matrix that are widened at a time."""
 
 
 def evaluate(
@@ -43,9 +48,10 @@ def evaluate(
 ) -> dict[SSAValue, Array]:
     """The array of every value that can be computed; opaque operations and what hangs on them are left out.
 
-    wide: all floating-point arithmetic in float64, without rounding to the element types.
+    wide: all floating-point arithmetic in float64, without rounding to the element types. Operands are widened where they are used,
+    and what is only moved is not: a model's weights are there once.
     """
-    found: dict[SSAValue, Array] = {v: _widened(a) if wide else a for v, a in inputs.items()}
+    found: dict[SSAValue, Array] = dict(inputs)
     for operation in block.ops:
         if stop is not None and stop():
             break
@@ -62,8 +68,7 @@ def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: We
         return
     if isinstance(operation, WeightOp):
         if weights is not None:
-            array = weights(operation.weight_name)
-            found[operation.results[0]] = _widened(array) if wide else array
+            found[operation.results[0]] = weights(operation.weight_name)
         return
     arrays = [found.get(operand) for operand in operation.operands]
     if any(array is None for array in arrays):
@@ -71,6 +76,15 @@ def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: We
     results = compute(operation, arrays, wide)
     if results is not None:
         found.update(zip(operation.results, results, strict=False))
+
+
+def _wide_product(a: Array, b: Array) -> Array:
+    """a @ b in float64; a large b, as a model's weights are, is widened some columns at a time."""
+    a = _widened(a)
+    if b.ndim < 2 or b.size <= _BLOCK:
+        return np.asarray(np.matmul(a, _widened(b)))
+    width = max(1, _BLOCK * b.shape[-1] // b.size)
+    return np.concatenate([np.matmul(a, _widened(b[..., i : i + width])) for i in range(0, b.shape[-1], width)], axis=-1)
 
 
 def _size_into(found: dict[SSAValue, Any], operation: OpaqueOp) -> None:
@@ -95,6 +109,11 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
             array = np.asarray(operation.attributes_as_python()["value"], working or NUMPY_TYPES[target])
         return [array]
     try:
+        if operation.name in _MOVING:
+            result = operation.compute(*arrays)
+            return list(result) if isinstance(result, tuple) else [result]
+        if wide and operation.name == "num.matmul":
+            return [_wide_product(*(np.asarray(a) for a in arrays))]
         if isinstance(operation, _CAST) and wide and floating:
             return [_widened(np.asarray(arrays[0]))]
         operands = [_raise_to(np.asarray(a), working) if working else np.asarray(a) for a in arrays]

@@ -35,6 +35,8 @@ _CODED = {
 }
 _WRAPPERS = ("torch.tensor_static_info_cast", "torch.copy.to_vtensor", "torch.copy.to_tensor", "torch.derefine")
 """Operations that say something of a type and do nothing."""
+_OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_view": "torch.aten.reshape"}
+"""The torch dialect has no strides: what a rewrite gives may lie in memory otherwise than what it replaces."""
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 
 
@@ -126,7 +128,7 @@ class _Raising:
 
 def torch_operation(name: str) -> Any:
     """The overload that an operation of the torch dialect is named after (`torch.aten.add.Tensor`), or None."""
-    _, namespace, base, *overload = name.split(".")
+    _, namespace, base, *overload = _OF_ANY_STRIDES.get(name, name).split(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     return getattr(packet, overload[0] if overload else "default", None)
 

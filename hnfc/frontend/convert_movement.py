@@ -7,8 +7,9 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from hnfc.dialects.num.arithmetic import SubOp
 from hnfc.dialects.num.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
-from hnfc.dialects.types import DYNAMIC
+from hnfc.dialects.types import BOOL, DYNAMIC
 from hnfc.frontend.builder import Builder, Entry
 from hnfc.frontend.convert_contraction import batched_matmul
 from hnfc.frontend.registry import axes_of, converts, element, ints, is_number, is_tensor, shape
@@ -191,6 +192,25 @@ def cat(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if any(len(shape(part)) != rank for part in parts):
         return None
     return b.emit(ConcatOp, tuple(b.cast(part, result.element_type) for part in parts), result, axis=axis % rank)
+
+
+@converts("aten.diff")
+def diff(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """Each element less the one before it along an axis, with what is put before and after."""
+    x, times, axis, before, after = args
+    parts = [part for part in (before, x, after) if part is not None]
+    if times != 1 or not isinstance(axis, int) or not isinstance(result, TensorType) or not all(map(is_tensor, parts)):
+        return None
+    axis %= len(shape(x))
+    size = sum(shape(part)[axis] for part in parts)
+    if any(shape(part)[axis] == DYNAMIC for part in parts) or any(len(shape(part)) != len(shape(x)) for part in parts):
+        return None
+    if element(x) == BOOL or size < 1:
+        return None
+    whole = b.tensor(element(x), (*shape(x)[:axis], size, *shape(x)[axis + 1 :]))
+    joined = x if len(parts) == 1 else b.emit(ConcatOp, tuple(b.cast(part, element(x)) for part in parts), whole, axis=axis)
+    kind = b.tensor(element(x), result.get_shape())
+    return b.emit(SubOp, (sliced(b, joined, axis, 1, _END, kind), sliced(b, joined, axis, 0, size - 1, kind)), result)
 
 
 @converts("aten.stack")

@@ -108,6 +108,7 @@ SCALARS = {
     "var_mean": lambda x: torch.var_mean(x, -1)[0], "logit": lambda x: torch.logit(x / 10), "full": lambda x: x + torch.full_like(x, 2.0),
     "arange": lambda x: x * torch.arange(5), "zeros": lambda x: x + torch.zeros(5), "int": lambda x: x.to(torch.int64) + 1,
     "floor_divide": lambda x: torch.div(x, 0.5, rounding_mode="floor"), "flatten": lambda x: x.flatten(), "hardtanh": lambda x: torch.nn.functional.hardtanh(x),
+    "diff": lambda x: torch.diff(x, dim=-1, prepend=x[:, :1]), "diff_rows": lambda x: torch.diff(x, dim=0),
     "prod": lambda x: x.prod(), "cumsum": lambda x: x.cumsum(-1), "all": lambda x: (x > 1).all(-1), "isnan": lambda x: x.isnan(),
     "bce": lambda x: torch.nn.functional.binary_cross_entropy_with_logits(x, x / 10), "bool": lambda x: (x > 1) & (x < 2) | ~(x > 3),
 }  # fmt: skip
