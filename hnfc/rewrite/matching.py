@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import ELEMENT_NAMES
-from hnfc.dsl import core
-from hnfc.rewrite.bindings import AXIS, Binding, Bindings, Integers, bound_value, extent, resolve_axes, shape_of, type_of
+from hnfc.rewrite.attributes import fit_attributes, integer, size_of
+from hnfc.rewrite.bindings import Binding, Bindings, Integers, shape_of
 from hnfc.rewrite.chains import (
     ONE,
     ZERO,
@@ -29,7 +27,7 @@ from hnfc.rewrite.chains import (
     product_of,
     sum_of,
 )
-from hnfc.rewrite.movement import is_movement, match_settings
+from hnfc.rewrite.movement import match_settings
 from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.pattern import (
     CapturePattern,
@@ -90,37 +88,19 @@ class Matching:
             return
         if op.name == "num.matmul" and not _are_matrices(op):
             return
-        wanted = dict(pattern.attributes)
-        if is_movement(op.name.removeprefix("num."), wanted):
-            fitting = match_settings(wanted, op, bindings)
+        if pattern.is_movement:
+            fitting = match_settings(pattern.settings, op, bindings)
             if fitting is not None:
                 for found in self.operands(pattern.operands, tuple(op.operands), fitting[0]):
-                    if all(self.integer(expression, found) == value for expression, value in fitting[1]):
+                    if all(integer(expression, found) == value for expression, value in fitting[1]):
                         yield found
             return
-        after = self.attributes(pattern, op, bindings)
+        after = fit_attributes(pattern.settings, op, bindings)
         if after is None:
             return
         yield from self.operands(pattern.operands, tuple(op.operands), after)
         if pattern.commutative and len(op.operands) == 2 and op.operands[0] is not op.operands[1]:
             yield from self.operands(pattern.operands, (op.operands[1], op.operands[0]), after)
-
-    def integer(self, expression: core.Expr, bindings: Bindings) -> Fraction | None:
-        """The value of a bound that is computed from others; None where it is not known when compiling."""
-        match expression:
-            case core.Literal(Fraction() as number):
-                return number
-            case core.Capture(name):
-                bound = bindings.get(name)
-                return bound if isinstance(bound, Fraction) else None
-            case core.Size():
-                size = self.size(expression, bindings)
-                return None if size is None else Fraction(size)
-            case core.Apply():
-                numbers = [self.integer(operand, bindings) for operand in expression.operands]
-                known = [number for number in numbers if number is not None]
-                return _INTEGRAL[expression.name](*known) if len(known) == len(numbers) else None
-        return None
 
     def operands(self, patterns: tuple[Pattern, ...], items: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
         if not patterns:
@@ -128,70 +108,6 @@ class Matching:
             return
         for after in self.value(patterns[0], items[0], bindings):
             yield from self.operands(patterns[1:], items[1:], after)
-
-    def attributes(self, pattern: OperationPattern, op: NumOp, bindings: Bindings) -> Bindings | None:
-        wanted = dict(pattern.attributes)
-        for key, attribute in op.properties.items():
-            if key == "axes":
-                shape = shape_of(op.operands[0])
-                found = frozenset(axis - len(shape) for axis in decode(attribute))
-                if any(shape[axis] == 0 for axis in found):
-                    return None
-                after = self.axes(wanted.pop(key), found, bindings)
-                if after is None:
-                    return None
-                bindings = after
-            elif wanted.get(key) == "last_two":
-                wanted.pop(key)
-                if not _swaps_last_two(decode(attribute)):
-                    return None
-            elif isinstance(wanted.get(key), core.Capture):
-                name = wanted.pop(key).name
-                number = _exactly(decode(attribute))
-                if number is None:
-                    return None
-                if name in bindings and bindings[name] != number:
-                    return None
-                bindings = {**bindings, name: number}
-            elif key not in wanted or not _same_attribute(wanted.pop(key), decode(attribute)):
-                return None
-        for key, value in wanted.items():
-            if key == "to":
-                target = ELEMENT_NAMES.get(type_of(op.results[0]).element_type)
-                if isinstance(value, core.DTypeOf):
-                    captured = bindings.get(value.capture)
-                    value = ELEMENT_NAMES.get(type_of(captured).element_type) if isinstance(captured, SSAValue) else None
-                if value != target:
-                    return None
-            elif key in ("unsqueeze", "squeeze"):
-                if not _is_unit_reshape(key, value, shape_of(op.operands[0]), shape_of(op.results[0])):
-                    return None
-            else:
-                return None
-        return bindings
-
-    def axes(self, wanted: core.Axes, found: frozenset[int], bindings: Bindings) -> Bindings | None:
-        literal = frozenset(axis for axis in wanted if isinstance(axis, int))
-        if not literal <= found:
-            return None
-        left = found - literal
-        unbound = []
-        for axis in wanted:
-            if isinstance(axis, str):
-                bound = bindings.get(AXIS + axis)
-                if bound is None:
-                    unbound.append(axis)
-                elif isinstance(bound, frozenset) and bound <= left:
-                    left -= bound
-                else:
-                    return None
-        if not unbound:
-            return bindings if not left else None
-        if len(unbound) > 1 or not left:
-            return None
-        if any(left & bound for name, bound in bindings.items() if name.startswith(AXIS) and isinstance(bound, frozenset)):
-            return None
-        return {**bindings, AXIS + unbound[0]: left}
 
     def bind(self, pattern: CapturePattern, item: Item | Product | Sum | Fraction, bindings: Bindings) -> Bindings | None:
         if pattern.const:
@@ -308,7 +224,7 @@ class Matching:
             return
         if index == len(pattern.factors):
             for size, exponent in pattern.sizes:
-                number = self.size(size, bindings)
+                number = size_of(size, bindings)
                 if not number:
                     return
                 ratio /= Fraction(number) ** exponent
@@ -355,13 +271,6 @@ class Matching:
             for after in self.value(wanted, item, bindings):
                 yield from self._factors(pattern, index + 1, others, ratio, after, exact)
 
-    def size(self, size: core.Size, bindings: Bindings) -> int | None:
-        return extent(bound_value(size.operand, bindings), resolve_axes(size.axes, bindings))
-
-
-_INTEGRAL: dict[str, Callable[..., Fraction]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "maximum": max, "minimum": min
-}  # fmt: skip
 
 _PLAIN = (Fraction, float, frozenset, Integers, Root, Product, Sum)
 """What a binding can be besides a value of the program (isinstance of those is slow: they have an abstract base)."""
@@ -373,13 +282,6 @@ def same_number(a: Number, b: Number) -> bool:
         return a == b or float(a) == float(b)
     except OverflowError:
         return False
-
-
-def _exactly(attribute: Any) -> Number | None:
-    """An attribute as a number; None where it is none that a rule could be proved for."""
-    if isinstance(attribute, float):
-        return Fraction(attribute) if attribute - attribute == 0 else None
-    return Fraction(attribute) if isinstance(attribute, int) else None
 
 
 def _scaled(constant: Fraction, terms: tuple[Product, ...], factor: Fraction) -> Sum:
@@ -423,25 +325,7 @@ def _element(item: Item | Product | Sum | Fraction) -> str | None:
     return None
 
 
-def _same_attribute(wanted: Any, found: Any) -> bool:
-    if isinstance(wanted, Fraction | float) and isinstance(found, int | float):
-        return float(wanted) == float(found)
-    return bool(wanted == found)
-
-
 def _are_matrices(op: Operation) -> bool:
     """What rules are proved for: operands of rank 2 or more, and at least one element along the contracted axis."""
     a, b = (shape_of(operand) for operand in op.operands)
     return len(a) >= 2 and len(b) >= 2 and a[-1] != 0
-
-
-def _swaps_last_two(perm: tuple[int, ...]) -> bool:
-    rank = len(perm)
-    return rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
-
-
-def _is_unit_reshape(key: str, axis: int, source: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    if key == "squeeze":
-        source, target = target, source
-    position = len(target) + axis
-    return 0 <= position < len(target) and target[position] == 1 and target[:position] + target[position + 1 :] == source

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
 from hnfc.rewrite.chains import ONE, PRODUCTS, SUMS, ZERO
+from hnfc.rewrite.movement import is_movement
 
 _COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
 
@@ -32,6 +34,15 @@ class OperationPattern:
     operands: tuple[Pattern, ...]
     attributes: tuple[tuple[str, Any], ...]
     commutative: bool
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.attributes)
+
+    @cached_property
+    def is_movement(self) -> bool:
+        """Whether the settings are in the rule's own form: along one axis."""
+        return is_movement(self.operation.name.removeprefix("num."), self.settings)
 
 
 @dataclass(frozen=True)
