@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -37,7 +38,7 @@ def moved_operands(name: str, count: int) -> int:
     return count if name == "concat" else 1
 
 
-class Moving:
+class Moving(ABC):
     """Movement on the jets of one side."""
 
     math: JetMath
@@ -45,9 +46,9 @@ class Moving:
     axes: tuple[Axis, ...]
     spatial: int
 
+    @abstractmethod
     def bound_value(self, value: Any) -> Poly:
         """The value of a bound or a size."""
-        raise NotImplementedError
 
     # one axis
 

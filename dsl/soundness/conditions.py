@@ -6,6 +6,7 @@ Where the truth of a condition without bound indices decides a form, `Split` ask
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS, Signs, mask_of
@@ -37,11 +38,12 @@ class NotProved(Exception):
     """An obligation of the right side does not follow."""
 
 
-class Judge:
+class Judge(ABC):
     """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), asked only for what would block."""
 
+    @abstractmethod
     def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
-        raise NotImplementedError
+        """x at other indices, in normal form."""
 
     def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
         self.signs = Signs(self.rename, integral)
@@ -59,7 +61,7 @@ class Judge:
         self.slow: dict[tuple[Rational, int], int] = {}
         self.steps: list[str] = []
 
-    def note(self, what: str, *parts: object) -> None:
+    def note(self, what: str, *parts: object) -> None:  # noqa: B027 - who does not listen need not say so
         """Says what facts come next, or what theorem was used of which terms; nobody listens here (see tracing.py)."""
 
     def sign(self, x: Rational) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
@@ -86,8 +87,9 @@ class Convolution(Moves):
         group = n.floor(self.index(n, env, channel) * groups * outputs.inverse())
         return {c: n.place(c, group * own + self.index(n, inner, channel)) for c in self.layout.of(x.shape.get(channel, NOTHING))}
 
+    @abstractmethod
     def over(self, n: Normalizer, axes: Any, combine: Any, join: Any, body: Any) -> Rational:
-        raise NotImplementedError
+        """The body combined over all places of the axes."""
 
 
 def as_sym(layout: Layout, setting: Any) -> Sym:

@@ -6,6 +6,7 @@ Each is an identity of real analysis, named where it is used. Where an identity 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -35,8 +36,9 @@ MAX_ANGLES = 4
 class Elementary(Judge):
     """Normal forms of pointwise functions."""
 
+    @abstractmethod
     def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
-        raise NotImplementedError
+        """The normal form of a sum: see reductions.py."""
 
     def capture(self, name: str, places: tuple[Place, ...]) -> Rational:
         base = atom("cap", name, places)

@@ -5,6 +5,7 @@ Along the axis of a movement an index is a number (see ranges.py). Bounds that d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,13 +23,14 @@ def number(n: Normalizer, bound: Sym) -> Rational:
     return bound.real(n, {})
 
 
-class Moves:
+class Moves(ABC):
     """The movement part of the `Math` protocol on `Sym`."""
 
     layout: Layout
 
+    @abstractmethod
     def check(self, axes: Iterable[Axis]) -> None:
-        raise NotImplementedError
+        """Raises Unrelated for an axis whose relation to those of the rule is not known."""
 
     # sizes
 
