@@ -11,7 +11,7 @@ import numpy as np
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 from hnfc.dsl.error.side import is_constant
-from hnfc.dsl.soundness import ball_moves
+from hnfc.dsl.soundness import array_moves
 from hnfc.dsl.soundness.balls import ShapeMismatch, positions
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -99,25 +99,25 @@ class _Run:
             ((how, place),) = attributes.items()
             return np.expand_dims(x, place) if how == "unsqueeze" else np.squeeze(x, axis=place)
         if isinstance(attributes.get("shape"), Capture):
-            return ball_moves.reshape_of(x, self._axes(attributes["axes"]), self.value(attributes["shape"]))
+            return array_moves.reshape_of(x, self._axes(attributes["axes"]), array_moves.integers(self.value(attributes["shape"])))
         if attributes.get("perm") == "last_two":
             return np.swapaxes(x, -1, -2)
         if isinstance(attributes.get("perm"), Capture | Apply):
-            return ball_moves.permute_of(x, self._order(attributes["perm"]))
+            return array_moves.permute_of(x, self._order(attributes["perm"]))
         if node.name not in ("slice", "concat", "pad", "gather", "broadcast") or "axis" not in attributes:
             return None
         (axis,) = self._axes((attributes["axis"],))
         bounds = {key: self.value(v) for key, v in attributes.items() if isinstance(v, Capture | Literal | Size | Apply)}
         match node.name:
             case "slice":
-                return ball_moves.slice_of(x, axis, *(float(bounds[key]) for key in ("start", "stop", "step")))
+                return array_moves.slice_of(x, axis, *(array_moves.integer(bounds[key]) for key in ("start", "stop", "step")))
             case "concat":
-                return ball_moves.concat_of(operands, axis)
+                return array_moves.concat_of(operands, axis)
             case "pad":
-                return ball_moves.pad_of(x, axis, float(bounds["low"]), float(bounds["high"]), bounds["value"])
+                return array_moves.pad_of(x, axis, *(array_moves.integer(bounds[key]) for key in ("low", "high")), bounds["value"])
             case "gather":
                 return np.take_along_axis(x, operands[1].astype(np.int64), axis=axis)
-        return ball_moves.repeat_of(x, axis, float(bounds["size"]))
+        return array_moves.repeat_of(x, axis, array_moves.integer(bounds["size"]))
 
     def _order(self, order: Any) -> list[int]:
         if isinstance(order, Apply):

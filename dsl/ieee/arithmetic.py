@@ -17,9 +17,9 @@ import numpy as np
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, rounded
-from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.ties import rounded_safely
 from hnfc.dsl.ieee.working import Working
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 INTEGERS: dict[str, Any] = {"si8": np.int8, "ui8": np.uint8, "si16": np.int16, "si32": np.int32, "si64": np.int64}
 

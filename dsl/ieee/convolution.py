@@ -8,7 +8,8 @@ import numpy as np
 
 from hnfc.dialects.num.contraction import windows
 from hnfc.dsl.ieee.formats import Array
-from hnfc.dsl.ieee.moves import ShapeMismatch, rank
+from hnfc.dsl.ieee.moves import rank
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 
 def convolved(x: Array, weight: Array, stride: int, padding: int, dilation: int, groups: int) -> Array:

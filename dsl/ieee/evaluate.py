@@ -20,8 +20,10 @@ from hnfc.dsl.ieee import moves
 from hnfc.dsl.ieee.arithmetic import INTEGERS, POINTWISE, Unsupported, along_axes, cast, in_working_precision, pointwise, round_to
 from hnfc.dsl.ieee.convolution import convolved
 from hnfc.dsl.ieee.formats import BINARY, Array, nearest
-from hnfc.dsl.ieee.moves import ShapeMismatch, aligned
+from hnfc.dsl.ieee.moves import aligned
 from hnfc.dsl.ieee.types import Typing
+from hnfc.dsl.soundness import array_moves
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 MOVING = frozenset(("transpose", "reshape", "reverse", "slice", "concat", "pad", "broadcast", "gather"))
 """Operations that move elements and compute nothing."""
@@ -141,25 +143,26 @@ class Evaluator:
         x = self.value(node.operands[0], element)
         if name == "transpose":
             perm = attributes["perm"]
-            return moves.swapped(x) if perm == "last_two" else moves.permuted(x, self.order(perm))
+            return array_moves.swap_of(x, 1) if perm == "last_two" else array_moves.permute_of(x, self.order(perm), 1)
         if name == "reshape":
             if "shape" in attributes:
-                return moves.reshaped(x, self.places(attributes["axes"]), self.order(attributes["shape"]))
+                return array_moves.reshape_of(x, self.places(attributes["axes"]), self.order(attributes["shape"]), 1)
             ((how, axis),) = attributes.items()
-            return moves.resized(x, how, axis)
+            return array_moves.resize_of(x, how, axis, 1)
         if name == "reverse":
-            return moves.reversed_along(x, self.places(attributes["axes"]))
+            return array_moves.reverse_of(x, self.places(attributes["axes"]), 1)
         axis = self._one_axis(attributes["axis"])
         if name == "slice":
-            return moves.sliced(x, axis, *(self.integer(attributes[key]) for key in ("start", "stop", "step")))
+            start, stop, step = (self.integer(attributes[key]) for key in ("start", "stop", "step"))
+            return array_moves.slice_of(x, axis, start, stop, step, 1)
         if name == "concat":
-            return moves.concatenated([self.value(part, element) for part in node.operands], axis)
+            return array_moves.concat_of([self.value(part, element) for part in node.operands], axis, 1)
         if name == "pad":
             value = self.value(attributes["value"], element).reshape(-1)[0]
-            return moves.padded(x, axis, self.integer(attributes["low"]), self.integer(attributes["high"]), value)
+            return array_moves.pad_of(x, axis, self.integer(attributes["low"]), self.integer(attributes["high"]), value, 1)
         if name == "broadcast":
-            return moves.repeated(x, axis, self.integer(attributes["size"]))
-        return moves.gathered(x, self.value(node.operands[1], "si64"), axis)
+            return array_moves.repeat_of(x, axis, self.integer(attributes["size"]), 1)
+        return array_moves.gather_of(x, self.value(node.operands[1], "si64"), axis, 1)
 
     def _one_axis(self, axis: Axis) -> int:
         found = self.places((axis,))

@@ -13,8 +13,8 @@ import numpy as np
 from hnfc.dsl.ieee.differences import Differences, per_sample
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest, rounded, text
-from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.verdict import IeeeExample, Tensor
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 Shows: TypeAlias = Callable[[Batch], tuple[Array, Array]]
 """Which samples of a batch show the difference in question, and which meet the conditions at all. Raises ShapeMismatch."""

@@ -18,11 +18,11 @@ from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.findings import Findings
 from hnfc.dsl.ieee.formats import BINARY
 from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
-from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
 from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
 from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 GENERATIONS = 2
 """So many times samples of tensors are changed, and those that come of it."""

@@ -17,10 +17,10 @@ from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported
 from hnfc.dsl.ieee.conditions import meets
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, rounded
-from hnfc.dsl.ieee.moves import ShapeMismatch
 from hnfc.dsl.ieee.samples import Trial, required_signs
 from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.ieee.values import core, discrete, ordinary, patterns, specials
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions

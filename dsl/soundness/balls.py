@@ -17,8 +17,8 @@ from flint import arb, ctx, fmpq
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
-from hnfc.dsl.soundness import ball_moves, elements
-from hnfc.dsl.soundness.ball_moves import OutOfBounds, ShapeMismatch
+from hnfc.dsl.soundness import array_moves, elements
+from hnfc.dsl.soundness.array_moves import OutOfBounds, ShapeMismatch, integer, integers
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
@@ -208,28 +208,27 @@ class ArbMath:
 
     def transpose(self, x: Balls, perm: Any) -> Balls:
         if perm == "last_two":
-            if x.values.ndim < 2:
-                raise ShapeMismatch("the last two axes of a tensor with fewer")
-            return Balls(np.swapaxes(x.values, -1, -2))
+            return Balls(array_moves.swap_of(x.values))
         return Balls(np.transpose(x.values, perm))
 
     def slice(self, x: Balls, axis: int, start: Any, stop: Any, step: Any) -> Balls:
-        return Balls(ball_moves.slice_of(x.values, axis, start, stop, step))
+        return Balls(array_moves.slice_of(x.values, axis, *map(integer, (start, stop, step))))
 
     def concat(self, parts: Sequence[Balls], axis: int) -> Balls:
-        return Balls(ball_moves.concat_of([part.values for part in parts], axis))
+        return Balls(array_moves.concat_of([part.values for part in parts], axis))
 
     def pad(self, x: Balls, axis: int, low: Any, high: Any, value: Any) -> Balls:
-        return Balls(ball_moves.pad_of(x.values, axis, low, high, Balls.of(value).values.reshape(-1)[0]))
+        return Balls(array_moves.pad_of(x.values, axis, integer(low), integer(high), Balls.of(value).values.reshape(-1)[0]))
 
     def reverse(self, x: Balls, axes: Sequence[int]) -> Balls:
-        return Balls(ball_moves.reverse_of(x.values, axes))
+        return Balls(array_moves.reverse_of(x.values, axes))
 
     def repeat(self, x: Balls, axis: int, size: Any) -> Balls:
-        return Balls(ball_moves.repeat_of(x.values, axis, size))
+        return Balls(array_moves.repeat_of(x.values, axis, integer(size)))
 
     def gather(self, x: Balls, index: Balls, axis: int) -> Balls:
-        return Balls(ball_moves.gather_of(x.values, index.values, axis))
+        whole = np.array(integers(index), dtype=np.int64).reshape(index.shape)
+        return Balls(array_moves.gather_of(x.values, whole, axis))
 
     def conv(self, x: Balls, weight: Balls, stride: Any, padding: Any, dilation: Any, groups: Any) -> Balls:
         def add(values: Any) -> Any:
@@ -238,7 +237,7 @@ class ArbMath:
         def multiply(a: Any, b: Any) -> Any:
             return _MUL(Balls(a), Balls(b)).values
 
-        return Balls(ball_moves.conv_of(x.values, weight.values, (stride, padding, dilation, groups), multiply, add))
+        return Balls(array_moves.conv_of(x.values, weight.values, (stride, padding, dilation, groups), multiply, add))
 
 
 def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -292,7 +291,7 @@ def evaluate(
             if len(first) != len(second) or not set(second) <= set(range(len(first))):
                 raise ShapeMismatch("orders of different length")
             return [first[place] for place in second]
-        return [ball_moves.integer(i) for i in value(order).values.reshape(-1)]
+        return integers(value(order))
 
     def compute(node: Expr) -> Balls:
         match node:
@@ -305,13 +304,13 @@ def evaluate(
             case Apply(operation, operands):
                 place = dict(node.attributes).get("unsqueeze", dict(node.attributes).get("squeeze"))
                 if node.name == "reshape" and isinstance(place, int) and len(node.attributes) == 1:
-                    return resized(value(operands[0]), node.attributes[0][0], place)
+                    return Balls(array_moves.resize_of(value(operands[0]).values, node.attributes[0][0], place))
                 settings = dict(node.attributes)
                 if isinstance(settings.get("shape"), Capture):
                     kept = resolve(settings["axes"], known)
-                    return Balls(ball_moves.reshape_of(value(operands[0]).values, kept, value(settings["shape"])))
+                    return Balls(array_moves.reshape_of(value(operands[0]).values, kept, integers(value(settings["shape"]))))
                 if isinstance(settings.get("perm"), Capture | Apply):
-                    return Balls(ball_moves.permute_of(value(operands[0]).values, order_of(settings["perm"])))
+                    return Balls(array_moves.permute_of(value(operands[0]).values, order_of(settings["perm"])))
                 attributes = {
                     k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v
                     for k, v in resolve_attributes(node, known).items()
@@ -323,15 +322,6 @@ def evaluate(
         return value(expression)
     with precision(bits):
         return value(expression)
-
-
-def resized(x: Balls, how: str, place: int) -> Balls:
-    """x with an axis of size 1 more, or less. Raises ShapeMismatch where it has no such axis."""
-    if how == "unsqueeze":
-        return Balls(np.expand_dims(x.values, place))
-    if not -x.values.ndim <= place < x.values.ndim or x.shape[place] != 1:
-        raise ShapeMismatch(f"axis {place} of {list(x.shape)} has not size 1")
-    return Balls(np.squeeze(x.values, axis=place))
 
 
 def apply(backend: Any, operation: type[NumOp], operands: Sequence[Any], attributes: dict[str, Any]) -> Balls:

@@ -23,7 +23,7 @@ from hnfc.dsl.core import (
     condition_parts,
 )
 from hnfc.dsl.soundness import balls
-from hnfc.dsl.soundness.ball_moves import OutOfBounds
+from hnfc.dsl.soundness.array_moves import OutOfBounds
 from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, evaluate, positions, surely_different
 from hnfc.dsl.soundness.sampling import F, Point
 

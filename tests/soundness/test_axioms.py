@@ -14,8 +14,8 @@ from flint import arb, fmpq
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import axioms, elements
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.axioms import Axiom, Theorem
-from hnfc.dsl.soundness.ball_moves import ShapeMismatch
 from hnfc.dsl.soundness.balls import evaluate, precision
 from hnfc.dsl.soundness.elements import Mark
 from hnfc.dsl.soundness.outcome import holds

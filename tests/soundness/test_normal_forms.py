@@ -15,7 +15,7 @@ import pytest
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.rulebook import shipped
-from hnfc.dsl.soundness.ball_moves import ShapeMismatch
+from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.balls import Balls, evaluate, precision
 from hnfc.dsl.soundness.claims import Claim, Fact, Node
 from hnfc.dsl.soundness.elementary import Elementary
