@@ -17,12 +17,18 @@ U = F32.unit_roundoff
 
 
 def test_what_counts_as_worse():
-    fine = Error(0, 1e-7, 10)
-    assert Error(1, 0.0, 10).worse_than(fine, U), "one more value that is not finite"
-    assert not Error(0, 1.0, 10).worse_than(Error(1, 0.0, 10), U), "one less"
-    assert not Error(0, 8e-7, 10).worse_than(fine, U), "within 16 units roundoff"
-    assert Error(0, 1e-4, 10).worse_than(fine, U)
-    assert not Error(0, 1e-4, 10).worse_than(Error(0, 5e-5, 10), U), "the same order"
+    def error(relative, common=None, scaled=None, not_finite=0):
+        return Error(not_finite, relative, 10, relative if common is None else common, relative if scaled is None else scaled)
+
+    fine = error(1e-7)
+    assert error(0.0, not_finite=1).worse_than(fine, U), "one more value that is not finite"
+    assert not error(1.0).worse_than(error(0.0, not_finite=1), U), "one less"
+    assert not error(8e-7).worse_than(fine, U), "within 16 units roundoff"
+    assert error(1e-4).worse_than(fine, U)
+    assert not error(1e-4).worse_than(error(5e-5), U), "the same order"
+    assert not error(1e-4, 1e-7, 1e-7).worse_than(fine, U), "one small element of a hundred"
+    assert error(1e-4, 1e-4, 1e-7).worse_than(fine, U), "many small elements"
+    assert error(1e-4, 1e-7, 1e-4).worse_than(fine, U), "a large element"
 
 
 def test_errors_are_relative_and_overflow_of_the_truth_is_nobodys_fault():
