@@ -112,7 +112,7 @@ def _optimize(options: argparse.Namespace) -> int:
         from hnfc.compile import Request, allowed, compile_module
         from hnfc.dsl.diagnostics import HnfError
         from hnfc.dsl.rulebook import load_files, shipped
-        from hnfc.frontend.torch_mlir import read
+        from hnfc.frontend.models import read_model
         from hnfc.report.text import json_report, text_report
         from hnfc.verdicts import verdicts
 
@@ -131,7 +131,7 @@ def _optimize(options: argparse.Namespace) -> int:
         for name in [*options.assume, *options.allow_unproved]:
             if name not in known:
                 raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")
-        source = read(options.model)
+        source = read_model(options.model)
         found = verdicts([rule for phase in plan for rule in phase], progress=progress)
         unproved = frozenset(options.allow_unproved)
         request = Request(

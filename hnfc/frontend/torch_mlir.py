@@ -31,6 +31,7 @@ from hnfc.frontend.conversions import CONVERSIONS
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
+_NAME = re.compile(r'^loc\("([^"]+)"\)$')
 
 
 def new_context() -> ir.Context:
@@ -41,8 +42,8 @@ def new_context() -> ir.Context:
     return context
 
 
-def read(source: str | Path | bytes, context: ir.Context | None = None) -> ir.Module:
-    """The module in a file, in the bytes of one, or on stdin (`-`); text or bytecode. Raises ModelError."""
+def read(source: str | Path | bytes, context: ir.Context | None = None, name: str = "<bytes>") -> ir.Module:
+    """The module in a file, in the bytes of one (called `name` in errors), or on stdin (`-`); text or bytecode. Raises ModelError."""
     context = context or new_context()
     if isinstance(source, str | Path) and str(source) != "-":
         name = str(source)
@@ -50,7 +51,7 @@ def read(source: str | Path | bytes, context: ir.Context | None = None) -> ir.Mo
             raise ModelError("there is no such file" if not Path(source).exists() else "this is not a file", name)
         return _parsed(ir.Module.parseFile, name, context, name)
     if isinstance(source, bytes):
-        return _parsed(ir.Module.parse, source, context, "<bytes>")
+        return _parsed(ir.Module.parse, source, context, name)
     return _parsed(ir.Module.parse, sys.stdin.buffer.read(), context, "<stdin>")
 
 
@@ -128,8 +129,8 @@ class Imported:
                          for block in region.blocks for op in block.ops}  # fmt: skip
 
     def location(self, operation: Operation) -> str:
-        """Where `operation` comes from: `file:line` if MLIR knows it, after the path of the module that it is in, else the torch
-        operation and its results' names."""
+        """Where `operation` comes from: `file:line` if MLIR knows it, after the path of the module that it is in, else its name in
+        the model, else the torch operation and its results' names."""
         for result in operation.results:
             original = self.origin.get(result)
             if original is not None:
@@ -138,6 +139,9 @@ class Imported:
                 if found is not None and found[1] != "-":
                     place = f"{shortened(found[1])}:{found[2]}"
                     return f"{module[1]} ({place})" if module else place
+                named = _NAME.match(text)
+                if named is not None:  # a node of ONNX has a name and no place
+                    return named[1]
                 names = ", ".join(result.get_name(self._names) for result in original.results)
                 return f"{original.name.removeprefix('torch.')} {names}"
         return operation.name

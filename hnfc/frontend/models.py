@@ -1,0 +1,63 @@
+"""A file of any form that hnfc reads → the torch dialect: what a file is shows in its content."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from pathlib import Path
+
+from torch_mlir import ir
+
+from hnfc.frontend.torch_mlir import new_context, read
+
+_STABLEHLO = (b"stablehlo", b"StableHLO", b"chlo.")
+_ONNX = b"\x08"
+"""A file of ONNX begins with the field `ir_version`; no text does."""
+
+
+def read_model(source: str | Path | bytes) -> ir.Module:
+    """The model in a file, in the bytes of one, or on stdin (`-`): torch dialect, StableHLO, or ONNX. Raises ModelError."""
+    if not isinstance(source, bytes) and str(source) == "-":
+        return _of_bytes(sys.stdin.buffer.read(), "<stdin>")
+    if isinstance(source, bytes):
+        return _of_bytes(source, "<bytes>")
+    path = Path(source)
+    if not path.is_file() or (path.stat().st_size == 0 and path.suffix != ".onnx"):
+        return read(source)  # which says what is wrong
+    if path.suffix == ".onnx":
+        return _onnx(path)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = bytes(data[:64])
+        mentions_stablehlo = any(data.find(word) >= 0 for word in _STABLEHLO)
+    if start[:1] == _ONNX:
+        return _onnx(path)
+    if mentions_stablehlo:
+        return _stablehlo(path.read_bytes() if start[:4] == b"ML\xefR" else source, str(source))
+    return read(source)
+
+
+def _of_bytes(data: bytes, name: str) -> ir.Module:
+    if data[:1] == _ONNX:
+        return _onnx(data)
+    if any(word in data for word in _STABLEHLO):
+        return _stablehlo(data, name)
+    return read(data, name=name)
+
+
+def _onnx(source: Path | bytes) -> ir.Module:
+    from hnfc.frontend.onnx import read_onnx
+
+    return read_onnx(source)
+
+
+def _stablehlo(source: str | Path | bytes, name: str) -> ir.Module:
+    """A file that mentions StableHLO; one that only mentions it stays what it is."""
+    from hnfc.frontend import stablehlo
+
+    context = new_context()
+    stablehlo.register(context)
+    if isinstance(source, bytes) and stablehlo.is_portable(source):
+        module = stablehlo.from_portable(source, context, name)
+    else:
+        module = read(source, context, name=name)
+    return stablehlo.translate(module, name) if stablehlo.is_stablehlo(module) else module
