@@ -1,7 +1,8 @@
-"""Graphs of ATen operations that torch makes itself, rewritten: those of torch.compile, and those of gradients."""
+"""The graph that holds the results of a model and its gradients together, rewritten as a whole."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ from torch import fx
 from torch._decomp import get_decompositions
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from hnfc.backend.fx import raise_function
 from hnfc.compile import Request, compile_module
@@ -28,27 +31,49 @@ _BACKWARD = get_decompositions(
 """Derivatives that torch has as one operation each, in the operations that rules are written in."""
 
 
-def rewritten(graph: fx.GraphModule, settings: Settings) -> fx.GraphModule:
-    """The graph with the rules of the settings applied. Its placeholders are its arguments; sizes among them stay what they are."""
-    module = import_graph(graph.graph)
-    compiled = compile_module(module, Request(phases=settings.rules.allowed(), assume=settings.assume))
-    return raise_function(compiled.export())
-
-
 def with_rewritten_gradients(graph: fx.GraphModule, settings: Settings) -> Callable[..., Any]:
-    """`graph` for arguments of one shape, with the rules applied to what computes its gradients as well."""
+    """`graph` for arguments of one shape, with the rules applied to the graph of its results and gradients together.
 
-    def compiler(part: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    Torch's partitioner then says what of it runs forward and what backward.
+    """
+
+    def partition(joint: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
         try:
-            with unset_fake_temporarily():  # constants of the result are real tensors
-                return rewritten(part, settings)
-        except ModelError:
-            return part
+            joint = _rewritten(joint, settings)
+        except ModelError as error:
+            warnings.warn(f"hnfc: the gradients of a graph stay as they are: {error}", stacklevel=2)
+        return min_cut_rematerialization_partition(joint, inputs, **options)
 
     whole, constants = _with_constants_as_arguments(graph)
-    options: dict[str, Any] = {"fw_compiler": compiler, "bw_compiler": compiler, "decompositions": _BACKWARD}
-    made: Callable[..., Any] = aot_function(whole, partition_fn=min_cut_rematerialization_partition, **options)
+    options: dict[str, Any] = {"fw_compiler": lambda part, _: part, "decompositions": _BACKWARD}
+    made: Callable[..., Any] = aot_function(whole, partition_fn=partition, **options)
     return lambda *inputs: made(*inputs, *constants)
+
+
+def _rewritten(joint: fx.GraphModule, settings: Settings) -> fx.GraphModule:
+    """The graph with the rules of the settings applied, its arguments called as they were, its values with their types."""
+    for node in [node for node in joint.graph.nodes if node.target is aten.detach.default]:
+        # in a graph that holds the gradients already, nothing is differentiated any more
+        node.replace_all_uses_with(node.args[0])
+        joint.graph.erase_node(node)
+    arguments = [node for node in joint.graph.nodes if node.op == "placeholder"]
+    with unset_fake_temporarily():  # constants of the result are real tensors
+        compiled = compile_module(import_graph(joint.graph), Request(phases=settings.rules.allowed(), assume=settings.assume))
+        made = raise_function(compiled.export())
+    for node, argument in zip((n for n in made.graph.nodes if n.op == "placeholder"), arguments, strict=True):
+        node._rename(argument.name)
+        node.target = argument.target
+    made.recompile()
+    values = [argument.meta["val"] for argument in arguments]
+    _Types(made, detect_fake_mode(values)).propagate_dont_convert_inputs(*values)
+    return made
+
+
+class _Types(FakeTensorProp):
+    """Gives every node its type; constants are real tensors, of which it takes the type only."""
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self._mode.from_tensor(super().get_attr(target, args, kwargs), static_shapes=True)
 
 
 def _with_constants_as_arguments(graph: fx.GraphModule) -> tuple[fx.GraphModule, list[torch.Tensor]]:

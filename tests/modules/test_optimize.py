@@ -167,20 +167,41 @@ def test_torch_compile_takes_it_whole():
     assert better.q.weight.grad is not None
 
 
-def test_rewritten_gradients():
-    class Entropy(nn.Module):
-        def forward(self, p):
-            return torch.where(p > 0, p * torch.log(p), 0.0)
+class Entropy(nn.Module):
+    """Its gradient is NaN at 0 through the branch that is not taken; the form that the rule gives has none."""
 
+    def forward(self, p):
+        return torch.where(p > 0, p * torch.log(p), 0.0)
+
+
+class Gudermann(nn.Module):
+    """Fine as it is, but its gradient exp(x) / (1 + exp(x)²) is inf/inf."""
+
+    def forward(self, x):
+        return torch.atan(torch.exp(x))
+
+
+def test_gradients_of_the_rewritten_form():
     p = torch.tensor([0.0, 0.5, 1.0], requires_grad=True)
-    model = Entropy()
-    assert not torch.isfinite(torch.autograd.grad(model(p).sum(), p)[0]).all()
+    assert not torch.isfinite(torch.autograd.grad(Entropy()(p)[:1].sum(), p)[0]).all()
     for backward in (False, True):
-        better = hnfc.optimize(model, p.detach(), backward=backward)
-        for _ in range(2):
-            gradient = torch.autograd.grad(better(p)[1:].sum(), p)[0]
-            torch.testing.assert_close(gradient[1:], torch.log(p[1:]).detach() + 1)
-        pickle.loads(pickle.dumps(copy.deepcopy(Attention())))
+        better = hnfc.optimize(Entropy(), p.detach(), backward=backward)
+        gradient = torch.autograd.grad(better(p)[1:].sum(), p)[0]
+        torch.testing.assert_close(gradient[1:], torch.log(p[1:]).detach() + 1)
+
+
+def test_the_graph_of_gradients_is_rewritten():
+    def gradient(model, x):
+        x = x.clone().requires_grad_(True)
+        return torch.autograd.grad(model(x).sum(), x)[0]
+
+    x = torch.tensor([-3.0, 0.5, 60.0])
+    assert torch.isnan(gradient(Gudermann(), x)[2])
+    assert torch.isnan(gradient(hnfc.optimize(Gudermann(), x), x)[2])
+    better = hnfc.optimize(Gudermann(), x, backward=True)
+    for inputs in (x, x, torch.randn(2, 4)):
+        torch.testing.assert_close(gradient(better, inputs), (0.5 / torch.cosh(inputs.double())).float(), rtol=1e-5, atol=1e-30)
+    torch.testing.assert_close(gradient(pickle.loads(pickle.dumps(better)), x), gradient(better, x))
 
 
 def test_what_cannot_be_captured_is_named_and_the_original_works():
