@@ -18,6 +18,7 @@ from hnfc.verdicts import verdicts
 if TYPE_CHECKING:
     import torch
 
+    from hnfc.analysis.curvature import Curvature
     from hnfc.frontend.pytorch import Shapes
     from hnfc.modules.differences import Difference
 
@@ -106,6 +107,12 @@ class GraphRewriter:
         from hnfc.modules.optimized import optimized
 
         return optimized(model, sample, Settings(self.rules, **self.options))
+
+    def curvature(self, model: torch.nn.Module, sample: Any) -> Curvature:
+        """The total curvature of a model on a sample, rewritten or not: an estimate of how much it loses, lower is better."""
+        from hnfc.modules.measures import curvature
+
+        return curvature(model, sample)
 
     def diff(self, model: torch.nn.Module, better: torch.nn.Module) -> Difference:
         """What was rewritten in `better`, where, and why it is safe."""

@@ -265,3 +265,12 @@ def test_rules_are_loaded_once_and_used_often(tmp_path):
     model = Options()
     better = rewriter.optimize(model, torch.randn(2, 4))
     assert rewriter.diff(model, better)
+
+
+def test_curvature_falls():
+    rewriter = hnfc.GraphRewriter(hnfc.load_rules("stability"))
+    model, x = Options(), 6 * torch.randn(4, 8)
+    before, after = (rewriter.curvature(m, x) for m in (model, rewriter.optimize(model, x)))
+    assert before.largest[0][0] == "num.exp"
+    assert float(after) < 1e-3 * float(before)
+    assert "exp at tests/modules/examples.py:" in str(before)
