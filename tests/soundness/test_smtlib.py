@@ -155,7 +155,7 @@ def test_a_file_says_what_it_is_about(tmp_path: Path) -> None:
     (path,) = (path for path in write_smt2(rule, tmp_path) if path.stem.endswith("equality"))
     text = path.read_text(encoding="utf-8")
     assert "; The two sides have the same value." in text
-    assert "softmax_shift: softmax[k](x) => (exp((x - max[k](x))) / sum[k](exp((x - max[k](x)))))" in text
+    assert "softmax_shift: softmax[k](x) => exp(x - max[k](x)) / sum[k](exp(x - max[k](x)))" in text
     assert re.search(r"; (\w+) = Σ_a0\(exp\(x\[a0\]\)\)\n\(declare-fun \1 \(\) Real\)", text)
     assert re.search(r"; by exp-of-sum.*\n\(assert \(! \(= t_\d+ .*\) :named exp-of-sum-1\)\)", text)
 
