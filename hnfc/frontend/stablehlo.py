@@ -28,11 +28,13 @@ _IDENTITIES = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "anno
 
 
 def register(context: ir.Context) -> None:
-    """Makes the context read and verify StableHLO and CHLO."""
+    """Makes the context read and verify StableHLO, CHLO, and the casts between torch's tensors and builtin ones."""
     _stablehlo.register_dialect(context)
     _register_passes()
-    # the bindings register CHLO for nobody; the pass that needs it does
-    PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))", context).run(ir.Module.parse("module {}", context).operation)
+    # the bindings register the other two for nobody, but a pass brings the dialects that it needs
+    empty = ir.Module.parse("module {}", context).operation
+    for passes in ("func.func(chlo-legalize-to-stablehlo)", "torch-func-backend-type-conversion"):
+        PassManager.parse(f"builtin.module({passes})", context).run(empty)
 
 
 _REGISTERED: list[bool] = []
@@ -58,8 +60,14 @@ def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
 
 
 def is_stablehlo(module: ir.Module) -> bool:
-    """Whether an operation of a function is one of StableHLO."""
-    return any(op.name.startswith(_DIALECTS) for function in _functions(module) for op in _operations(function))
+    """Whether there is a function of StableHLO alone."""
+    return any(_is_foreign(function) for function in _functions(module))
+
+
+def _is_foreign(function: ir.Operation) -> bool:
+    """Whether operations of StableHLO stand in a function, and none of torch: what hnfc wrote itself may have both."""
+    names = [operation.name for operation in _operations(function)]
+    return any(name.startswith(_DIALECTS) for name in names) and not any(name.startswith("torch") for name in names)
 
 
 def _functions(module: ir.Module) -> list[ir.Operation]:
@@ -76,7 +84,7 @@ def translate(module: ir.Module, name: str = "") -> ir.Module:
     """The module with its functions in the torch dialect; calls are put in line. Raises ModelError."""
     _inline(module, name)
     for function in _functions(module):
-        if function.regions[0].blocks and not _is_private(function):
+        if not _is_private(function) and (_is_foreign(function) or _is_empty(function)):
             _function(function, name)
     _run("symbol-dce", module, name)
     return module
@@ -94,6 +102,12 @@ def _run(passes: str, module: ir.Module, name: str) -> None:
     except ir.MLIRError as error:
         message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
         raise ModelError(f"the functions of this module cannot be put in line: {message}", name) from None
+
+
+def _is_empty(function: ir.Operation) -> bool:
+    """Whether a function only hands on its arguments, and they are builtin tensors."""
+    operations = list(_operations(function))
+    return len(operations) == 1 and all(isinstance(operand.type, ir.RankedTensorType) for operand in operations[0].operands)
 
 
 def _is_private(function: ir.Operation) -> bool:

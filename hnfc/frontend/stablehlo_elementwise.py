@@ -49,9 +49,9 @@ def sign(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
     (x,) = operands
     if not t.is_float(x):
         return t.like("sign", x)
-    nonzero = t.aten("ne.Tensor", [x, t.scalar(0.0, t.element(x))], "i1", t.shape(x))
-    ordered = t.aten("eq.Tensor", [x, x], "i1", t.shape(x))
-    return _where(t, t.aten("logical_and", [nonzero, ordered], "i1", t.shape(x)), t.like("sign", x), x)
+    zero = t.aten("eq.Tensor", [x, t.scalar(0.0, t.element(x))], "i1", t.shape(x))
+    unordered = t.aten("ne.Tensor", [x, x], "i1", t.shape(x))
+    return _where(t, t.aten("logical_or", [zero, unordered], "i1", t.shape(x)), x, t.like("sign", x))
 
 
 def _where(t: Translation, condition: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -130,8 +130,9 @@ def compare(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
     if "compare_type" in op.attributes and "TOTALORDER" in str(op.attributes["compare_type"]):
         return None
     direction = str(_stablehlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value).lower()
-    if t.element(operands[0]) == "i1" and direction not in ("eq", "ne"):
-        return None
+    if t.element(operands[0]) == "i1":
+        differ = t.elementwise("logical_xor", operands, "i1") if direction in ("eq", "ne") else None
+        return t.like("logical_not", differ) if direction == "eq" and differ is not None else differ
     return t.elementwise(f"{direction}.Tensor", operands, "i1")
 
 

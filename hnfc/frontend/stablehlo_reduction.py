@@ -185,6 +185,15 @@ def _pool(
     if combiner == "maximum":
         made = t.aten("max_pool2d", [moved, kernel, steps, [0, 0], gaps, False], t.element(x), after)
     else:
-        made = t.aten("avg_pool2d", [moved, kernel, steps, [0, 0], False, True, 1], t.element(x), after)
+        made = _summed(t, moved, kernel, steps, after)
     made = t.reshape(made, [result[axis] for axis in order])
     return t.permute(made, sorted(range(len(order)), key=order.__getitem__))
+
+
+def _summed(t: Translation, x: ir.Value, kernel: list[int], steps: list[int], result: list[int]) -> ir.Value:
+    """The sums of windows: a convolution with ones, image by image, which every backend has, and which rounds as a sum does."""
+    images = t.shape(x)[0] * t.shape(x)[1]
+    flat = t.reshape(x, [images, 1, *t.shape(x)[2:]])
+    ones = t.expand(t.scalar(1.0, t.element(x)), [1, 1, *kernel])
+    made = t.aten("convolution", [flat, ones, None, steps, [0, 0], [1, 1], False, [0, 0], 1], t.element(x), [images, 1, *result[2:]])
+    return t.reshape(made, result)

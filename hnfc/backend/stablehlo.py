@@ -1,0 +1,79 @@
+"""The torch dialect → StableHLO, which JAX, XLA and IREE run; operations that came from StableHLO and stayed go back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+from torch_mlir._mlir_libs import _stablehlo
+from torch_mlir.passmanager import PassManager
+
+from hnfc.backend.torch_mlir import lower_to_torch_backend
+from hnfc.errors import ModelError
+from hnfc.frontend.stablehlo import register
+
+_TO_STABLEHLO = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
+_TIDY = """builtin.module(func.func(remove-shape-constraints,canonicalize,cse,shape-legalize-to-stablehlo,canonicalize,cse),
+  inline,symbol-dce)"""
+"""Sizes known at run time become arithmetic of StableHLO; torch-mlir leaves them to MLIR's shape dialect, which nobody runs."""
+
+
+_HINTS = ("sdy.",)
+"""How to spread an operation over devices, in a dialect that a portable artifact cannot hold."""
+
+
+def lower_to_stablehlo(module: ir.Module) -> ir.Module:
+    """A copy of the module in StableHLO by torch-mlir's own pipeline. Raises ModelError where that fails."""
+    register(module.context)
+    copy = lower_to_torch_backend(module)
+    try:
+        PassManager.parse(_TO_STABLEHLO, module.context).run(copy.operation)
+        PassManager.parse(_TIDY.replace("\n", ""), module.context).run(copy.operation)
+    except ir.MLIRError as error:
+        message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
+        raise ModelError(f"torch-mlir cannot lower the module to StableHLO: {message}") from None
+    _replace_constants(copy)
+    return copy
+
+
+def _replace_constants(module: ir.Module) -> None:
+    """torch-mlir makes some of MLIR's own constants, which a portable artifact cannot hold."""
+    for function in module.body.operations:
+        for region in function.operation.regions:
+            for operation in [view.operation for block in region.blocks for view in block.operations]:
+                if operation.name == "arith.constant" and isinstance(operation.results[0].type, ir.RankedTensorType):
+                    made = ir.Operation.create(
+                        "stablehlo.constant", results=[operation.results[0].type], attributes={"value": operation.attributes["value"]},
+                        loc=operation.location, ip=ir.InsertionPoint(operation),
+                    )  # fmt: skip
+                    operation.results[0].replace_all_uses_with(made.results[0])
+                    operation.erase()
+
+
+def emit_stablehlo(module: ir.Module, located: bool = False) -> str:
+    """The module as text of StableHLO."""
+    return str(lower_to_stablehlo(module).operation.get_asm(enable_debug_info=located, assume_verified=True)).rstrip("\n") + "\n"
+
+
+def emit_portable(module: ir.Module) -> bytes:
+    """The module as a portable artifact of StableHLO: bytecode that later versions read too. Raises ModelError."""
+    lowered = lower_to_stablehlo(module)
+    for operation in kept_operations(lowered):
+        for named in [named for named in operation.attributes if named.startswith(_HINTS)]:
+            del operation.attributes[named]
+    requirement = _stablehlo.StablehloCompatibilityRequirement
+    for compatible in (requirement.WEEK_12, requirement.NONE):
+        version = _stablehlo.get_version_from_compatibility_requirement(compatible)
+        try:
+            return bytes(_stablehlo.serialize_portable_artifact(lowered, version))
+        except (ValueError, RuntimeError, ir.MLIRError) as error:
+            reason = str(error).splitlines()[0]
+    raise ModelError(f"the module has no portable form: {reason}")
+
+
+def kept_operations(module: ir.Module) -> Iterator[ir.Operation]:
+    """The operations of StableHLO that stand in a function of the torch dialect."""
+    for function in module.body.operations:
+        for region in function.operation.regions:
+            for block in region.blocks:
+                yield from (view.operation for view in block.operations if view.operation.name.startswith(("stablehlo.", "chlo.")))

@@ -1,0 +1,167 @@
+"""The commands on models: rewriting one, and what else is done to a model that may have been rewritten first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hnfc.errors import UsageError
+from hnfc.terminal import DONE, WRONG, Progress, report_diagnostics, say, width, write
+
+EXAMPLE = """example:
+  hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
+
+`hnfc COMMAND --help` explains a command: run, check, explain, test, fmt, rules."""
+
+_MODEL = (
+    "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin"
+)
+_FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree")
+_BINARY = ("mlirbc", "vhlo", "iree")
+
+
+def optimize(arguments: Sequence[str]) -> int:
+    """`hnfc MODEL`: rewrites a model and writes it."""
+    return _optimize(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.",
+        epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    add_rewriting(parser, "stability")
+    parser.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    parser.add_argument(
+        "--emit", choices=_FORMS, default="torch",
+        help="the form of the output: the torch dialect (default), hnfc's own, linalg or StableHLO as text; the torch dialect as "
+        "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree)",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"hnfc {_version()}")
+    return parser
+
+
+def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
+    """The options that say how a model is rewritten."""
+    default, drawn = (f"{level} (default)", "; samples are drawn from it") if level else ("stability", "")
+    parser.add_argument(
+        "-O", dest="level", default=level, metavar="LEVEL",
+        help=f"{default}, fusion, folding, reassociation, precision, compensated, all, none; or rule groups",
+    )  # fmt: skip
+    parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
+    parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
+                        help=f"all values of an input lie there (LO:HI alone: of every input){drawn}")  # fmt: skip
+    parser.add_argument("--assume", action="append", default=[], metavar="RULE", help="you vouch for the `where` of this rule")
+    parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run without a proof")
+    parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
+    parser.add_argument("--json", metavar="OUT.json", help="write the report as JSON too")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no report")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hnfc")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+@dataclass
+class Rewriting:
+    """The rules that the options of a command name, and what is known of them."""
+
+    options: argparse.Namespace
+    request: Any
+    found: dict[str, Any]
+    own: list[Any]
+
+    def report(self, compiled: Any) -> None:
+        """The report, where the options want it."""
+        from hnfc.report.text import json_report, text_report
+
+        if not self.options.quiet:
+            unproved = frozenset(self.options.allow_unproved)
+            withheld = sorted({rule.name for rule in self.own if not self.found[rule.name].proved} - unproved)
+            say(text_report(compiled, self.found, withheld, width()))
+        if self.options.json:
+            write(self.options.json, json_report(compiled, self.found).encode())
+
+
+def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -> Rewriting | None:
+    """The rules, judged. None after a diagnostic of a rule file has been shown. Raises UsageError and ModelError."""
+    from hnfc.compile import Request, allowed
+    from hnfc.dsl.diagnostics import HnfError
+    from hnfc.dsl.rulebook import load_files, shipped
+    from hnfc.pipelines import UnknownLevel, phases
+    from hnfc.samples import parse_range
+    from hnfc.verdicts import verdicts
+
+    ranges = [parse_range(text) for text in options.ranges]
+    book = shipped()
+    try:
+        own = load_files(options.rules)
+    except HnfError as error:
+        progress.stop()
+        report_diagnostics(error)
+        return None
+    try:
+        plan = [list(book.only(names).rules) for names in phases(options.level, set(book.groups()))]
+    except UnknownLevel as error:
+        raise UsageError(str(error)) from None
+    plan = [phase + own.rules for phase in plan] or ([own.rules] if own.rules else [])
+    known = {rule.name for phase in plan for rule in phase}
+    for name in [*options.assume, *options.allow_unproved]:
+        if name not in known:
+            raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")
+    found = verdicts([rule for phase in plan for rule in phase], progress=progress)
+    unproved = frozenset(options.allow_unproved)
+    made = Request(
+        phases=[allowed(phase, found, unproved) for phase in plan], ranges=ranges,
+        assume=frozenset(options.assume), validate=not options.no_validate, **request,
+    )  # fmt: skip
+    return Rewriting(options, made, found, own.rules)
+
+
+def _optimize(options: argparse.Namespace) -> int:
+    if options.emit in _BINARY and options.output is None and sys.stdout.isatty():
+        raise UsageError(f"--emit {options.emit} is binary; give it a file with -o OUT, or a pipe")
+    with Progress() as progress:
+        progress("reading …")
+        from hnfc.compile import compile_module
+        from hnfc.frontend.models import read_model
+
+        module = read_model(options.model)
+        rules = rewriting(options, progress, calibrate=options.calibrate)
+        if rules is None:
+            return WRONG
+        compiled = compile_module(module, rules.request, progress)
+        progress("writing …")
+        output = _emit(compiled, options.emit)
+    rules.report(compiled)
+    write(options.output, output)
+    return DONE
+
+
+def _emit(compiled: Any, form: str) -> bytes:
+    from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
+
+    if form == "num":
+        return (str(compiled.imported.module) + "\n").encode()
+    module, located = compiled.export(), compiled.imported.located
+    if form == "mlirbc":
+        return bytes(emit_bytecode(module))
+    if form == "iree":
+        from hnfc.backend.iree import compile_iree
+
+        return compile_iree(module)
+    if form in ("stablehlo", "vhlo"):
+        from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
+
+        return emit_portable(module) if form == "vhlo" else emit_stablehlo(module, located).encode()
+    return (emit_linalg(module) if form == "linalg" else emit_torch(module, located)).encode()
