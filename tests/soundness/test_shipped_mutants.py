@@ -62,5 +62,5 @@ def test_all_mutants_of_shipped_rules(record_property: object) -> None:
     counts: Counter[str] = Counter()
     for rule in RULES:
         counts += judged(mutants(rule), EVALUATIONS, 60.0)
-    assert counts["UNKNOWN"] < 0.01 * counts["REFUTED"], UNDECIDED
+    assert counts["UNKNOWN"] < 0.02 * counts["REFUTED"], UNDECIDED
     record_property("shown", told(counts))  # type: ignore[operator]
