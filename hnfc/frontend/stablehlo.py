@@ -31,10 +31,9 @@ def register(context: ir.Context) -> None:
     """Makes the context read and verify StableHLO, CHLO, and the casts between torch's tensors and builtin ones."""
     _stablehlo.register_dialect(context)
     _register_passes()
-    # the bindings register the other two for nobody, but a pass brings the dialects that it needs
+    # the bindings register the other two for nobody, but a pass brings the dialects that it writes
     empty = ir.Module.parse("module {}", context).operation
-    for passes in ("func.func(chlo-legalize-to-stablehlo)", "torch-func-backend-type-conversion"):
-        PassManager.parse(f"builtin.module({passes})", context).run(empty)
+    PassManager.parse("builtin.module(func.func(convert-torch-to-stablehlo))", context).run(empty)
 
 
 _REGISTERED: list[bool] = []
