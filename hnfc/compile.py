@@ -142,8 +142,8 @@ def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], prog
     return compiled
 
 
-_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", *KNOWN)
-"""Operands, sizes and assertions of other operations: no mathematics of the model."""
+_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", "torch_c.", *KNOWN)
+"""Operands, sizes, casts and assertions of other operations: no mathematics of the model."""
 
 
 def _function(compiled: Compiled, block: Block, request: Request, excluded: frozenset[str], progress: Progress) -> None:
