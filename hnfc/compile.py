@@ -25,7 +25,7 @@ from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
 from hnfc.samples import Array, declared, drawn, from_file
 from hnfc.sizes import KNOWN
-from hnfc.validate import Error, Reference, unit_roundoff
+from hnfc.validate import Error, Original, Reference, affordable, unit_roundoff
 
 Progress = Callable[[str], None]
 
@@ -168,13 +168,10 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
             columns = [interval_of_array(sample[value]) for sample in inputs if value in sample]
             for interval in columns if value not in intervals else ():
                 intervals[value] = interval if value not in intervals else intervals[value].hull(interval)
-    reference = Reference([], [], [], "none")
-    if inputs and request.validate:
-        progress("running the model on samples …")
-        reference = Reference.of(block, inputs, imported.weight)
-    compiled.samples += len(reference.inputs)
+    samples = affordable(block, inputs) if request.validate else []
+    original = Original(block) if samples else None
+    compiled.samples += len(samples)
     compiled.observed = observed
-    compiled.reference = reference.kind
     returned = list(block.ops)[-1].operands if block.ops else ()
     outputs = list(returned)
 
@@ -183,10 +180,16 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         progress("rewriting …")
         matcher = Matcher(compile_rules(rule for rule in rules if rule.name not in excluded))
         ranges = Ranges(intervals, imported.weight)
-        observations = Observations(reference.observed, imported.weight)
+        observations = Observations([dict(sample) for sample in samples], imported.weight)
         greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
         greedy.run(block)
     share(block, origins.keys() - lifted, outcome.replaced)
+    wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
+    reference = Reference([], [], [], "none")
+    if original is not None:
+        progress("running old and new on samples …")
+        reference = original.reference(samples, imported.weight, wanted)
+    compiled.reference = reference.kind
     _report(compiled, block, outcome, reference, outputs)
 
 
@@ -201,7 +204,8 @@ def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Refer
     compiled.near_misses += outcome.near_misses
     compiled.statistics.update(outcome.statistics)
     compiled.notes += outcome.notes
-    now = [evaluate(block, sample, compiled.imported.weight) for sample in reference.inputs]
+    finally_ = {outcome.final(value) for value in [*(rewrite.before for rewrite in outcome.rewrites), *outputs]}
+    now = [evaluate(block, sample, compiled.imported.weight, keep=finally_) for sample in reference.inputs]
     for rewrite in outcome.rewrites:
         old = rewrite.before
         errors = reference.before(old), reference.after(old, outcome.final(old), now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,18 +44,24 @@ def evaluate(
     weights: WeightReader | None = None,
     *,
     wide: bool = False,
+    keep: Collection[SSAValue] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> dict[SSAValue, Array]:
     """The array of every value that can be computed; opaque operations and what hangs on them are left out.
 
+    keep: the values that are wanted (None: all); others are dropped once nothing needs them any more.
     wide: all floating-point arithmetic in float64, without rounding to the element types. Operands are widened where they are used,
     and what is only moved is not: a model's weights are there once.
     """
     found: dict[SSAValue, Array] = dict(inputs)
+    last = {operand: operation for operation in block.ops for operand in operation.operands} if keep is not None else {}
     for operation in block.ops:
         if stop is not None and stop():
             break
         compute_into(found, operation, weights, wide)
+        for value in (*operation.operands, *operation.results) if keep is not None else ():
+            if last.get(value, operation) is operation and value not in keep:
+                found.pop(value, None)
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from hnfc.analysis.ranges import WeightReader
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
@@ -55,6 +56,36 @@ def _grew(now: float, before: float, unit_roundoff: float) -> bool:
     return now > max(TOLERATED_GROWTH * before, TOLERATED_ULPS * unit_roundoff)
 
 
+def affordable(block: Block, inputs: list[dict[SSAValue, Array]]) -> list[dict[SSAValue, Array]]:
+    """As many of the samples as may be run on all of the function."""
+    values = [result for op in block.ops for result in op.results if _format(result) is not None]
+    resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)
+    return inputs[: MAX_RESIDENT // max(resident, 1)]
+
+
+class Original:
+    """A function as it is now, to be asked about its values after it has been rewritten."""
+
+    def __init__(self, block: Block) -> None:
+        self._region = Region()
+        self._copies: dict[SSAValue, SSAValue] = {}
+        region = block.parent
+        assert region is not None
+        region.clone_into(self._region, value_mapper=self._copies)
+
+    def reference(self, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> Reference:
+        """What the wanted values were and should have been, by their names in the function that was copied; values that a rewrite
+        made were nothing in it."""
+        samples = [{self._copies[value]: array for value, array in sample.items()} for sample in inputs]
+        names = {self._copies[value]: value for value in wanted if value in self._copies}
+        found = Reference.of(self._region.block, samples, weights, list(names))
+
+        def renamed(values: dict[SSAValue, Array]) -> dict[SSAValue, Array]:
+            return {names[value]: array for value, array in values.items() if value in names}
+
+        return Reference(inputs, [renamed(v) for v in found.observed], [renamed(v) for v in found.truth], found.kind)
+
+
 @dataclass
 class Reference:
     """What the values of the original function were on each sample, and what they should have been."""
@@ -65,19 +96,21 @@ class Reference:
     kind: str
 
     @staticmethod
-    def of(block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None) -> Reference:
-        values = [result for op in block.ops for result in op.results if _format(result) is not None]
-        resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)
-        inputs = inputs[: MAX_RESIDENT // max(resident, 1)]
+    def of(
+        block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue] | None = None
+    ) -> Reference:
+        """What is known of the wanted values (None: of all)."""
         if not inputs:
             return Reference([], [], [], "none")
-        observed = [evaluate(block, sample, weights) for sample in inputs]
+        found = [result for op in block.ops for result in op.results] if wanted is None else wanted
+        values = [value for value in found if _format(value) is not None]
+        observed = [evaluate(block, sample, weights, keep=values) for sample in inputs]
         outputs = [value for value in (block.last_op.operands if block.last_op is not None else ()) if _format(value) is not None]
         truth: list[dict[SSAValue, Array]] = []
         for sample in inputs:
             exact = evaluate_exactly(block, sample, values, weights, budget=EXACT_BUDGET // len(inputs))
             if any(value not in exact for value in outputs):
-                wide = [evaluate(block, sample, weights, wide=True) for sample in inputs]
+                wide = [evaluate(block, sample, weights, wide=True, keep=values) for sample in inputs]
                 return Reference(inputs, observed, wide, "float64")
             truth.append(exact)
         return Reference(inputs, observed, truth, "exact")
