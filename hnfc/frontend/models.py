@@ -11,6 +11,7 @@ from torch_mlir import ir
 from hnfc.frontend.torch_mlir import new_context, read
 
 _STABLEHLO = (b"stablehlo", b"StableHLO", b"chlo.")
+_IN_TORCH = b"onnx."
 _ONNX = b"\x08"
 """A file of ONNX begins with the field `ir_version`; no text does."""
 
@@ -29,11 +30,13 @@ def read_model(source: str | Path | bytes) -> ir.Module:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         start = bytes(data[:64])
         mentions_stablehlo = any(data.find(word) >= 0 for word in _STABLEHLO)
+        mentions_onnx = data.find(_IN_TORCH) >= 0
     if start[:1] == _ONNX:
         return _onnx(path)
     if mentions_stablehlo:
         return _stablehlo(path.read_bytes() if start[:4] == b"ML\xefR" else source, str(source))
-    return read(source)
+    module = read(source)
+    return _converted(module, str(source)) if mentions_onnx else module
 
 
 def _of_bytes(data: bytes, name: str) -> ir.Module:
@@ -41,7 +44,15 @@ def _of_bytes(data: bytes, name: str) -> ir.Module:
         return _onnx(data)
     if any(word in data for word in _STABLEHLO):
         return _stablehlo(data, name)
-    return read(data, name=name)
+    module = read(data, name=name)
+    return _converted(module, name) if _IN_TORCH in data else module
+
+
+def _converted(module: ir.Module, name: str) -> ir.Module:
+    """A module of torch-mlir's ONNX importer, with the operations that hnfc knows."""
+    from hnfc.frontend.onnx import convert, is_onnx
+
+    return convert(module, name) if is_onnx(module) else module
 
 
 def _onnx(source: Path | bytes) -> ir.Module:

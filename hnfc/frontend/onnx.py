@@ -201,8 +201,24 @@ def _failed(module: ir.Module, error: ir.MLIRError) -> list[tuple[ir.Operation, 
 
 
 def _tidy(module: ir.Module, name: str) -> None:
-    """Sizes that the model computes from tensors become numbers."""
+    """Sizes that the model computes from tensors become numbers; what torch-mlir asserts of them goes: no model asked for it."""
+    _run(_TIDY, module, name)
+    asserted = [
+        view.operation
+        for function in module.body.operations
+        for region in function.operation.regions
+        for block in region.blocks
+        for view in block.operations
+        if view.operation.name == "torch.runtime.assert"
+    ]
+    for operation in asserted:
+        operation.erase()
+    if asserted:
+        _run("builtin.module(func.func(canonicalize))", module, name)
+
+
+def _run(passes: str, module: ir.Module, name: str) -> None:
     try:
-        PassManager.parse(_TIDY, module.context).run(module.operation)
+        PassManager.parse(passes, module.context).run(module.operation)
     except ir.MLIRError as error:
         raise ModelError(f"torch-mlir cannot simplify this ONNX model: {error.message}", name) from None
