@@ -17,7 +17,7 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "po
 _PLACES = ("start", "stop", "step", "low", "high", "size", "shape", "to", "format")
 """Attributes that a call takes by their place."""
 _DEFAULTS = {("slice", "step"): core.Literal(Fraction(1)), ("pad", "value"): core.Literal(Fraction(0))}
-_NAMES = {literal.value: name for name, literal in CONSTANTS.items()}
+_NAMES: dict[Fraction | float, str] = {literal.value: name for name, literal in CONSTANTS.items()}
 _DIGITS = 12
 _NOWHERE = Span(0, 0, 0, 0)
 
@@ -79,10 +79,8 @@ class _Writer:
         match node:
             case core.Capture():
                 return self._capture(node)
-            case core.Literal(Fraction() as number):
-                return _number(number)
-            case core.Literal(number):
-                return _signed(_name(_NAMES.get(abs(number), str(abs(number)))), number < 0)
+            case core.Literal():
+                return _number(node.value) if isinstance(node.value, Fraction) else _special(node.value)
             case core.Size(operand, axes):
                 return _call("size", (self.tree(operand),), axes)
             case core.Apply():
@@ -144,6 +142,10 @@ def _number(value: Fraction) -> syntax.Tree:
             return _signed(syntax.Number(text, _NOWHERE), value < 0)
     quotient = _operator("/", *(syntax.Number(str(part), _NOWHERE) for part in (numerator, denominator)))
     return _signed(quotient, value < 0)
+
+
+def _special(value: float) -> syntax.Tree:
+    return _signed(_name(_NAMES.get(abs(value), str(abs(value)))), value < 0)
 
 
 def _signed(tree: syntax.Tree, negative: bool) -> syntax.Tree:

@@ -114,7 +114,8 @@ class _Run:
             case "concat":
                 return array_moves.concat_of(operands, axis)
             case "pad":
-                return array_moves.pad_of(x, axis, *(array_moves.integer(bounds[key]) for key in ("low", "high")), bounds["value"])
+                low, high = (array_moves.integer(bounds[key]) for key in ("low", "high"))
+                return array_moves.pad_of(x, axis, low, high, bounds["value"])
             case "gather":
                 return np.take_along_axis(x, operands[1].astype(np.int64), axis=axis)
         return array_moves.repeat_of(x, axis, array_moves.integer(bounds["size"]))

@@ -92,7 +92,7 @@ class Evaluator:
             if to not in BINARY or element not in BINARY:
                 raise Unsupported(f"rounding {element} to {to}")
             return round_to(self.value(node.operands[0], element), to, BINARY[element])
-        moved = self._moved(node, element)
+        moved: Array | None = self._moved(node, element)
         if moved is not None:
             return moved
         operands = self._operands(node, element)
@@ -134,7 +134,7 @@ class Evaluator:
         rows = [along_axes(node.operation, kind, [x[i if x.shape[0] > 1 else 0] for x in operands], attributes) for i in range(count)]
         return np.stack(rows)
 
-    def _moved(self, node: Apply, element: str) -> Array | None:
+    def _moved(self, node: Apply, element: str) -> Any:
         """The result of an operation that moves elements, or None."""
         attributes = dict(node.attributes)
         name = node.name

@@ -109,7 +109,8 @@ def gather_of(values: Array, index: Array, axis: int, lead: int = 0) -> Array:
         raise ShapeMismatch(f"indices of shape {list(index.shape[lead:])} for {list(values.shape[lead:])}")
     if index.size and not (index.min() >= 0 and index.max() < values.shape[axis]):
         raise OutOfBounds("an index outside the tensor")
-    return np.take_along_axis(*together((values, index), lead), axis=axis)
+    values, index = together((values, index), lead)
+    return np.take_along_axis(values, index, axis=axis)
 
 
 def reshape_of(values: Array, kept: Sequence[int], sizes: Sequence[int], lead: int = 0) -> Array:
