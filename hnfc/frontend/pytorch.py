@@ -209,6 +209,7 @@ def source_of(node: torch.fx.Node) -> tuple[str, int] | None:
             number = rest.split(",")[0].strip()
             if number.isdigit():
                 frames.append((file.strip('"'), int(number)))
+    frames = [frame for frame in frames if not frame[0].startswith("<")]  # code that torch generated
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     return (own or frames)[-1] if frames else None
 

@@ -15,6 +15,8 @@ from hnfc.tracing.events import GRADIENT, Event, Trace
 from hnfc.tracing.gradients import with_gradients
 from hnfc.tracing.run import Pair, Run, result_error
 
+_MOST = 3
+"""Places that are told."""
 _WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -61,14 +63,15 @@ def _add_rewrites(trace: Trace, program: Program, before: float, after: float) -
     by_place: dict[str, set[str]] = {}
     for rewrite in program.report.data["rewrites"]:
         by_place.setdefault(rewrite["place"], set()).add(rewrite["rule"])
-    everything = sorted({rule for rules in by_place.values() for rule in rules})
+    everything = [f"{', '.join(sorted(rules))} at {place}" for place, rules in by_place.items()]
+    elsewhere = "; ".join(everything[:_MOST]) + (f" and {len(everything) - _MOST} more places" if len(everything) > _MOST else "")
     effect = f"the error of the results goes from {_shown(before)} to {_shown(after)}" if after < before else "it is not enough here"
     for event in trace.events:
         here = sorted(by_place.get(event.place.removeprefix(GRADIENT), ()))
         if here:
             event.remedies.append(f"hnfc.optimize rewrites this place by {', '.join(here)}: {effect}")
         elif event is trace.first and after < before:
-            event.remedies.append(f"hnfc.optimize rewrites other places by {', '.join(everything)}: {effect}")
+            event.remedies.append(f"hnfc.optimize applies {elsewhere}: {effect}")
 
 
 def _shown(error: float) -> str:

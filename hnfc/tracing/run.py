@@ -149,13 +149,21 @@ class Run(fx.Interpreter):
         reached: float | None = None,
     ) -> Event:  # fmt: skip
         node = self._node
-        source = source_of(node)
+        backward, source = "autograd_backward" in node.meta, source_of(node)
         event = Event(
-            kind, str(target).removeprefix("aten.").removesuffix(".default"),
-            module_path(node) or self._modules.get(node.meta.get("seq_nr"), ""), f"{shortened(source[0])}:{source[1]}" if source else "",
-            tuple(Span.of(operand.given) for operand in floats), Span.of(value.given), int(where.sum()), value.error, reason,
-            "autograd_backward" in node.meta, reached, cause,
-        )  # fmt: skip
+            kind,
+            str(target).removeprefix("aten.").removesuffix(".default"),
+            self._modules.get(node.meta.get("seq_nr"), "") if backward else module_path(node),
+            f"{shortened(source[0])}:{source[1]}" if source else "",
+            tuple(Span.of(operand.given) for operand in floats),
+            Span.of(value.given),
+            int(where.sum()),
+            value.error,
+            reason,
+            backward,
+            reached,
+            cause,
+        )
         self.events.append(event)
         return event
 
