@@ -54,13 +54,14 @@ def evaluate(
     and what is only moved is not: a model's weights are there once.
     """
     found: dict[SSAValue, Array] = dict(inputs)
+    kept = frozenset(keep or ())
     last = {operand: operation for operation in block.ops for operand in operation.operands} if keep is not None else {}
     for operation in block.ops:
         if stop is not None and stop():
             break
         compute_into(found, operation, weights, wide)
         for value in (*operation.operands, *operation.results) if keep is not None else ():
-            if last.get(value, operation) is operation and value not in keep:
+            if last.get(value, operation) is operation and value not in kept:
                 found.pop(value, None)
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from hnfc.analysis.curvature import Curvature, curvature_of
 from hnfc.frontend.pytorch import capture
@@ -22,5 +23,5 @@ def curvature(model: torch.nn.Module, sample: Any) -> Curvature:
     imported = import_module(captured.module)
     function = next(op for op in imported.module.ops if isinstance(op, FuncOp))
     given = captured.signature.gather(model, pytree.tree_leaves((args, kwargs)))
-    values = {argument: to_numpy(tensor) for argument, tensor in zip(function.body.block.args, given, strict=True)}
+    values: dict[SSAValue, Any] = {argument: to_numpy(tensor) for argument, tensor in zip(function.body.block.args, given, strict=True)}
     return curvature_of(function.body.block, values, imported.weight, imported.location)
