@@ -73,9 +73,9 @@ def _run(options: argparse.Namespace) -> int:
             results["rewritten" if options.compare else ""] = runner(compiled.export(), target.name, options.on)(inputs)
     if rules is not None:
         rules.report(compiled)
-    print(_summary(results, reference, kind))
     if options.output:
         write(options.output, _stored(list(results.values())[-1]))
+    print(_summary(results, reference, kind))
     return DONE
 
 
