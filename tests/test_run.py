@@ -143,7 +143,8 @@ def test_integers_and_logic_and_several_results(files, capsys):
 
 def test_a_function_without_inputs(files, capsys):
     Path("m.mlir").write_text(
-        "func.func @main() -> tensor<2xf32> {\n  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
+        "func.func @main() -> tensor<2xf32> {\n  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>\n"
+        "  return %0 : tensor<2xf32>\n}\n"
     )
     code, out, _ = hnfc(capsys, "run", "m.mlir")
     assert code == 0 and "1.5" in out

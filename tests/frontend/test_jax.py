@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from hnfc.backend.stablehlo import emit_portable
 from hnfc.compile import Request, compile_module
 from hnfc.frontend.models import read_model
+from hnfc.main import main
 from hnfc.rewriter import load_rules
 
 jax = pytest.importorskip("jax")
@@ -65,3 +69,18 @@ def test_the_stored_files_are_what_the_script_writes():
     text = jax.export.export(jax.jit(function), platforms=["cpu"])(*arguments).mlir_module()
     stored = (export.HERE / "softmax.mlir").read_text(encoding="utf-8")
     assert str(read_model(text.encode())) == str(read_model(stored.encode()))
+
+
+def test_the_page_on_jax(tmp_path, monkeypatch):
+    """Its blocks, in order: what is Python is run, and so is the command."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parent.parent.parent / "docs" / "jax-and-onnx.md").read_text(encoding="utf-8")
+    section = page.split("## JAX, there and back")[1].split("## ")[0]
+    names: dict = {}
+    for kind, block in re.findall(r"```(python)?\n(.*?)```", section, re.DOTALL):
+        if kind:
+            exec(block, names)
+        else:
+            assert main(shlex.split(block)[1:]) == 0
+    np.testing.assert_allclose(names["better"].call(names["x"]), [[0, 0, 1]], atol=1e-6)
+    assert np.isnan(names["exported"].call(names["x"])).any()
