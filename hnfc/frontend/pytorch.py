@@ -174,6 +174,10 @@ def _results(program: ExportedProgram) -> list[Sink]:
 
 def import_graph(graph: torch.fx.Graph) -> ir.Module:
     """The function `main` of the torch dialect that a graph of ATen operations without side effects is. Raises ModelError."""
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            place = source_of(node) or ()
+            raise ModelError(f"the model has control flow that hnfc does not carry: torch.{node.target}", *place)
     context = new_context()
     importer = fx_importer.FxImporter(context=context)
     importer._cc = _Places(context, py_attr_tracker=importer._py_attr_tracker)

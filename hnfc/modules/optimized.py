@@ -108,7 +108,9 @@ class Programs:
         inputs, structure = pytree.tree_flatten((args, kwargs))
         for program in self.known:
             if program.accepts(module, inputs, structure):
-                return program.run(module, inputs)
+                tensors = program.signature.gather(module, inputs)
+                if program.fits_state(tensors):
+                    return program.run(module, inputs, tensors)
         return self._new(module, args, kwargs)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -126,7 +128,8 @@ class Programs:
                 reasons.append(str(error))
                 continue
             self.add(program)
-            return program.run(module, pytree.tree_leaves((args, kwargs)))
+            leaves = pytree.tree_leaves((args, kwargs))
+            return program.run(module, leaves, program.signature.gather(module, leaves))
         self._refuse(reasons[-1])
         return original(*args, **kwargs)
 
@@ -148,7 +151,7 @@ class Programs:
 
     def forget_others(self, module: Any) -> None:
         """Drops graphs whose tensors the module no longer has in their type and place."""
-        self.known = [program for program in self.known if program.fits_state(module)]
+        self.known = [program for program in self.known if program.fits_state(program.signature.state(module))]
 
 
 def _warn_of_hooks(model: torch.nn.Module) -> None:

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from hnfc.backend.fx import raise_function
 from hnfc.compile import Compiled, Request, compile_module
 from hnfc.frontend.pytorch import Captured, capture
-from hnfc.modules.signature import Given, Signature, State, tensor_of
+from hnfc.modules.signature import Given, Signature
 from hnfc.modules.tensors import to_numpy
 from hnfc.report.text import json_report, text_report
 from hnfc.rewriter import Settings
@@ -42,12 +42,14 @@ class Program:
 
     graph: fx.GraphModule
     signature: Signature
-    training: bool
+    modes: tuple[bool, ...]
+    """Of each submodule, whether it trains."""
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
     kinds: tuple[Kind, ...]
     bounds: dict[str, tuple[int, int]]
-    state: tuple[tuple[str, torch.dtype, torch.device], ...]
+    state: tuple[tuple[torch.dtype, torch.device] | None, ...]
+    """Of each argument that is a parameter or buffer, its type and place."""
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
@@ -62,12 +64,11 @@ class Program:
         graph = raise_function(compiled.export())
         inputs, structure = pytree.tree_flatten((args, kwargs))
         kinds, bounds = _kinds(captured, inputs)
-        states = sorted({a.name for a in captured.signature.arguments if isinstance(a, State)})
-        tensors = [(name, tensor_of(model, name)) for name in states]
+        states = captured.signature.state(model)
         return Program(
-            graph, captured.signature, model.training, structure, captured.output_structure,
-            kinds, bounds, tuple((name, t.dtype, t.device) for name, t in tensors),
-            autocast_state(), Report.of(compiled, captured, settings), settings,
+            graph, captured.signature, modes_of(model), structure, captured.output_structure,
+            kinds, bounds, tuple(None if t is None else (t.dtype, t.device) for t in states), autocast_state(),
+            Report.of(compiled, captured, settings), settings,
         )  # fmt: skip
 
     # which calls
@@ -78,8 +79,12 @@ class Program:
             and structure == self.structure
             and autocast_state() == self.autocast
             and self._fits_inputs(inputs)
-            and self.fits_state(module)
+            and modes_of(module) == self.modes
         )
+
+    @property
+    def training(self) -> bool:
+        return self.modes[0]
 
     def _fits_inputs(self, inputs: Sequence[Any]) -> bool:
         sizes: dict[str, int] = {}
@@ -109,10 +114,10 @@ class Program:
                     return False
         return True
 
-    def fits_state(self, module: Any) -> bool:
-        for name, dtype, device in self.state:
-            tensor = tensor_of(module, name)
-            if tensor.dtype != dtype or tensor.device != device:
+    def fits_state(self, tensors: Sequence[Any]) -> bool:
+        """Whether parameters and buffers among the arguments are of the type and in the place that the graph is for."""
+        for kind, tensor in zip(self.state, tensors, strict=True):
+            if kind is not None and (tensor.dtype, tensor.device) != kind:
                 return False
         return True
 
@@ -134,8 +139,8 @@ class Program:
 
     # the answer
 
-    def run(self, module: Any, inputs: Sequence[Any]) -> Any:
-        tensors = self.signature.gather(module, inputs)
+    def run(self, module: Any, inputs: Sequence[Any], tensors: list[Any]) -> Any:
+        """What the model returns. tensors: the arguments of the graph, as `signature.gather` gives them."""
         with contextlib.ExitStack() as regions:
             for device, _ in self.autocast:
                 regions.enter_context(torch.autocast(device, enabled=False))
@@ -189,6 +194,11 @@ def _kinds(captured: Captured, inputs: Sequence[Any]) -> tuple[tuple[Kind, ...],
         if str(symbol) in sizes
     }
     return tuple(kinds), bounds
+
+
+def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:
+    """Of the module and each below it, whether it trains."""
+    return tuple(part.training for part in module.modules())
 
 
 def autocast_state() -> tuple[tuple[str, torch.dtype], ...]:

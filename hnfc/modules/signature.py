@@ -69,6 +69,10 @@ class Signature:
         found = [self.argument(module, inputs, source) for source in self.arguments]
         return [t.clone() if s in changing else t for s, t in zip(self.arguments, found, strict=True)] if changing else found
 
+    def state(self, module: Any) -> list[Any]:
+        """The parameters and buffers among the arguments; None for the others."""
+        return [tensor_of(module, source.name) if isinstance(source, State) else None for source in self.arguments]
+
     def argument(self, module: Any, inputs: Sequence[Any], source: Source) -> Any:
         if isinstance(source, State):
             return tensor_of(module, source.name)
@@ -90,8 +94,11 @@ class Signature:
         return returned
 
 
-def tensor_of(module: Any, name: str) -> torch.Tensor:
-    """The parameter or buffer of that name."""
-    for part in name.split("."):
-        module = getattr(module, part)
-    return module  # type: ignore[no-any-return]
+def tensor_of(module: Any, name: str) -> Any:
+    """The parameter or buffer of that name; looked up where modules keep them, which is much faster than as attributes."""
+    *path, last = name.split(".")
+    for part in path:
+        module = module._modules[part] if part in module._modules else getattr(module, part)
+    if last in module._parameters:
+        return module._parameters[last]
+    return module._buffers[last] if last in module._buffers else getattr(module, last)
