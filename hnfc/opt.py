@@ -50,7 +50,7 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
     from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
     from hnfc.backend.torch_mlir import emit_torch
-    from hnfc.frontend.torch_mlir import read
+    from hnfc.frontend.models import read_model
     from hnfc.passes import PASSES, ImportTorchPass, Road
 
     try:
@@ -63,7 +63,7 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
         raise ModelError(f"cannot read the passes `{pipeline}`: {str(error).strip().splitlines()[-1]}") from None
     text = sys.stdin.read() if path == "-" else None
     if passes and isinstance(passes[0], ImportTorchPass):
-        road = Road(read(path if text is None else text.encode()))
+        road = Road(read_model(path if text is None else text.encode()))
         module = ModuleOp([])
     else:
         road = Road()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 from torch_mlir.passmanager import PassManager
 
 from hnfc.backend.torch_mlir import lower_to_torch_backend
 from hnfc.errors import ModelError
+from hnfc.frontend import weights
 from hnfc.frontend.stablehlo import register
 
 _TO_STABLEHLO = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
@@ -38,16 +40,32 @@ def lower_to_stablehlo(module: ir.Module) -> ir.Module:
 
 def _replace_constants(module: ir.Module) -> None:
     """torch-mlir makes some of MLIR's own constants, which a portable artifact cannot hold."""
+    for operation in list(_operations(module)):
+        if operation.name == "arith.constant" and isinstance(operation.results[0].type, ir.RankedTensorType):
+            made = ir.Operation.create(
+                "stablehlo.constant", results=[operation.results[0].type], attributes={"value": operation.attributes["value"]},
+                loc=operation.location, ip=ir.InsertionPoint(operation),
+            )  # fmt: skip
+            operation.results[0].replace_all_uses_with(made.results[0])
+            operation.erase()
+
+
+def _take_in_weights(module: ir.Module) -> None:
+    """Resources become literals: a portable artifact holds no references."""
+    for operation in _operations(module):
+        if operation.name != "stablehlo.constant" or not str(value := operation.attributes["value"]).startswith("dense_resource<"):
+            continue
+        array = np.ascontiguousarray(weights.read(value))
+        plain = array if array.dtype.isbuiltin == 1 else array.view(f"i{array.dtype.itemsize}")
+        kind = ir.ShapedType(value.type)
+        operation.attributes["value"] = ir.DenseElementsAttr.get(plain, type=kind.element_type, shape=kind.shape, context=module.context)
+
+
+def _operations(module: ir.Module) -> Iterator[ir.Operation]:
     for function in module.body.operations:
         for region in function.operation.regions:
-            for operation in [view.operation for block in region.blocks for view in block.operations]:
-                if operation.name == "arith.constant" and isinstance(operation.results[0].type, ir.RankedTensorType):
-                    made = ir.Operation.create(
-                        "stablehlo.constant", results=[operation.results[0].type], attributes={"value": operation.attributes["value"]},
-                        loc=operation.location, ip=ir.InsertionPoint(operation),
-                    )  # fmt: skip
-                    operation.results[0].replace_all_uses_with(made.results[0])
-                    operation.erase()
+            for block in region.blocks:
+                yield from (view.operation for view in block.operations)
 
 
 def emit_stablehlo(module: ir.Module, located: bool = False) -> str:
@@ -58,6 +76,7 @@ def emit_stablehlo(module: ir.Module, located: bool = False) -> str:
 def emit_portable(module: ir.Module) -> bytes:
     """The module as a portable artifact of StableHLO: bytecode that later versions read too. Raises ModelError."""
     lowered = lower_to_stablehlo(module)
+    _take_in_weights(lowered)
     for operation in kept_operations(lowered):
         for named in [named for named in operation.attributes if named.startswith(_HINTS)]:
             del operation.attributes[named]
@@ -73,7 +92,4 @@ def emit_portable(module: ir.Module) -> bytes:
 
 def kept_operations(module: ir.Module) -> Iterator[ir.Operation]:
     """The operations of StableHLO that stand in a function of the torch dialect."""
-    for function in module.body.operations:
-        for region in function.operation.regions:
-            for block in region.blocks:
-                yield from (view.operation for view in block.operations if view.operation.name.startswith(("stablehlo.", "chlo.")))
+    return (operation for operation in _operations(module) if operation.name.startswith(("stablehlo.", "chlo.")))

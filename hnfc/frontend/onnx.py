@@ -203,18 +203,28 @@ def _failed(module: ir.Module, error: ir.MLIRError) -> list[tuple[ir.Operation, 
 def _tidy(module: ir.Module, name: str) -> None:
     """Sizes that the model computes from tensors become numbers; what torch-mlir asserts of them goes: no model asked for it."""
     _run(_TIDY, module, name)
-    asserted = [
-        view.operation
-        for function in module.body.operations
-        for region in function.operation.regions
-        for block in region.blocks
-        for view in block.operations
-        if view.operation.name == "torch.runtime.assert"
-    ]
+    inside = [view.operation for function in module.body.operations for region in function.operation.regions
+              for block in region.blocks for view in block.operations]  # fmt: skip
+    asserted = [operation for operation in inside if operation.name == "torch.runtime.assert"]
+    for operation in inside:
+        if operation.name == "torch.aten.convolution":
+            _pad_no_output(operation)
     for operation in asserted:
         operation.erase()
     if asserted:
         _run("builtin.module(func.func(canonicalize))", module, name)
+
+
+def _pad_no_output(convolution: ir.Operation) -> None:
+    """Lists as many numbers for the padding of the output as there are axes: torch-mlir writes two of them for one axis too."""
+    strides, padding = (getattr(convolution.operands[i].owner, "operation", None) for i in (3, 7))
+    if strides is None or padding is None or len(padding.operands) <= len(strides.operands):
+        return
+    made = ir.Operation.create(
+        "torch.prim.ListConstruct", results=[padding.results[0].type], operands=list(padding.operands)[: len(strides.operands)],
+        loc=convolution.location, ip=ir.InsertionPoint(convolution),
+    )  # fmt: skip
+    convolution.operands[7] = made.results[0]
 
 
 def _run(passes: str, module: ir.Module, name: str) -> None:

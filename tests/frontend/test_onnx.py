@@ -11,6 +11,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from hnfc.backend.stablehlo import emit_portable
 from hnfc.compile import Request, compile_module
 from hnfc.errors import ModelError
 from hnfc.frontend.models import read_model
@@ -81,6 +82,12 @@ def convolutions():
     return model(nodes, [("x", (1, 3, 8, 8))], [("y", (1, 5))], weights)
 
 
+def along_time():
+    """A convolution over one axis."""
+    w = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
+    return model([("Conv", ["x", "w"], ["y"], {"pads": [1, 1], "strides": [2]})], [("x", (1, 3, 8))], [("y", (1, 4, 4))], [("w", w)])
+
+
 def any_batch():
     """A reshape to sizes that the model reads from its input."""
     nodes = [
@@ -99,7 +106,7 @@ def any_batch():
 
 MODELS = {
     "naive_softmax": naive_softmax, "naive_attention": naive_attention, "layer_norm_and_linear": layer_norm_and_linear,
-    "convolutions": convolutions, "any_batch": any_batch,
+    "convolutions": convolutions, "along_time": along_time, "any_batch": any_batch,
 }  # fmt: skip
 
 
@@ -183,6 +190,8 @@ def test_weights_are_resources_and_bit_for_bit_what_they_were(external, tmp_path
     assert "dense_resource<w>" in str(module.operation.get_asm(large_elements_limit=4))
     (found,) = runner(module, entry(module).name, "torch")([np.eye(64, dtype=np.float32)])
     np.testing.assert_array_equal(found, w)
+    (again,) = runner(read_model(emit_portable(module)), entry(module).name, "torch")([np.eye(64, dtype=np.float32)])
+    np.testing.assert_array_equal(again, w)
 
 
 def test_external_data_that_is_not_there(tmp_path):
