@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent.parent))
 
+from hnfc.backend.fx import raise_function  # noqa: E402
 from hnfc.compile import Compiled, Request, compile_module  # noqa: E402
 from hnfc.dsl.rulebook import shipped  # noqa: E402
 from hnfc.errors import ModelError  # noqa: E402
@@ -32,7 +33,6 @@ from hnfc.pipelines import phases  # noqa: E402
 from hnfc.verdicts import verdicts  # noqa: E402
 from tests.exporting import export_torch  # noqa: E402
 from tests.running import run_torch_mlir  # noqa: E402
-from tests.torch_running import run_on_torch  # noqa: E402
 
 UNIT_ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 KINDS = {"R": "stability rewrite", "P": "precision assignment", "B": "both", "N": "not fixable by a rewrite"}
@@ -161,7 +161,7 @@ def run(case: Case, module: Any) -> tuple[torch.Tensor, str]:
         out = np.asarray(run_torch_mlir(module, arrays)[0])
         return torch.from_numpy(out.astype(np.float64)), "compiled"
     except ModelError:
-        return run_on_torch(module, inputs)[0], "torch"
+        return raise_function(module)(*inputs)[0], "torch"
 
 
 def measure(case: Case, level: str = "stability") -> Result:
