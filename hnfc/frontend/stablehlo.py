@@ -17,6 +17,7 @@ import hnfc.frontend.stablehlo_contraction
 import hnfc.frontend.stablehlo_elementwise
 import hnfc.frontend.stablehlo_movement
 import hnfc.frontend.stablehlo_reduction  # noqa: F401  (register their handlers)
+from hnfc.dialects.types import TypeMismatch
 from hnfc.errors import ModelError
 from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_of, shape_of, vtensor
 
@@ -198,7 +199,10 @@ class _Function:
         if any(_torch_type(result.type) == result.type for result in operation.results):
             return None
         before = len(self.t.emitter.made)
-        made = handler(self.t, operation, operands)
+        try:
+            made = handler(self.t, operation, operands)
+        except (TypeMismatch, ValueError, TypeError, KeyError, IndexError, AttributeError):  # a form of another version
+            made = None
         if made is None:
             for dead in reversed(self.t.emitter.made[before:]):
                 dead.erase()

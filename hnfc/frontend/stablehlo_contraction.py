@@ -32,7 +32,7 @@ def _product(
 ) -> Made:
     kind = op.results[0].type
     element, result = element_of(kind), shape_of(kind)
-    if element is None or "complex" in element or element == "i1":
+    if element is None or element == "i1":
         return None
     x, y = (t.cast(operand, element) for operand in operands)
     rows = [axis for axis in range(len(t.shape(x))) if axis not in (*batch[0], *inner[0])]
@@ -80,7 +80,7 @@ def convolution(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> M
     spread = integers(op.attributes, "lhs_dilation", one) != one
     element = element_of(op.results[0].type)
     unknown = DYNAMIC in t.shape(x)[1:] or integer(op.attributes, "batch_group_count", 1) != 1
-    if rank not in (1, 2, 3) or spread or unknown or element is None or "complex" in element:
+    if rank not in (1, 2, 3) or spread or unknown or element is None:
         return None
     x = t.permute(t.cast(x, element), [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions])
     weight = t.permute(

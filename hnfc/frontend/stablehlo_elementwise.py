@@ -23,7 +23,7 @@ _LACKING = {"chlo.erfc": "special_erfc", "chlo.lgamma": "lgamma", "chlo.digamma"
 
 def _function(name: str) -> Handler:
     def handler(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
-        return t.like(name, operands[0]) if "complex" not in t.element(operands[0]) else None
+        return t.like(name, operands[0])
 
     return handler
 
@@ -110,8 +110,6 @@ def combine(t: Translation, operation: str, operands: list[ir.Value]) -> ir.Valu
         return t.elementwise("div.Tensor_mode", operands, element, "trunc")
     if name == "power":
         return t.elementwise("pow.Tensor_Tensor", operands, element) if t.is_float(operands[0]) else None
-    if "complex" in element:
-        return None
     return t.elementwise(_TWO[name], operands, element)
 
 
@@ -158,7 +156,7 @@ def convert(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
     (x,) = operands
     kind = op.results[0].type
     element = element_of(kind)
-    if element is None or "complex" in element or "complex" in t.element(x):
+    if element is None:
         return None
     number = t.number(x)
     if number is not None and element.startswith(("f", "b")) and not t.is_float(x):

@@ -22,7 +22,7 @@ def constant(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made
 def iota(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
     kind = op.results[0].type
     element, shape, axis = element_of(kind), shape_of(kind), integer(op.attributes, "iota_dimension")
-    return None if element is None or DYNAMIC in shape or "complex" in element else _iota(t, element, shape, shape, axis)
+    return None if element is None or DYNAMIC in shape else _iota(t, element, shape, shape, axis)
 
 
 def _iota(t: Translation, element: str, shape: Sequence[int], sizes: Sequence[Size], axis: int) -> ir.Value:
@@ -78,7 +78,7 @@ def dynamic_reshape(t: Translation, op: ir.Operation, operands: list[ir.Value]) 
 def dynamic_iota(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
     kind = op.results[0].type
     sizes, element = _sizes_of(t, op.operands[0], kind), element_of(kind)
-    if sizes is None or element is None or "complex" in element:
+    if sizes is None or element is None:
         return None
     return _iota(t, element, shape_of(kind), sizes, integer(op.attributes, "iota_dimension"))
 

@@ -79,7 +79,7 @@ def _reduced(t: Translation, combiner: str, x: ir.Value, axes: list[int], shape:
         return t.aten("sum.dim_IntList", [x, axes, False, dtype], element, shape)
     if combiner == "multiply":
         return _one_by_one(t, "prod.dim_int", x, axes, dtype)
-    if combiner in ("maximum", "minimum") and "complex" not in element:
+    if combiner in ("maximum", "minimum"):
         return t.aten("amax" if combiner == "maximum" else "amin", [x, axes, False], element, shape)
     return None
 
@@ -100,7 +100,7 @@ def _arg_reduce(t: Translation, op: ir.Operation, operands: list[ir.Value], axes
     body, places = _body(op), op.operands[1].owner
     names = [operation.name.removeprefix("stablehlo.") for operation in body]
     counts = getattr(places, "name", "") == "stablehlo.iota" and [int(places.attributes["iota_dimension"])] == axes
-    if names != _ARG or not counts or "complex" in t.element(operands[0]) or t.element(operands[0]) == "i1":
+    if names != _ARG or not counts or t.element(operands[0]) == "i1":
         return None
     directions = [str(_stablehlo.ComparisonDirectionAttr(body[i].attributes["comparison_direction"]).value) for i in (0, 1, 3, 4)]
     if directions not in (["GT", "NE", "EQ", "LT"], ["LT", "NE", "EQ", "LT"]):
@@ -130,7 +130,7 @@ def reduce_window(t: Translation, op: ir.Operation, operands: list[ir.Value]) ->
     dilations = integers(op.attributes, "window_dilations", one)
     padding = [int(item) for item in op.attributes["padding"]] if "padding" in op.attributes else [0] * (2 * rank)
     edges = list(zip(padding[::2], padding[1::2], strict=True))
-    known = combiner is not None and not dilated and DYNAMIC not in shape and t.is_float(x) and "complex" not in t.element(x)
+    known = combiner is not None and not dilated and DYNAMIC not in shape and t.is_float(x)
     if not known or not _is_neutral(combiner or "", t.number(initial), t.element(x)):
         return None
     running = _running_sum(t, x, combiner or "", window, edges) if strides == one and dilations == one else None

@@ -43,8 +43,11 @@ def translates(*names: str) -> Callable[[Handler], Handler]:
 
 
 def element_of(kind: ir.Type) -> str | None:
-    """The element type of a builtin tensor as torch calls it; None where torch has no tensors of it."""
-    if not isinstance(kind, ir.RankedTensorType):
+    """The element type of a builtin tensor as torch calls it; None where torch has no tensors of it.
+
+    Complex ones are left out, which torch-mlir cannot lower, and tensors with bounds of their sizes, which torch's type cannot say.
+    """
+    if not isinstance(kind, ir.RankedTensorType) or kind.encoding is not None or isinstance(kind.element_type, ir.ComplexType):
         return None
     name = str(kind.element_type)
     name = f"s{name}" if name in ("i8", "i16", "i32", "i64") else name
@@ -176,7 +179,7 @@ class Translation:
         if element.startswith(("si", "ui")):
             attribute = self._with_sign(attribute, element, shape)
         value = self.literal(attribute, element, shape)
-        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat and "complex" not in element:
+        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
             self._numbers[value] = attribute.get_splat_value().value
             if shape:
                 scalar = ir.RankedTensorType.get([], ir.ShapedType(attribute.type).element_type, loc=self.emitter.location)

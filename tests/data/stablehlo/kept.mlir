@@ -44,3 +44,35 @@ func.func @loop(%arg0: tensor<4xf32>) -> (tensor<4xf32>) {
   }
   return %r#1 : tensor<4xf32>
 }
+
+// -----
+
+func.func @complex(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>) -> (tensor<4xf32>) {
+  %c = stablehlo.complex %arg0, %arg1 : tensor<4xcomplex<f32>>
+  %d = stablehlo.multiply %c, %c : tensor<4xcomplex<f32>>
+  %m = stablehlo.abs %d : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  %r = stablehlo.exponential %m : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+func.func @branch(%arg0: tensor<i1>, %arg1: tensor<4xf32>) -> (tensor<4xf32>) {
+  %e = stablehlo.exponential %arg1 : tensor<4xf32>
+  %r = "stablehlo.if"(%arg0) ({
+    %a = stablehlo.add %e, %arg1 : tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
+  }, {
+    stablehlo.return %e : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+func.func @four_bits(%arg0: tensor<4xi32>) -> (tensor<4xi32>) {
+  %n = stablehlo.convert %arg0 : (tensor<4xi32>) -> tensor<4xi4>
+  %s = stablehlo.add %n, %n : tensor<4xi4>
+  %r = stablehlo.convert %s : (tensor<4xi4>) -> tensor<4xi32>
+  return %r : tensor<4xi32>
+}
