@@ -5,8 +5,12 @@ Nothing of a weight but its type gets into MLIR, so a model of any size is captu
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
+import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,12 +61,26 @@ def capture(
 def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Shapes) -> ExportedProgram:
     """The model as a graph without side effects, of operations on as high a level as torch has them."""
     try:
-        program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
-        _detach_where_no_gradient_is_wanted(program.graph_module)
-        functional: ExportedProgram = program.run_decompositions({})
-        return functional
+        with _quiet():
+            program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
+            _detach_where_no_gradient_is_wanted(program.graph_module)
+            functional: ExportedProgram = program.run_decompositions({})
     except Exception as error:  # whatever the model's own code raises comes through here
         raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_line(error)}", *_place(error)) from error
+    return functional
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Where torch.export fails it prints the graph so far and logs; what it raises is told, so all of that is dropped."""
+    disabled, said = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+        sys.stderr.write(said.getvalue())  # by the model itself
+    finally:
+        logging.disable(disabled)
 
 
 def _place(error: Exception) -> tuple[str, int] | tuple[()]:
