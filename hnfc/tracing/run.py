@@ -34,6 +34,7 @@ class _Value:
 
     given: Any
     true: Any
+    """What it should be, in float64; the same as `given` where that is exact, so that weights are there once."""
     error: float = 0.0
     faulty: bool = False
     """Whether it has elements that are not finite and should be."""
@@ -58,11 +59,11 @@ class Run(fx.Interpreter):
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> _Value:
         value = super().placeholder(target, args, kwargs)
-        return _Value(value, _widened(value))
+        return _Value(value, value)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> _Value:
         value = super().get_attr(target, args, kwargs)
-        return _Value(value, _widened(value))
+        return _Value(value, value)
 
     def output(self, target: Any, args: Any, kwargs: Any) -> None:
         for value in _leaves(args):
@@ -75,14 +76,15 @@ class Run(fx.Interpreter):
         operands = [value for value in _leaves((args, kwargs)) if isinstance(value, _Value)]
         given = target(*_map(args, lambda v: v.given), **_map(kwargs, lambda v: v.given))
         if getattr(target, "tags", None) and torch.Tag.nondeterministic_seeded in target.tags:
-            return _Value(given, _widened(given))
-        true = _in_float64(target, _map(args, lambda v: v.true), _map(kwargs, lambda v: v.true), given)
+            return _Value(given, given)
+        true = _in_float64(target, _map((args, kwargs), lambda v: _widened(v.true)), given)
         value = _Value(given, true)
         inherited = next((operand.event for operand in operands if operand.event is not None), None)
         value.event = inherited
         if target is not operator.getitem and isinstance(given, torch.Tensor) and given.is_floating_point() and given.numel():
             self.count += 1
-            alone = _in_float64(target, _map(args, lambda v: _widened(v.given)), _map(kwargs, lambda v: _widened(v.given)), given)
+            exact = all(operand.true is operand.given for operand in operands)
+            alone = true if exact else _in_float64(target, _map((args, kwargs), lambda v: _widened(v.given)), given)
             self._judge(target, operands, value, alone, inherited)
         else:
             value.error = max((operand.error for operand in operands), default=0.0)
@@ -111,7 +113,7 @@ class Run(fx.Interpreter):
             size = f"reaches {reached:.4g}" if math.isfinite(reached) else f"lies beyond {torch.finfo(_WIDE).max:.2g}"
             value.event = note("overflow", overflown, f"the exact result {size}, and {_name(value.given.dtype)} ends at {info.max:.4g}",
                                reached=reached)  # fmt: skip
-        elif infinite.any() and wrong.any():
+        elif (infinite & wrong).any():
             value.event = note("pole", infinite & wrong, _why_pole(floats))
         elif invalid.any() and not value.faulty:
             value.event = note("undefined", invalid, "it has no value there in exact arithmetic either")
@@ -129,28 +131,31 @@ class Run(fx.Interpreter):
     def _remember(self, target: Any, floats: list[_Value], value: _Value, alone: torch.Tensor, before: float, info: Any) -> None:
         """Keeps what is no event by itself, but explains a wrong result where nothing else does."""
         given = value.given
-        note = partial(self._note, target=target, floats=floats, value=value, cause=None)
+        event = partial(self._event, target=target, floats=floats, value=value, cause=None)
         if _base(target) in ("add", "sub") and len(floats) == 2 and not self.absorbed:
             x, y = (_spread(operand.given, given) for operand in floats)
             unchanged = (y != 0) & (x == given) & (alone != x.to(_WIDE))
             if unchanged.any():
                 size, place = float(y[unchanged].abs().max()), float(x[unchanged].abs().max())
                 reason = f"{size:.3g} is less than half a unit in the last place of {place:.4g}, and goes"
-                self.absorbed = [note("absorption", unchanged, reason)]
-                self.events.pop()
+                self.absorbed = [event("absorption", unchanged, reason)]
         growth = value.error / max(before, info.eps / 2)
         if growth > (self.largest[0] if self.largest else 2.0):
             everywhere = torch.ones_like(given, dtype=torch.bool)
-            self.largest = [growth, note("cancellation", everywhere, _why_lost(value, before, info))]
-            self.events.pop()
+            self.largest = [growth, event("cancellation", everywhere, _why_lost(value, before, info))]
 
-    def _note(
+    def _note(self, *what: Any, **of: Any) -> Event:
+        event = self._event(*what, **of)
+        self.events.append(event)
+        return event
+
+    def _event(
         self, kind: str, where: torch.Tensor, reason: str, *, target: Any, floats: list[_Value], value: _Value, cause: Event | None,
         reached: float | None = None,
     ) -> Event:  # fmt: skip
         node = self._node
         backward, source = "autograd_backward" in node.meta, source_of(node)
-        event = Event(
+        return Event(
             kind,
             str(target).removeprefix("aten.").removesuffix(".default"),
             self._modules.get(node.meta.get("seq_nr"), "") if backward else module_path(node),
@@ -164,8 +169,6 @@ class Run(fx.Interpreter):
             reached,
             cause,
         )
-        self.events.append(event)
-        return event
 
     def run_node(self, n: fx.Node) -> Any:
         self._node = n
@@ -198,9 +201,9 @@ def _widened(value: Any) -> Any:
     return value
 
 
-def _in_float64(target: Any, args: Any, kwargs: Any, given: Any) -> Any:
+def _in_float64(target: Any, arguments: Any, given: Any) -> Any:
     """The operation without rounding to narrow types: a cast to one is none. What has no float64 form stays as the model has it."""
-    args, kwargs = _without_narrow_types(args), _without_narrow_types(kwargs)
+    args, kwargs = _without_narrow_types(arguments)
     try:
         return _widened(target(*args, **kwargs))
     except (RuntimeError, TypeError, NotImplementedError):
@@ -280,9 +283,9 @@ def _why_pole(operands: list[_Value]) -> str:
 
 
 def _why_lost(value: _Value, before: float, info: Any) -> str:
-    bits = max(0, round(torch.tensor(value.error / info.eps).log2().item()))
-    digits = round(-torch.tensor(info.eps).log2().item()) + 1
+    digits = round(-math.log2(info.eps)) + 1
+    bits = digits if value.error >= 1 else max(0, digits - 1 + round(math.log2(max(value.error, info.eps))))
     start = (
         f"an error of {before:.1e} in its operands becomes {value.error:.1e}" if before else f"its result has an error of {value.error:.1e}"
     )
-    return f"{start}: {min(bits, digits)} of {digits} bits are lost"
+    return f"{start}: {bits} of {digits} bits are lost"

@@ -48,7 +48,7 @@ def measured(case: Case, model: torch.nn.Module) -> Score:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_mended_or_diagnosed(case: Case) -> None:
+def test_mended(case: Case) -> None:
     model = Model(case)
     before = measured(case, model)
     for backward in (False, True) if case.gradient else (False,):
@@ -56,11 +56,17 @@ def test_mended_or_diagnosed(case: Case) -> None:
         after = measured(case, better)
         assert not after.worse_than(before, case.tolerance)
         assert case.name not in MENDED or after.within(case.tolerance), f"{before} → {after}"
-    if case.name not in MENDED:
-        found = hnfc.trace(model, case.module.inputs(), backward=case.gradient)
-        assert found.first is not None
-        assert found.first.operands
-        assert found.first.reason
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_diagnosed(case: Case) -> None:
+    found = hnfc.trace(Model(case), case.module.inputs(), backward=case.gradient)
+    assert found.first is not None
+    assert found.first.operands
+    assert found.first.reason
+    assert ".py:" in found.first.source
+    if case.name in MENDED and not case.gradient:
+        assert any("the error of the results goes from" in remedy for remedy in found.first.remedies), str(found)
 
 
 def test_how_many() -> None:
