@@ -84,8 +84,28 @@ def _input(index: int, argument: ir.Value) -> Input:
         sizes = found[1].split(",") if found[1] else (found[3] or "").split("x")
         shape = tuple(DYNAMIC if size.strip() == "?" else int(size) for size in sizes if size.strip())
         element = found[2] or found[4]
-    known = element is not None and (element in NUMPY_TYPES or element in _UNSIGNED or element in _SIGNLESS)
-    return Input(index, named[1] if named else "", element if known else None, shape)
+    return Input(index, named[1] if named else "", element if element is not None and _is_known(element) else None, shape)
+
+
+def _is_known(element: str) -> bool:
+    return element in NUMPY_TYPES or element in _UNSIGNED or element in _SIGNLESS
+
+
+def result_dtypes(module: ir.Module, function: str) -> list[np.dtype[Any] | None]:
+    """The types of what a function returns; None for what is no tensor of a type that NumPy has."""
+    for view in module.body.operations:
+        operation = view.operation
+        if operation.name == "func.func" and ir.StringAttr(operation.attributes["sym_name"]).value == function:
+            last = list(operation.regions[0].blocks[0].operations)[-1].operation
+            found = [_TENSOR.fullmatch(str(operand.type)) for operand in last.operands]
+            elements = [(match[2] or match[4]) if match is not None else "" for match in found]
+            return [dtype_of(element) if _is_known(element) else None for element in elements]
+    return []
+
+
+def _as(array: Array, dtype: np.dtype[Any] | None) -> Array:
+    """The bytes as what they are: IREE's integers have no sign of their own."""
+    return array if dtype is None or array.dtype.itemsize != dtype.itemsize else array.view(dtype)
 
 
 # arrays
@@ -167,8 +187,8 @@ def runner(module: ir.Module, function: str, backend: str) -> Runner:
     if backend == "iree":
         from hnfc.backend.iree import compile_iree, run_iree
 
-        compiled = compile_iree(module)
-        return lambda inputs: run_iree(compiled, function, inputs)
+        compiled, dtypes = compile_iree(module), result_dtypes(module, function)
+        return lambda inputs: [_as(array, dtype) for array, dtype in zip(run_iree(compiled, function, inputs), dtypes, strict=True)]
     strange = next(kept_operations(module), None)
     if strange is not None:
         found = _PLACE.search(str(strange.location))

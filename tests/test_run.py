@@ -129,14 +129,14 @@ def test_narrow_formats(element, files, capsys):
 
 def test_integers_and_logic_and_several_results(files, capsys):
     Path("m.mlir").write_text(
-        "func.func @main(%a: tensor<3xi32>, %b: tensor<3xi1>, %c: tensor<3xui32>) -> (tensor<3xi32>, tensor<3xi1>, tensor<3xui32>) {\n"
+        "func.func @main(%a: tensor<3xi32>, %b: tensor<3xi1>, %c: tensor<3xui8>) -> (tensor<3xi32>, tensor<3xi1>, tensor<3xui8>) {\n"
         "  %0 = stablehlo.add %a, %a : tensor<3xi32>\n  %1 = stablehlo.not %b : tensor<3xi1>\n"
-        "  return %0, %1, %c : tensor<3xi32>, tensor<3xi1>, tensor<3xui32>\n}\n"
+        "  return %0, %1, %c : tensor<3xi32>, tensor<3xi1>, tensor<3xui8>\n}\n"
     )
-    np.savez("x.npz", arg0=[1, 2, 3], arg1=[True, False, True], arg2=[1, 2, 3])
+    np.savez("x.npz", arg0=[1, 2, 3], arg1=[True, False, True], arg2=[1, 2, 200])
     for backend in ("torch", "iree"):
         code, out, _ = hnfc(capsys, "run", "m.mlir", "--inputs", "x.npz", "--on", backend)
-        assert code == 0 and all(words in out for words in ("int32[3]", "bool[3]", "uint32[3]"))
+        assert code == 0 and all(words in out for words in ("int32[3]", "bool[3]", "uint8[3]", " 200 "))
     code, out, _ = hnfc(capsys, "run", "m.mlir", "--inputs", "x.npz", "--compare", "-q")
     assert code == 0 and "unknown" in out
 

@@ -54,4 +54,5 @@ def run_iree(compiled: bytes, function: str, inputs: Sequence[Array]) -> list[Ar
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
         raise ModelError(f"IREE cannot run `{function}`: {str(error).splitlines()[0]}") from None
     returned = results if isinstance(results, list | tuple) else [results]
-    return [np.asarray(result.to_host()) for result in returned if result is not None]
+    # what IREE hands out lies in memory that its next run may use
+    return [np.array(result.to_host()) for result in returned if result is not None]

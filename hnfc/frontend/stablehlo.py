@@ -24,6 +24,20 @@ from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_o
 _DIALECTS = ("stablehlo.", "chlo.")
 _DROPPED = ("shape_assertion",)
 """Calls that only check sizes, which are in the types."""
+_ON_BYTES = tuple(
+    f"stablehlo.{name}"
+    for name in (
+        "convert",
+        "reshape",
+        "transpose",
+        "broadcast_in_dim",
+        "slice",
+        "concatenate",
+        "reverse",
+        "optimization_barrier",
+    )
+)
+"""What may be done to unsigned bytes, as images have them: torch-mlir takes their arithmetic for that of signed ones."""
 _IDENTITIES = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
 """Calls that say where a value lies."""
 
@@ -133,7 +147,7 @@ def _function(function: ir.Operation, name: str) -> None:
 def _torch_type(kind: ir.Type) -> ir.Type:
     """The torch type of a tensor; that of a value which torch has none for is what it was."""
     element = element_of(kind)
-    return kind if element is None or element == "ui8" else ir.Type.parse(vtensor(element, shape_of(kind)), kind.context)
+    return kind if element is None else ir.Type.parse(vtensor(element, shape_of(kind)), kind.context)
 
 
 class _Function:
@@ -154,7 +168,7 @@ class _Function:
         for operation in _operations(function):
             self.t.emitter.location = operation.location
             if operation.name == "func.return":
-                self.t.emitter.create("func.return", [self.values[operand] for operand in operation.operands])
+                self.t.emitter.create("func.return", [self._as_torch(self.values[o], _torch_type(o.type)) for o in operation.operands])
             elif not self._is_nothing(operation):
                 self._operation(operation)
         _erase_unused(self.t.emitter.made)
@@ -198,6 +212,9 @@ class _Function:
             return None
         if any(_torch_type(result.type) == result.type for result in operation.results):
             return None
+        values = (*operation.operands, *operation.results)
+        if name not in _ON_BYTES and any(element_of(value.type) == "ui8" for value in values):
+            return None
         before = len(self.t.emitter.made)
         try:
             made = handler(self.t, operation, operands)
@@ -220,8 +237,8 @@ class _Function:
                 target = list(target.regions[region].blocks[block].operations)[place].operation
             target.operands[index] = value
         for result, new in zip(operation.results, made.results, strict=True):
-            kind = _torch_type(result.type)
-            self._set(result, new if kind == result.type else self._as_torch(new, kind))
+            # torch-mlir would make literals of cast constants, of types too that it has no literals of
+            self._set(result, new if operation.name == "stablehlo.constant" else self._as_torch(new, _torch_type(result.type)))
 
     def _as_builtin(self, source: ir.Value) -> ir.Value:
         value = self.values[source]
@@ -232,7 +249,7 @@ class _Function:
         return self._builtin[value]
 
     def _as_torch(self, value: ir.Value, kind: ir.Type) -> ir.Value:
-        return self.t.emitter.create("torch_c.from_builtin_tensor", [value], str(kind))[0]
+        return value if value.type == kind else self.t.emitter.create("torch_c.from_builtin_tensor", [value], str(kind))[0]
 
 
 def _values_from_outside(operation: ir.Operation) -> list[tuple[list[tuple[int, int, int]], int, ir.Value]]:

@@ -40,7 +40,7 @@ def _drawn(generator: np.random.Generator, kind: str) -> np.ndarray:
         return generator.random(shape) < 0.5
     if element.startswith(("i", "ui")):
         whole = np.asarray(generator.integers(1, 9, shape) * generator.choice([1, 1, -1], shape))
-        return np.abs(whole).astype(np.uint8) if element == "ui8" else whole.astype(np.int32)
+        return (np.abs(whole) * 31).astype(np.uint8) if element == "ui8" else whole.astype(np.int32)
     array = np.asarray(generator.normal(size=shape) * 1.5)
     if array.size >= 12:
         array.flat[:3] = 0.0, -0.0, 0.5

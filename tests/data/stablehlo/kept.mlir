@@ -22,9 +22,11 @@ func.func @interior_pad(%arg0: tensor<3xf32>) -> (tensor<5xf32>) {
 
 // -----
 
-func.func @unsigned(%arg0: tensor<4xui8>) -> (tensor<4xf32>) {
-  %r = stablehlo.convert %arg0 : (tensor<4xui8>) -> tensor<4xf32>
-  return %r : tensor<4xf32>
+func.func @unsigned(%arg0: tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi1>) {
+  %h = stablehlo.constant dense<200> : tensor<4xui8>
+  %r = stablehlo.maximum %arg0, %h : tensor<4xui8>
+  %c = stablehlo.compare GT, %r, %arg0, UNSIGNED : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xi1>
+  return %r, %c : tensor<4xui8>, tensor<4xi1>
 }
 
 // -----

@@ -910,3 +910,14 @@ func.func @tan(%arg0: tensor<3x4xf32>) -> (tensor<3x4xf32>) {
   %r = stablehlo.tan %arg0 : tensor<3x4xf32>
   return %r : tensor<3x4xf32>
 }
+
+// -----
+
+func.func @bytes(%arg0: tensor<2x3xui8>) -> (tensor<3x2xf32>, tensor<2x3xui8>, tensor<3x2xui8>) {
+  %h = stablehlo.constant dense<255.0> : tensor<3x2xf32>
+  %t = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<2x3xui8>) -> tensor<3x2xui8>
+  %f = stablehlo.convert %t : (tensor<3x2xui8>) -> tensor<3x2xf32>
+  %r = stablehlo.divide %f, %h : tensor<3x2xf32>
+  %b = stablehlo.convert %f : (tensor<3x2xf32>) -> tensor<3x2xui8>
+  return %r, %arg0, %b : tensor<3x2xf32>, tensor<2x3xui8>, tensor<3x2xui8>
+}
