@@ -1,0 +1,75 @@
+"""Integer linear algebra: cohomology groups by Smith normal form, membership in a lattice by Hermite normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flint import fmpz_mat
+
+
+@dataclass(frozen=True)
+class Group:
+    """The finitely generated abelian group ℤ^free ⊕ ℤ/t₁ ⊕ … with 1 < t₁ | t₂ | …"""
+
+    free: int
+    torsion: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        parts = ([] if not self.free else ["ℤ" if self.free == 1 else f"ℤ^{self.free}"]) + [f"ℤ/{order}" for order in self.torsion]
+        return " ⊕ ".join(parts) or "0"
+
+
+def matrix(rows: int, columns: int, entries: Mapping[tuple[int, int], int]) -> Any:
+    """The rows × columns fmpz_mat with these entries, zero elsewhere."""
+    result = fmpz_mat(rows, columns)
+    for (row, column), entry in entries.items():
+        result[row, column] = entry
+    return result
+
+
+def invariant_factors(m: Any) -> tuple[int, ...]:
+    """d₁ | d₂ | … | d_r > 0 of the Smith normal form, r the rank."""
+    if not m.nrows() or not m.ncols():
+        return ()
+    smith = m.snf()
+    diagonal = (abs(int(smith[i, i])) for i in range(min(m.nrows(), m.ncols())))
+    return tuple(factor for factor in diagonal if factor)
+
+
+def cohomology(incoming: Any, outgoing: Any) -> Group:
+    """ker(outgoing) / im(incoming) for A --incoming--> B --outgoing--> C with outgoing · incoming = 0.
+
+    `incoming` has shape (|B|, |A|), `outgoing` (|C|, |B|). Raises ValueError where the composite is not zero.
+    The torsion is that of B / im(incoming), since ker(outgoing) is a direct summand of B.
+    """
+    if incoming.nrows() != outgoing.ncols():
+        raise ValueError(f"expected maps that compose, but got {incoming.nrows()} rows and {outgoing.ncols()} columns")
+    if any(entry != 0 for entry in (outgoing * incoming).entries()):
+        raise ValueError("the composite of two coboundaries is not zero")
+    factors = invariant_factors(incoming)
+    free = incoming.nrows() - len(factors) - outgoing.rank()
+    return Group(free, tuple(factor for factor in factors if factor > 1))
+
+
+class Lattice:
+    """The integer combinations of some vectors of ℤ^n, given as sparse rows {coordinate: entry}."""
+
+    def __init__(self, size: int, generators: Iterable[Mapping[int, int]]) -> None:
+        rows = list(generators)
+        entries = {(i, j): entry for i, row in enumerate(rows) for j, entry in row.items()}
+        hermite = matrix(len(rows), size, entries).hnf().tolist() if rows and size else []
+        self._rows = [sparse for row in hermite if (sparse := {j: int(entry) for j, entry in enumerate(row) if entry})]
+
+    def __contains__(self, vector: Mapping[int, int]) -> bool:
+        rest = dict(vector)
+        for row in self._rows:
+            pivot = next(iter(row))
+            factor, remainder = divmod(rest.get(pivot, 0), row[pivot])
+            if remainder:
+                return False
+            if factor:
+                for column, entry in row.items():
+                    rest[column] = rest.get(column, 0) - factor * entry
+        return not any(rest.values())
