@@ -58,7 +58,9 @@ def test_mended(case: Case) -> None:
         assert case.name not in MENDED or after.within(case.tolerance), f"{before} → {after}"
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] if c.name in MENDED else []) for c in cases()], ids=lambda case: case.name
+)
 def test_diagnosed(case: Case) -> None:
     found = hnfc.trace(Model(case), case.module.inputs(), backward=case.gradient)
     assert found.first is not None
