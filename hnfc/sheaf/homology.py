@@ -29,13 +29,25 @@ def matrix(rows: int, columns: int, entries: Mapping[tuple[int, int], int]) -> A
     return result
 
 
+def _hermite(m: Any) -> list[dict[int, int]]:
+    """The rows of the Hermite normal form that are not zero, each from its pivot on."""
+    rows = m.hnf().tolist() if m.nrows() and m.ncols() else []
+    return [sparse for row in rows if (sparse := {j: int(entry) for j, entry in enumerate(row) if entry})]
+
+
 def invariant_factors(m: Any) -> tuple[int, ...]:
-    """d₁ | d₂ | … | d_r > 0 of the Smith normal form, r the rank."""
-    if not m.nrows() or not m.ncols():
-        return ()
-    smith = m.snf()
-    diagonal = (abs(int(smith[i, i])) for i in range(min(m.nrows(), m.ncols())))
-    return tuple(factor for factor in diagonal if factor)
+    """d₁ | d₂ | … | d_r > 0 of the Smith normal form, r the rank.
+
+    A column of the Hermite form with pivot 1 is zero elsewhere, so column operations clear its row, and the Smith form of the rest is left.
+    """
+    rows = _hermite(m if m.nrows() <= m.ncols() else m.transpose())
+    rest = [row for row in rows if next(iter(row.values())) != 1]
+    units = (1,) * (len(rows) - len(rest))
+    if not rest:
+        return units
+    columns = sorted({column for row in rest for column in row})
+    smith = fmpz_mat([[row.get(column, 0) for column in columns] for row in rest]).snf()
+    return units + tuple(abs(int(smith[i, i])) for i in range(len(rest)))
 
 
 def cohomology(incoming: Any, outgoing: Any) -> Group:
@@ -59,8 +71,7 @@ class Lattice:
     def __init__(self, size: int, generators: Iterable[Mapping[int, int]]) -> None:
         rows = list(generators)
         entries = {(i, j): entry for i, row in enumerate(rows) for j, entry in row.items()}
-        hermite = matrix(len(rows), size, entries).hnf().tolist() if rows and size else []
-        self._rows = [sparse for row in hermite if (sparse := {j: int(entry) for j, entry in enumerate(row) if entry})]
+        self._rows = _hermite(matrix(len(rows), size, entries))
 
     def __contains__(self, vector: Mapping[int, int]) -> bool:
         rest = dict(vector)

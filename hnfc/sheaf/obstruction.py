@@ -20,7 +20,8 @@ from hnfc.sheaf.system import Section
 class Obstruction:
     """What the cohomology says of one local section.
 
-    `cocycle` is z = d⁰c on the overlaps, without its zeros. Where s has no partner in context `blocked_by`, there is no z: s is refuted at once.
+    `cocycle` is z = d⁰c on the overlaps, without its zeros. Where s has no partner in context `blocked_by`, there is no z:
+    s is refuted at once.
     """
 
     context: int
