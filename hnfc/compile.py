@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -14,7 +14,6 @@ from hnfc.backend.torch_mlir import export
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dsl import core
-from hnfc.dsl.soundness import Verdict
 from hnfc.evaluate import evaluate
 from hnfc.frontend.torch_mlir import Imported, import_module
 from hnfc.rewrite.conditions import Observations
@@ -226,8 +225,3 @@ def opaque_name(op: Operation) -> str:
         if isinstance(text, str):
             return text
     return op.name
-
-
-def allowed(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], unproved: frozenset[str]) -> list[core.Rule]:
-    """The rules that may run: proved ones, and those that the user lets run unproved."""
-    return [rule for rule in rules if verdicts[rule.name].proved or rule.name in unproved]

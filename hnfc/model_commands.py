@@ -78,54 +78,35 @@ class Rewriting:
 
     options: argparse.Namespace
     request: Any
-    found: dict[str, Any]
-    own: list[Any]
+    rules: Any
 
     def report(self, compiled: Any) -> None:
         """The report, where the options want it."""
         from hnfc.report.text import json_report, text_report
 
         if not self.options.quiet:
-            unproved = frozenset(self.options.allow_unproved)
-            withheld = sorted({rule.name for rule in self.own if not self.found[rule.name].proved} - unproved)
-            say(text_report(compiled, self.found, withheld, width()))
+            say(text_report(compiled, self.rules.verdicts, self.rules.withheld, width()))
         if self.options.json:
-            write(self.options.json, json_report(compiled, self.found).encode())
+            write(self.options.json, json_report(compiled, self.rules.verdicts).encode())
 
 
 def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -> Rewriting | None:
     """The rules, judged. None after a diagnostic of a rule file has been shown. Raises UsageError and ModelError."""
-    from hnfc.compile import Request, allowed
+    from hnfc.compile import Request
     from hnfc.dsl.diagnostics import HnfError
-    from hnfc.dsl.rulebook import load_files, shipped
-    from hnfc.pipelines import UnknownLevel, phases
+    from hnfc.rewriter import load_rules
     from hnfc.samples import parse_range
-    from hnfc.verdicts import verdicts
 
     ranges = [parse_range(text) for text in options.ranges]
-    book = shipped()
     try:
-        own = load_files(options.rules)
+        rules = load_rules(options.level, *options.rules, allow_unproved=options.allow_unproved, progress=progress)
     except HnfError as error:
         progress.stop()
         report_diagnostics(error)
         return None
-    try:
-        plan = [list(book.only(names).rules) for names in phases(options.level, set(book.groups()))]
-    except UnknownLevel as error:
-        raise UsageError(str(error)) from None
-    plan = [phase + own.rules for phase in plan] or ([own.rules] if own.rules else [])
-    known = {rule.name for phase in plan for rule in phase}
-    for name in [*options.assume, *options.allow_unproved]:
-        if name not in known:
-            raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")
-    found = verdicts([rule for phase in plan for rule in phase], progress=progress)
-    unproved = frozenset(options.allow_unproved)
-    made = Request(
-        phases=[allowed(phase, found, unproved) for phase in plan], ranges=ranges,
-        assume=frozenset(options.assume), validate=not options.no_validate, **request,
-    )  # fmt: skip
-    return Rewriting(options, made, found, own.rules)
+    rules.check(options.assume)
+    made = Request(phases=rules.allowed(), ranges=ranges, assume=frozenset(options.assume), validate=not options.no_validate, **request)
+    return Rewriting(options, made, rules)
 
 
 def _optimize(options: argparse.Namespace) -> int:

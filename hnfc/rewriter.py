@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from hnfc.dsl.rulebook import load_files, shipped
 from hnfc.dsl.soundness import Verdict
 from hnfc.errors import UsageError
 from hnfc.pipelines import LEVELS, UnknownLevel, phases
-from hnfc.verdicts import verdicts
+from hnfc.verdicts import Progress, verdicts
 
 if TYPE_CHECKING:
     import torch
@@ -42,11 +42,15 @@ class RuleSet:
         """Rules from files that may not run."""
         return sorted(name for name in self.own if not self.verdicts[name].proved and name not in self.unproved)
 
+    def check(self, names: Sequence[str]) -> None:
+        """Raises UsageError for a name that is none of these rules'."""
+        _known(names, self.verdicts)
+
     def __len__(self) -> int:
         return len(self.verdicts)
 
 
-def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = ()) -> RuleSet:
+def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
     """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
 
     Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
@@ -62,11 +66,15 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = ()) -> RuleS
         raise UsageError(f"{error}; a file of rules ends in .hnf") from None
     plan = tuple(tuple(book.only(phase).rules) + own for phase in names) or ((own,) if own else ())
     known = {rule.name for phase in plan for rule in phase}
-    for name in allow_unproved:
-        if name not in known:
-            raise UsageError(f"there is no rule `{name}` among {', '.join(map(str, groups))}")
-    found = verdicts({rule.name: rule for phase in plan for rule in phase}.values())
+    _known(allow_unproved, known)
+    found = verdicts({rule.name: rule for phase in plan for rule in phase}.values(), progress=progress)
     return RuleSet(plan, found, frozenset(allow_unproved), tuple(rule.name for rule in own))
+
+
+def _known(names: Sequence[str], rules: Collection[str]) -> None:
+    for name in names:
+        if name not in rules:
+            raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,7 @@ def optimize(
     """
     groups = (group,) if isinstance(group, str) else tuple(group)
     loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
+    loaded.check(assume)
     settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes)
     if isinstance(ranges, str) and ranges != "sample":
         raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import fx
 from torch_mlir import ir
@@ -19,6 +18,7 @@ from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_IN
 from hnfc.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
+from hnfc.modules.tensors import to_torch
 
 Argument: TypeAlias = Any
 """What an operand is in the graph: a node, a Python number, a string, None, or a list of them."""
@@ -43,7 +43,7 @@ _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 def raise_function(module: ir.Module, name: str = "main") -> fx.GraphModule:
     """The function `name` of a torch-dialect module as a GraphModule: the same arguments, a tuple of the same results.
 
-    Literals become buffers `constant_0`, … of the module, which share the memory that MLIR holds. Raises ModelError where torch
+    Literals become buffers `constant_0`, … of the module. Raises ModelError where torch
     has no operation of a name.
     """
     for view in module.body.operations:
@@ -100,7 +100,7 @@ class _Raising:
     def _constant(self, attribute: ir.Attribute) -> fx.Node:
         name = f"constant_{self._count}"
         self._count += 1
-        self.constants.register_buffer(name, _as_tensor(weights.read(attribute)), persistent=False)
+        self.constants.register_buffer(name, to_torch(weights.read(attribute)), persistent=False)
         return self.graph.get_attr(name)
 
     def _take(self, results: Sequence[ir.Value], source: Argument) -> None:
@@ -170,15 +170,6 @@ def _decoded(kind: str, value: Argument) -> Argument:
         return torch.device(value)
     table = _CODED.get(kind)
     return table[value] if table and type(value) is int else value
-
-
-def _as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """The array as a tensor; types that only ml_dtypes has for NumPy keep their bits."""
-    array = np.ascontiguousarray(array) if array.ndim else array.copy()
-    if array.dtype.kind == "V" or array.dtype.name.startswith(("bfloat", "float8")):
-        same_size = np.dtype(f"i{array.dtype.itemsize}")
-        return torch.frombuffer(bytearray(array.view(same_size).tobytes()), dtype=getattr(torch, array.dtype.name)).reshape(array.shape)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _item(x: Any) -> Any:

@@ -1,28 +1,40 @@
-"""torch tensors as NumPy arrays of the same memory, narrow floats included."""
+"""torch tensors as NumPy arrays of the same memory and back, narrow floats included."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import torch
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
 _NARROW = {
-    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
-    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
-    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
-    torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
-    torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
+    torch.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fnuz: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    torch.float8_e5m2fnuz: np.dtype(ml_dtypes.float8_e5m2fnuz),
 }
+"""Formats that torch and ml_dtypes have, and NumPy by itself does not."""
+_OF_ARRAYS = {dtype: kind for kind, dtype in _NARROW.items()}
 
 
-def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
+def to_numpy(tensor: Any) -> Array:
     """The elements, without a copy where they lie in the CPU's memory; a number becomes an array of rank 0."""
     if not isinstance(tensor, torch.Tensor):
         return np.asarray(tensor)
     tensor = tensor.detach().cpu()
     if tensor.dtype in _NARROW:
-        same_size, dtype = _NARROW[tensor.dtype]
-        return np.asarray(tensor.contiguous().view(same_size).numpy().view(dtype))
+        same_size = torch.int16 if tensor.element_size() == 2 else torch.uint8
+        return np.asarray(tensor.contiguous().view(same_size).numpy().view(_NARROW[tensor.dtype]))
     return np.asarray(tensor.resolve_conj().resolve_neg().numpy())
+
+
+def to_torch(array: Array) -> torch.Tensor:
+    """The elements as a tensor with memory of its own."""
+    array = np.array(array, order="C")
+    narrow = _OF_ARRAYS.get(array.dtype)
+    if narrow is None:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.dtype.itemsize}")).view(narrow)
