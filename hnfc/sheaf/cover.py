@@ -18,12 +18,16 @@ class Cover:
 
     contexts: tuple[tuple[Node, ...], ...]
     _simplices: list[tuple[Simplex, ...]] = field(init=False, repr=False, compare=False, default_factory=list)
+    _holders: dict[Node, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for context in self.contexts:
             if not context or len(set(context)) != len(context):
                 raise ValueError(f"a context names some nodes, each once, but is {context!r}")
         self._simplices.append(tuple((index,) for index in range(len(self.contexts))))
+        for index, context in enumerate(self.contexts):
+            for node in context:
+                self._holders.setdefault(node, []).append(index)
 
     def meet(self, simplex: Simplex) -> tuple[Node, ...]:
         """U_σ = ∩ U_i over i in σ, in the order of σ's first context."""
@@ -33,25 +37,19 @@ class Cover:
     def simplices(self, dimension: int) -> tuple[Simplex, ...]:
         """N_q: the sets of q + 1 contexts with a node in common, in lexicographic order; empty above the nerve's dimension."""
         while len(self._simplices) <= dimension:
-            below = self._simplices[-1]
-            faces = set(below)
-            self._simplices.append(
-                tuple(
-                    (*face, index)
-                    for face in below
-                    for index in range(face[-1] + 1, len(self.contexts))
-                    if (*face[1:], index) in faces and self.meet((*face, index))
-                )
-            )
+            self._simplices.append(tuple((*face, index) for face in self._simplices[-1] for index in self._beyond(face)))
         return self._simplices[dimension]
+
+    def _beyond(self, face: Simplex) -> list[int]:
+        """The contexts after the face's last one that share a node with all of it."""
+        return sorted({index for node in self.meet(face) for index in self._holders[node] if index > face[-1]})
 
     def check(self, system: System) -> None:
         """Raises ValueError where a node or a constraint's scope lies in no context: families would then glue to too much."""
-        sets = [set(context) for context in self.contexts]
-        if lost := [node for node in system.nodes if not any(node in context for context in sets)]:
+        if lost := [node for node in system.nodes if node not in self._holders]:
             raise ValueError(f"{lost[0]!r} lies in no context")
         for constraint in system.constraints:
-            if not any(context.issuperset(constraint.scope) for context in sets):
+            if not set.intersection(*(set(self._holders[node]) for node in constraint.scope)):
                 raise ValueError(f"{constraint.reason}: its scope lies in no context")
 
 

@@ -30,19 +30,21 @@ class Presheaf:
         return lambda section: tuple(section[place] for place in places)
 
     def global_sections(self) -> Iterator[dict[Node, Value]]:
-        """H⁰: the compatible families, one per context, glued; one empty family where there is no context."""
-        contexts = self.cover.contexts
+        """H⁰: the compatible families, one per context, glued in the order of the contexts; one empty family where there is none.
 
-        def glue(index: int, glued: dict[Node, Value]) -> Iterator[dict[Node, Value]]:
+        Backtracking, without look-ahead: exponential at worst.
+        """
+        contexts = self.cover.contexts
+        open_: list[tuple[int, dict[Node, Value]]] = [(0, {})]
+        while open_:
+            index, glued = open_.pop()
             if index == len(contexts):
                 yield glued
-                return
-            for section in self.sections((index,)):
+                continue
+            for section in reversed(self.sections((index,))):
                 values = dict(zip(contexts[index], section, strict=True))
                 if all(glued.get(node, value) == value for node, value in values.items()):
-                    yield from glue(index + 1, glued | values)
-
-        return glue(0, {})
+                    open_.append((index + 1, glued | values))
 
 
 def presheaf(system: System, cover: Cover) -> Presheaf:

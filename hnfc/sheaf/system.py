@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -36,9 +36,11 @@ class System:
 
     domains: Mapping[Node, Sequence[Value]]
     constraints: tuple[Constraint, ...] = ()
+    _by_first: dict[Node, list[Constraint]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for constraint in self.constraints:
+            self._by_first.setdefault(constraint.scope[0], []).append(constraint)
             for node in constraint.scope:
                 if node not in self.domains:
                     raise ValueError(f"{constraint.reason}: {node!r} has no list of values")
@@ -55,21 +57,24 @@ class System:
         """𝒫(nodes), in the lexicographic order of the domains; one empty section on the empty set. Exponential in len(nodes)."""
         position = {node: place for place, node in enumerate(nodes)}
         due: list[list[tuple[Constraint, list[int]]]] = [[] for _ in nodes]
-        for constraint in self.constraints:
+        for constraint in (constraint for node in nodes for constraint in self._by_first.get(node, ())):
             places = [position[node] for node in constraint.scope if node in position]
             if len(places) == len(constraint.scope):
                 due[max(places)].append((constraint, places))
 
-        def extend(values: Section) -> Iterator[Section]:
-            if len(values) == len(nodes):
-                yield values
-                return
-            for value in self.domains[nodes[len(values)]]:
+        found: list[Section] = []
+        open_: list[Section] = [()]
+        while open_:
+            values = open_.pop()
+            place = len(values)
+            if place == len(nodes):
+                found.append(values)
+                continue
+            for value in reversed(self.domains[nodes[place]]):
                 longer = (*values, value)
-                if all(constraint.holds(*(longer[place] for place in places)) for constraint, places in due[len(values)]):
-                    yield from extend(longer)
-
-        return tuple(extend(()))
+                if all(constraint.holds(*(longer[at] for at in places)) for constraint, places in due[place]):
+                    open_.append(longer)
+        return tuple(found)
 
     def violated(self, assignment: Mapping[Node, Value]) -> list[Constraint]:
         """The constraints that an assignment to every node breaks."""
