@@ -77,10 +77,7 @@ class Lattice:
         rest = dict(vector)
         for row in self._rows:
             pivot = next(iter(row))
-            factor, remainder = divmod(rest.get(pivot, 0), row[pivot])
-            if remainder:
-                return False
-            if factor:
+            if factor := rest.get(pivot, 0) // row[pivot]:
                 for column, entry in row.items():
                     rest[column] = rest.get(column, 0) - factor * entry
         return not any(rest.values())

@@ -12,8 +12,8 @@ from math import fsum, inf
 from typing import Any
 
 import numpy as np
-from scipy.optimize import LinearConstraint, milp  # type: ignore[import-untyped]
-from scipy.sparse import csr_array  # type: ignore[import-untyped]
+from scipy.optimize import LinearConstraint, milp
+from scipy.sparse import csr_array
 
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.system import Constraint, System, Value

@@ -87,7 +87,7 @@ def programs(draw):
     return System(dict.fromkeys(range(n), values), tuple(constraints)), draw(weights), budgets
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_the_optimum_is_that_of_brute_force(program):
     system, cost, budgets = program

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hnfc.sheaf.homology import Group
@@ -53,6 +53,7 @@ def test_the_diamond_closes_or_not(offsets, total):
 relations = st.lists(st.builds(Relation, st.integers(0, 4), st.integers(0, 4), st.integers(-1, 1)), max_size=7)
 
 
+@settings(deadline=None)
 @given(relations)
 def test_the_core_is_the_class(drawn):
     """A solution exists exactly where the class vanishes; otherwise the simple cycle that is shown has a nonzero sum."""
