@@ -19,7 +19,7 @@ GROUND = None
 
 @dataclass(frozen=True)
 class Difference:
-    """p_x − p_y ≤ bound; x or y may be GROUND. `reason` is what the user reads."""
+    """p_x − p_y ≤ bound; x or y may be GROUND, so no node is None. `reason` is what the user reads."""
 
     x: Node
     y: Node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,9 +35,6 @@ class Graph:
         object.__setattr__(self, "edges", tuple(edges))
         object.__setattr__(self, "_neighbours", neighbours)
 
-    def neighbours(self, node: Node) -> tuple[Node, ...]:
-        return tuple(self._neighbours[node])
-
     def star(self, node: Node) -> tuple[Node, ...]:
         """The node and its neighbours, in the order of the graph's edges."""
         return (node, *self._neighbours[node])
@@ -57,9 +54,3 @@ class Graph:
                 component += fresh
             found.append(tuple(component))
         return found
-
-
-def complete(nodes: Iterable[Node]) -> Graph:
-    """K_n on these nodes."""
-    nodes = tuple(nodes)
-    return Graph(nodes, tuple((u, v) for i, u in enumerate(nodes) for v in nodes[i + 1 :]))

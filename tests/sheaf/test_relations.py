@@ -73,3 +73,7 @@ def test_scales_are_refused_where_they_have_no_cycle():
         solve(range(2), ring(2, tail_scale=2))
     assert is_solvable(range(2), [Relation(0, 1, 3, tail_scale=2)])
     assert not is_solvable(range(1), [Relation(0, 0, 1, tail_scale=-1)])
+
+
+def test_groups_read_as_usual():
+    assert [str(group) for group in (Group(0), Group(1), Group(4, (2, 6)))] == ["0", "ℤ", "ℤ^4 ⊕ ℤ/2 ⊕ ℤ/6"]
