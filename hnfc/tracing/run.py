@@ -96,30 +96,20 @@ class Run(fx.Interpreter):
         info = torch.finfo(value.given.dtype)
         given, true, alone = value.given.to(_WIDE), _shaped(value.true, value.given), _shaped(alone, value.given)
         floats = [operand for operand in operands if isinstance(operand.given, torch.Tensor) and operand.given.is_floating_point()]
-        wrong = ~torch.isfinite(given) & torch.isfinite(true)
-        value.faulty = bool(wrong.any()) or any(operand.faulty for operand in floats)
+        inherited_fault = any(operand.faulty for operand in floats)
+        note = partial(self._note, target=target, floats=floats, value=value, cause=inherited)
+        finite = bool(torch.isfinite(given).all())
+        wrong = None if finite else ~torch.isfinite(given) & torch.isfinite(true)
+        value.faulty = inherited_fault or (wrong is not None and bool(wrong.any()))
         errors = _errors(given, true, info)
         value.error = float(errors.max()) if errors.numel() else 0.0
         before = max((operand.error for operand in floats), default=0.0)
-        note = partial(self._note, target=target, floats=floats, value=value, cause=inherited)
-        infinite = torch.isinf(given) & ~_where_any(floats, lambda x: ~torch.isfinite(x), given)
-        grows = _base(target) in _GROWING and not (_base(target) == "pow" and any(bool((x.given == 0).any()) for x in floats))
-        overflown = infinite & (torch.isfinite(alone) | torch.tensor(grows))
-        invalid = torch.isnan(given) & ~_where_any(floats, torch.isnan, given)
+        if wrong is not None:
+            value.event = self._not_finite(note, target, floats, value, alone, wrong, inherited_fault) or inherited
+            if value.event is not inherited:
+                return
         lost = (given == 0) & (alone != 0) & torch.isfinite(alone)
-        amplified = value.error > max(info.eps**0.5, _GETS_WORSE * max(before, info.eps))
-        if overflown.any():
-            reached = float(alone[overflown].abs().max())
-            size = f"reaches {reached:.4g}" if math.isfinite(reached) else f"lies beyond {torch.finfo(_WIDE).max:.2g}"
-            value.event = note("overflow", overflown, f"the exact result {size}, and {_name(value.given.dtype)} ends at {info.max:.4g}",
-                               reached=reached)  # fmt: skip
-        elif (infinite & wrong).any():
-            value.event = note("pole", infinite & wrong, _why_pole(floats))
-        elif invalid.any() and not value.faulty:
-            value.event = note("undefined", invalid, "it has no value there in exact arithmetic either")
-        elif invalid.any() and not any(operand.faulty for operand in floats):
-            value.event = note("undefined", invalid, _why_pole(floats))
-        elif amplified and not value.faulty:
+        if value.error > max(info.eps**0.5, _GETS_WORSE * max(before, info.eps)) and not value.faulty:
             value.event = note("cancellation", errors > info.eps**0.5, _why_lost(value, before, info))
         elif lost.any():
             least = float(alone[lost].abs().max())
@@ -127,6 +117,27 @@ class Run(fx.Interpreter):
                                                   f"{info.smallest_normal * info.eps:.3g}")  # fmt: skip
         else:
             self._remember(target, floats, value, alone, before, info)
+
+    def _not_finite(
+        self, note: Any, target: Any, floats: list[_Value], value: _Value, alone: torch.Tensor, wrong: torch.Tensor, inherited: bool
+    ) -> Event | None:
+        """What made elements infinite or NaN whose operands were neither."""
+        given, info = value.given, torch.finfo(value.given.dtype)
+        infinite = torch.isinf(given) & ~_where_any(floats, lambda x: ~torch.isfinite(x), given)
+        grows = _base(target) in _GROWING and not (_base(target) == "pow" and any(bool((x.given == 0).any()) for x in floats))
+        overflown = infinite & (torch.isfinite(alone) | torch.tensor(grows))
+        if overflown.any():
+            reached = float(alone[overflown].abs().max())
+            size = f"reaches {reached:.4g}" if math.isfinite(reached) else f"lies beyond {torch.finfo(_WIDE).max:.2g}"
+            reason = f"the exact result {size}, and {_name(given.dtype)} ends at {info.max:.4g}"
+            return note("overflow", overflown, reason, reached=reached)  # type: ignore[no-any-return]
+        if (infinite & wrong).any():
+            return note("pole", infinite & wrong, _why_pole(floats))  # type: ignore[no-any-return]
+        invalid = torch.isnan(given) & ~_where_any(floats, torch.isnan, given)
+        if not invalid.any() or inherited:
+            return None
+        reason = _why_pole(floats) if value.faulty else "it has no value there in exact arithmetic either"
+        return note("undefined", invalid, reason)  # type: ignore[no-any-return]
 
     def _remember(self, target: Any, floats: list[_Value], value: _Value, alone: torch.Tensor, before: float, info: Any) -> None:
         """Keeps what is no event by itself, but explains a wrong result where nothing else does."""
