@@ -44,7 +44,7 @@ class _Derived:
 
 
 def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[Difference]) -> dict[Node, int] | Shortfall:
-    """The pointwise least choice from the lists that satisfies the constraints, or a shortfall. O(constraints × longest list).
+    """The pointwise least choice from the lists that satisfies the constraints, or a shortfall; lists in any order. O(constraints × longest list).
 
     Raises ValueError for a node without values, and KeyError for a constraint on a node without a list.
     """

@@ -73,7 +73,7 @@ def test_a_list_without_the_format_is_named():
     assert isinstance(shortfall, Shortfall)
     assert [step.difference.reason for step in shortfall.steps] == ["softmax", "narrow cast"]
     assert shortfall.gap == 10
-    assert least_levels({"softmax": (8, 11, 24), "ffn": (8, 24)}, differences) == {"softmax": 24, "ffn": 24}
+    assert least_levels({"softmax": (24, 8, 11), "ffn": (24, 8)}, differences) == {"softmax": 24, "ffn": 24}
 
 
 def test_what_is_refused():
