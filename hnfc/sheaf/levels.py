@@ -44,9 +44,9 @@ class _Derived:
 
 
 def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[Difference]) -> dict[Node, int] | Shortfall:
-    """The pointwise least choice from the lists that satisfies the constraints, or a shortfall; lists in any order. O(constraints × longest list).
+    """The pointwise least choice from the lists that satisfies the constraints, or a shortfall. O(constraints × longest list).
 
-    Raises ValueError for a node without values, and KeyError for a constraint on a node without a list.
+    The lists may come in any order. Raises ValueError for a node without values, and KeyError for a constraint on a node without a list.
     """
     ordered: dict[Node, list[int]] = {GROUND: [0]} | {node: sorted(values) for node, values in levels.items()}
     if bare := [node for node, values in ordered.items() if not values]:

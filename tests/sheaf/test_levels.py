@@ -73,7 +73,7 @@ def test_a_list_without_the_format_is_named():
     assert isinstance(shortfall, Shortfall)
     assert [step.difference.reason for step in shortfall.steps] == ["softmax", "narrow cast"]
     assert shortfall.gap == 10
-    assert least_levels({"softmax": (24, 8, 11), "ffn": (24, 8)}, differences) == {"softmax": 24, "ffn": 24}
+    assert least_levels({"softmax": (8, 11, 24), "ffn": (8, 24)}, differences) == {"softmax": 24, "ffn": 24}
 
 
 def test_what_is_refused():
@@ -82,3 +82,8 @@ def test_what_is_refused():
         least_levels({"a": ()}, [])
     with pytest.raises(KeyError):
         least_levels({"a": (1,)}, [Difference("a", "b", -1, "step")])
+
+
+def test_lists_come_in_any_order():
+    assert least_levels({"a": (9, 2, 5)}, [at_least("a", 4, "need")]) == {"a": 5}
+    assert least_levels({"a": (5, 9, 2)}, []) == {"a": 2}
