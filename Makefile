@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	@echo "== written: stable_attention.mlir"
 
 test: $(VENV)/.installed-dev
-	@echo "== style, types, tests (about five minutes on two cores)"
+	@echo "== style, types, tests (about ten minutes on two cores)"
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
@@ -22,10 +22,11 @@ models: $(VENV)/.installed-models
 slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -m slow
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/import_speed.py
 	$(BIN)/python benchmarks/rewrite_speed.py
 	$(BIN)/python benchmarks/check_speed.py
+	$(BIN)/python benchmarks/torch_speed.py
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"
