@@ -32,6 +32,9 @@ class Model(torch.nn.Module):
         return self.function(*inputs)
 
 
+SLOW = MENDED | {"50_bf16_softmax_sum"}
+
+
 @cache
 def rules() -> RuleSet:
     return hnfc.load_rules("stability")
@@ -59,7 +62,7 @@ def test_mended(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=[pytest.mark.slow] if c.name in MENDED else []) for c in cases()], ids=lambda case: case.name
+    "case", [pytest.param(c, marks=[pytest.mark.slow] if c.name in SLOW else []) for c in cases()], ids=lambda case: case.name
 )
 def test_diagnosed(case: Case) -> None:
     found = hnfc.trace(Model(case), case.module.inputs(), backward=case.gradient)
