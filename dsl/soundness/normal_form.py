@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from hnfc.dsl.soundness.conditions import NotProved, Split, connect, negation
+from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.reductions import Reductions
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import (
@@ -88,7 +89,19 @@ class Normalizer(Reductions):
             return self.index_value(place)
         if base.kind in TUPLES:
             return of_atom(atom(base.kind, *base.args[:-1], self.rename_places(base.args[-1], renaming)))
+        if base.kind in BINDERS and any(not named(place).isdisjoint(base.args[0]) for place in renaming.values()):
+            # what comes in must not be bound here
+            new, body = self.copies(*base.args)
+            return self.reduction(base.kind, new, self.rename(body, renaming))
         return self.rebuild(base, lambda x: self.rename(x, renaming), lambda p: self.rename_cond(p, renaming))
+
+    def reduction(self, kind: str, ixs: tuple[Ix, ...], body: Rational) -> Rational:
+        match kind:
+            case "sum":
+                return self.sum(ixs, body) if ixs else ZERO
+            case "prod":
+                return self.prod(ixs, body)
+        return self.extreme(kind, ixs, body)
 
     def rename_places(self, places: tuple[Place, ...], renaming: Mapping[Ix, Place]) -> tuple[Place, ...]:
         return tuple(renaming.get(i, i) if isinstance(i, Ix) else self.place(i.cls, self.rename(i.term, renaming)) for i in places)
@@ -146,12 +159,8 @@ class Normalizer(Reductions):
                 return self.odd(base.kind, term(args[0]))
             case "i0":
                 return self.even(base.kind, term(args[0]))
-            case "sum":
-                return self.sum(*self.copies(args[0], term(args[1]))) if args[0] else ZERO
-            case "max" | "min":
-                return self.extreme(base.kind, *self.copies(args[0], term(args[1])))
-            case "prod":
-                return self.prod(*self.copies(args[0], term(args[1])))
+            case "sum" | "prod" | "max" | "min":
+                return self.reduction(base.kind, *self.copies(args[0], term(args[1])))
             case "ind":
                 return self.ite(cond(args[0]), ONE, ZERO, True)
             case "ite":
@@ -161,6 +170,11 @@ class Normalizer(Reductions):
             case "size" | "cap" | "ix":
                 return of_atom(base)
         return of_atom(atom(base.kind, *(term(a) if isinstance(a, Rational) else a for a in args)))
+
+
+def named(place: Place) -> frozenset[Ix]:
+    """The indices that the place is made of."""
+    return frozenset((place,)) if isinstance(place, Ix) else place.term.ixs
 
 
 def deep_atoms(x: Rational) -> frozenset[Atom]:

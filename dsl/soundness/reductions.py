@@ -110,9 +110,14 @@ class Reductions(Ranges):
         groups = [sorted(g) for _, g in itertools.groupby(sorted(ixs), key=lambda i: i.cls)]
         if any(len(g) > 4 for g in groups):
             raise TooLarge("many bound indices")
+        # an index of the body that is bound further out, and was put into it, keeps its name
+        taken = {i.n for i in body.ixs if i.kind == "bound" and i not in ixs}
+        numbers = [p for p in range(level * 16, level * 16 + 16) if p not in taken][:4]
+        if len(numbers) < 4:
+            raise TooLarge("many bound indices")
         best: tuple[object, tuple[Ix, ...], Rational] | None = None
         for orders in itertools.product(*(itertools.permutations(g) for g in groups)):
-            renaming = {i: Ix(i.cls, "bound", level * 16 + p) for group in orders for p, i in enumerate(group)}
+            renaming = {i: Ix(i.cls, "bound", number) for group in orders for i, number in zip(group, numbers, strict=False)}
             term = self.rename(body, renaming)
             if term.level > level:
                 raise TooLarge("a renamed body gained a binder")
