@@ -6,6 +6,7 @@ Nothing of a weight but its type gets into MLIR, so a model of any size is captu
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
 import sys
@@ -35,7 +36,8 @@ Shapes: TypeAlias = Any
 class Captured:
     """A model as a function `main` of the torch dialect, and what its arguments and results are.
 
-    structure: how inputs are flattened; output_structure: how results are put together.
+    structure: how inputs are flattened; output_structure: how results are put together. guards: what torch.export relied on of
+    sizes that differ from call to call, as Python over `sizes[input][axis]`, inputs flattened.
     """
 
     module: ir.Module
@@ -43,6 +45,7 @@ class Captured:
     program: ExportedProgram
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
+    guards: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -55,7 +58,31 @@ def capture(
 ) -> Captured:
     """What the model does on inputs like these. Raises ModelError, in torch's own words, where torch.export cannot follow it."""
     program = export(model, args, kwargs, dynamic_shapes)
-    return from_program(program)
+    captured = from_program(program)
+    captured.guards = guards_of(program, model, args, kwargs or {})
+    return captured
+
+
+def guards_of(program: ExportedProgram, model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the graph takes for granted of the sizes of its inputs. Raises ModelError where that cannot be said of them."""
+    code: list[str] = getattr(program, "_guards_code", None) or []
+    if not code:
+        return ()
+    count = len(pytree.tree_leaves((tuple(args), dict(kwargs))))
+    places = pytree.tree_unflatten(range(count), pytree.tree_structure((tuple(args), dict(kwargs))))
+    bound = dict(inspect.signature(model.forward).bind(*places[0], **places[1]).arguments)
+    paths = {f"L{pytree.keystr(path)}.size()": f"sizes[{place}]" for path, place in pytree.tree_flatten_with_path(bound)[0]}
+    guards = []
+    for guard in code:
+        for path, size in paths.items():
+            guard = guard.replace(path, size)
+        if not set(compile(guard, "<guard>", "eval").co_names) <= _IN_GUARDS:
+            raise ModelError(f"torch.export relies on `{guard}`, which is not about the sizes of inputs alone")
+        guards.append(guard)
+    return tuple(guards)
+
+
+_IN_GUARDS = {"sizes", "max", "min", "abs"}
 
 
 def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Shapes) -> ExportedProgram:

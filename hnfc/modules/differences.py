@@ -33,7 +33,7 @@ def diff(model: torch.nn.Module, better: torch.nn.Module) -> Difference:
     sections = []
     for program in programs:
         mode = "train" if program.training else "eval"
-        inputs = ", ".join("×".join(map(str, kind.shape)) or "scalar" for kind in program.kinds if kind.shape is not None)
+        inputs = ", ".join("×".join(map(str, shape)) or "scalar" for shape in program.sizes.shapes if shape is not None)
         head = f"in {mode} mode, inputs {inputs}:\n" if len(programs) > 1 else ""
         sections.append(head + program.report.text)
     return Difference("\n\n".join(sections), tuple(program.report.data for program in programs))

@@ -15,6 +15,7 @@ from hnfc.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.program import rewrite
 from hnfc.modules.signature import Signature
+from hnfc.modules.sizes import Sizes
 from hnfc.rewriter import Settings, load_rules
 
 _OPTIONS = ("group", "inner")
@@ -52,8 +53,8 @@ def _rewritten(graph: fx.GraphModule, inputs: list[Any], settings: Settings, inn
     with torch._guards.tracing(None), torch._subclasses.fake_tensor.unset_fake_temporarily():
         captured = capture(whole, tensors, None, settings.dynamic_shapes)
         made = raise_function(rewrite(whole, captured, tensors, {}, settings).export())
-    signature = captured.signature
-    return _answering(inner(made, signature.gather(whole, tensors)), whole, signature, kept)
+    compiled = inner(made, captured.signature.gather(whole, tensors))
+    return _answering(compiled, graph, whole, captured.signature, Sizes.of(captured, tensors), kept)
 
 
 class _WithSizes(torch.nn.Module):
@@ -87,9 +88,15 @@ def _dynamic_axes(value: Any) -> dict[int, Any] | None:
     return axes or None
 
 
-def _answering(compiled: Callable[..., Any], module: torch.nn.Module, signature: Signature, kept: Sequence[int]) -> Callable[..., Any]:
-    def run(*inputs: Any) -> list[Any]:
+def _answering(
+    compiled: Callable[..., Any], graph: fx.GraphModule, module: torch.nn.Module, signature: Signature, sizes: Sizes, kept: Sequence[int]
+) -> Callable[..., Any]:
+    """Dynamo's graph answers for sizes that it is for and the rewritten one is not, since torch.export relied on more of them."""
+
+    def run(*inputs: Any) -> Any:
         tensors = [inputs[index] for index in kept]
+        if not sizes.fit(tensors):
+            return graph(*inputs)
         return signature.scatter(module, tensors, compiled(*signature.gather(module, tensors)))
 
     return run

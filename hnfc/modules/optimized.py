@@ -124,7 +124,7 @@ class Programs:
         for settings in self._to_try(original, args, kwargs):
             try:
                 program = Program.of(original, args, kwargs, settings)
-            except ModelError as error:
+            except (ModelError, UsageError) as error:
                 reasons.append(str(error))
                 continue
             self.add(program)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import fx
@@ -16,24 +15,24 @@ from torch.utils import _pytree as pytree
 from hnfc.backend.fx import raise_function
 from hnfc.compile import Compiled, Request, compile_module
 from hnfc.frontend.pytorch import Captured, capture
-from hnfc.modules.signature import Given, Signature
+from hnfc.modules.signature import Signature
+from hnfc.modules.sizes import Sizes
 from hnfc.modules.tensors import to_numpy
-from hnfc.report.text import json_report, text_report
+from hnfc.report.text import report_data, text_report
 from hnfc.rewriter import Settings
-
-Size: TypeAlias = "int | str"
-"""A number, or the name of one that differs from call to call."""
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a flattened input must be: a tensor of this shape, dtype and device, or (shape None) exactly `value`."""
+    """What a flattened input must be: a tensor of this dtype on this device, or (dtype None) exactly `value`."""
 
-    shape: tuple[Size, ...] | None
     dtype: torch.dtype | None = None
     device: torch.device | None = None
     value: Any = None
+
+    @staticmethod
+    def of(given: Any) -> Kind:
+        return Kind(given.dtype, given.device) if isinstance(given, torch.Tensor) else Kind(value=given)
 
 
 @dataclass
@@ -47,9 +46,9 @@ class Program:
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
     kinds: tuple[Kind, ...]
-    bounds: dict[str, tuple[int, int]]
-    state: tuple[tuple[torch.dtype, torch.device] | None, ...]
-    """Of each argument that is a parameter or buffer, its type and place."""
+    sizes: Sizes
+    state: tuple[tuple[torch.dtype, torch.device, torch.Size] | None, ...]
+    """Of each argument that is a parameter or buffer, its type, place and shape."""
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
@@ -63,12 +62,12 @@ class Program:
         compiled = rewrite(model, captured, args, kwargs, settings)
         graph = raise_function(compiled.export())
         inputs, structure = pytree.tree_flatten((args, kwargs))
-        kinds, bounds = _kinds(captured, inputs)
         states = captured.signature.state(model)
         return Program(
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
-            kinds, bounds, tuple(None if t is None else (t.dtype, t.device) for t in states), autocast_state(),
-            Report.of(compiled, captured, settings), settings,
+            tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
+            tuple(None if t is None else (t.dtype, t.device, t.shape) for t in states), autocast_state(),
+            Report.of(compiled, settings), settings,
         )  # fmt: skip
 
     # which calls
@@ -87,54 +86,24 @@ class Program:
         return self.modes[0]
 
     def _fits_inputs(self, inputs: Sequence[Any]) -> bool:
-        sizes: dict[str, int] = {}
         for kind, given in zip(self.kinds, inputs, strict=True):
-            if kind.shape is None:
+            if kind.dtype is None:
                 if type(given) is not type(kind.value) or given != kind.value:
                     return False
-            elif (
-                not isinstance(given, torch.Tensor)
-                or given.dtype != kind.dtype
-                or given.device != kind.device
-                or not self._fits_shape(kind.shape, given.shape, sizes)
-            ):
+            elif not isinstance(given, torch.Tensor) or given.dtype != kind.dtype or given.device != kind.device:
                 return False
-        return True
-
-    def _fits_shape(self, wanted: tuple[Size, ...], found: Sequence[int], sizes: dict[str, int]) -> bool:
-        if len(wanted) != len(found):
-            return False
-        for size, actual in zip(wanted, found, strict=True):
-            if isinstance(size, int):
-                if size != actual:
-                    return False
-            else:
-                low, high = self.bounds.get(size, (0, _LARGEST))
-                if not low <= actual <= high or sizes.setdefault(size, actual) != actual:
-                    return False
-        return True
+        return self.sizes.fit(inputs)
 
     def fits_state(self, tensors: Sequence[Any]) -> bool:
-        """Whether parameters and buffers among the arguments are of the type and in the place that the graph is for."""
+        """Whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
-            if kind is not None and (tensor.dtype, tensor.device) != kind:
+            if kind is not None and (tensor.dtype, tensor.device, tensor.shape) != kind:
                 return False
         return True
 
     def changed_sizes(self, inputs: Sequence[Any], structure: pytree.TreeSpec) -> Any:
-        """The axes on which a call differs from those before, as torch.export names them, in the structure of the inputs.
-
-        None if it differs otherwise. Sizes 0 and 1 are left fixed: torch makes other graphs for them.
-        """
-        if structure != self.structure:
-            return None
-        changed: list[Any] = []
-        for kind, given in zip(self.kinds, inputs, strict=True):
-            if kind.shape is None or not isinstance(given, torch.Tensor) or len(kind.shape) != given.dim():
-                changed.append(None)
-                continue
-            axes = {i: torch.export.Dim.AUTO for i, (a, b) in enumerate(zip(kind.shape, given.shape, strict=True)) if a != b and b > 1}
-            changed.append(axes or None)
+        """The axes on which a call differs from those before, in the structure of the inputs; None if it differs otherwise."""
+        changed = self.sizes.changed(inputs) if structure == self.structure else []
         return pytree.tree_unflatten(changed, structure) if any(changed) else None
 
     # the answer
@@ -150,7 +119,7 @@ class Program:
     def _compute(self, tensors: list[Any]) -> Any:
         if not self.settings.backward or not torch.is_grad_enabled():
             return self.graph(*tensors)
-        key = tuple((tuple(t.shape), t.requires_grad) for t in tensors)
+        key = tuple((tuple(t.shape), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in tensors)
         if key not in self._with_gradients:
             from hnfc.modules.joint import with_rewritten_gradients
 
@@ -175,27 +144,6 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
     return compile_module(captured.module, request)
 
 
-def _kinds(captured: Captured, inputs: Sequence[Any]) -> tuple[tuple[Kind, ...], dict[str, tuple[int, int]]]:
-    """What each flattened input must be, and the bounds of dynamic sizes."""
-    values = {node.name: node.meta.get("val") for node in captured.program.graph.nodes if node.op == "placeholder"}
-    given = {a.index: a.name for a in captured.signature.arguments if isinstance(a, Given)}
-    kinds = []
-    for index, actual in enumerate(inputs):
-        if not isinstance(actual, torch.Tensor):
-            kinds.append(Kind(None, value=actual))
-            continue
-        traced = values.get(given.get(index, ""), actual)
-        shape = tuple(size if isinstance(size, int) else str(size) for size in traced.shape)
-        kinds.append(Kind(shape, actual.dtype, actual.device))
-    sizes = {size for kind in kinds for size in kind.shape or () if isinstance(size, str)}
-    bounds = {
-        str(symbol): (int(interval.lower), _LARGEST if interval.upper > _LARGEST else int(interval.upper))
-        for symbol, interval in captured.program.range_constraints.items()
-        if str(symbol) in sizes
-    }
-    return tuple(kinds), bounds
-
-
 def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:
     """Of the module and each below it, whether it trains."""
     return tuple(part.training for part in module.modules())
@@ -214,6 +162,6 @@ class Report:
     data: dict[str, Any]
 
     @staticmethod
-    def of(compiled: Compiled, captured: Captured, settings: Settings) -> Report:
-        verdicts = dict(settings.rules.verdicts)
-        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), json.loads(json_report(compiled, verdicts)))
+    def of(compiled: Compiled, settings: Settings) -> Report:
+        verdicts = settings.rules.verdicts
+        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), report_data(compiled, verdicts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from hnfc.compile import Applied, Compiled
@@ -16,7 +17,7 @@ _MAX_PLACES = 6
 _MAX_NEAR = 8
 
 
-def text_report(compiled: Compiled, verdicts: dict[str, Verdict], withheld: list[str], width: int) -> str:
+def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: list[str], width: int) -> str:
     """The report: each rule that ran with its places, then totals, what was opaque, what nearly ran."""
     lines: list[str] = []
     by_rule: dict[str, list[Applied]] = {}
@@ -113,8 +114,13 @@ def _is_quiet(reason: str) -> bool:
     return reason == NO_GAIN or reason.startswith("does not hold") or looked_for
 
 
-def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
-    data: dict[str, Any] = {
+def json_report(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> str:
+    return json.dumps(report_data(compiled, verdicts), indent=1, ensure_ascii=False) + "\n"
+
+
+def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    """What was done to the model, as what JSON can hold."""
+    return {
         "operations": compiled.operations,
         "samples": compiled.samples,
         "reference": compiled.reference,
@@ -133,7 +139,6 @@ def json_report(compiled: Compiled, verdicts: dict[str, Verdict]) -> str:
         "taken_back": compiled.rolled_back,
         "notes": compiled.notes,
     }  # fmt: skip
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def _error(error: Error | None) -> dict[str, Any] | None:

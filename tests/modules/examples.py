@@ -15,6 +15,17 @@ def naive_softmax(x: torch.Tensor) -> torch.Tensor:
     return e / e.sum(-1, keepdim=True)
 
 
+class Plain(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Any) -> torch.Tensor:
+        return self.function(*inputs)
+
+
 class Attention(nn.Module):
     """Naive attention with dropout, batch norm, and a buffer that is not saved."""
 

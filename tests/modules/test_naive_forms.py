@@ -10,16 +10,7 @@ import torch
 from torch import nn
 
 import hnfc
-
-
-class Plain(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *xs):
-        return self.function(*xs)
-
+from tests.modules.examples import Plain
 
 shifted = partial(torch.softmax, dim=-1)
 

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 import hnfc
 from hnfc.errors import ModelError, UsageError
-from tests.modules.examples import MODELS, Attention, Branching, Options, naive_softmax
+from tests.modules.examples import MODELS, Attention, Branching, Options, Plain, naive_softmax
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -87,6 +87,36 @@ def test_other_shapes_and_modes_are_captured_when_they_come():
         warnings.simplefilter("error")
         assert better(torch.randn(6, 11, 8))["p"].shape == (6, 11, 11)
     assert len(better._hnfc.known) == 3, "one of fixed sizes, one for all larger ones, one for batches of one"
+
+
+SIZES = {
+    "even": (lambda x: naive_softmax(x if x.shape[0] % 2 == 0 else -x), [(2, 4), (4, 4), (6, 4), (5, 4), (7, 4), (3, 4)]),
+    "many": (lambda x: naive_softmax(x if x.shape[0] > 6 else -x), [(3, 4), (4, 4), (5, 4), (8, 4), (9, 4), (7, 4), (6, 4)]),
+    "elements": (lambda x: naive_softmax(x if x.numel() > 20 else -x), [(2, 3), (3, 4), (5, 2), (6, 7), (9, 9), (2, 2)]),
+    "reshaped": (lambda x: naive_softmax(x.reshape(-1, 4)), [(2, 4), (4, 4), (2, 6), (2, 10), (6, 2)]),
+}
+"""Functions whose Python looks at sizes, and the sizes that come."""
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_was_relied_on_of_sizes_is_asked_of_each_call(name):
+    function, shapes = SIZES[name]
+    better = hnfc.optimize(Plain(function), torch.randn(shapes[0]))
+    for shape in (*shapes, *shapes):
+        x = torch.randn(shape)
+        assert_same(better(x), function(x))
+    assert [pickle.loads(pickle.dumps(program.sizes)) for program in better._hnfc.known] == [p.sizes for p in better._hnfc.known]
+
+
+def test_sizes_of_several_inputs_are_compared():
+    def function(pair, named):
+        x, y = pair[0], named["y"]
+        return naive_softmax(x if x.shape[0] > y.shape[0] else -x)
+
+    better = hnfc.optimize(Plain(function), ([torch.randn(3, 4)], {"y": torch.randn(2, 4)}))
+    for a, b in ((3, 2), (5, 4), (9, 2), (2, 9), (3, 8), (4, 4)):
+        x, y = torch.randn(a, 4), torch.randn(b, 4)
+        assert_same(better([x], {"y": y}), function([x], {"y": y}))
 
 
 def test_declared_dynamic_shapes():
@@ -317,6 +347,21 @@ def test_a_submodule_that_trains_on_its_own():
     reference.norm.train()
     assert_same(better(x), reference(x))
     assert_same(dict(better.named_buffers()), dict(reference.named_buffers()))
+
+
+def test_a_parameter_that_grows():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4))
+
+        def forward(self, x):
+            return naive_softmax(x[:, None] * self.weight) * self.weight.shape[0]
+
+    model, x = Counting(), torch.randn(3)
+    better = hnfc.optimize(model, x)
+    better.weight = nn.Parameter(torch.randn(7))
+    assert_same(better(x), model(x))
 
 
 def test_a_submodule_that_is_replaced():
