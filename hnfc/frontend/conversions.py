@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import is_plain_function
-from hnfc.frontend import convert_contraction, convert_elementwise, convert_movement, convert_reduction
+from hnfc.frontend import convert_constant, convert_contraction, convert_elementwise, convert_movement, convert_reduction
 from hnfc.frontend.registry import CONVERSIONS
 
 for _name, _operation in OPERATIONS.items():
@@ -17,4 +17,4 @@ for _name, _operation in OPERATIONS.items():
             if f"torch.{_torch}" not in CONVERSIONS:
                 convert_elementwise.register_unary(_torch, _name)
 
-__all__ = ["CONVERSIONS", "convert_contraction", "convert_elementwise", "convert_movement", "convert_reduction"]
+__all__ = ["CONVERSIONS", "convert_constant", "convert_contraction", "convert_elementwise", "convert_movement", "convert_reduction"]
