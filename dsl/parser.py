@@ -66,7 +66,7 @@ _READABLE = {
     "NAME": "a name", "NUMBER": "a number", "STRING": 'a text in "quotes"', "ARROW": "`=>`, `<=>` or `~>`", "LPAR": "`(`", "RPAR": "`)`",
     "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "EQUAL": "`=`", "COLON": "`:`", "SIGN": "`-`", "MINUS": "`-`", "PLUS": "`+`",
     "STAR": "`*`", "SLASH": "`/`", "AT": "`@`", "COMPARE": "a comparison", "$END": "the end of the file", "VBAR": "`|`",
-    "__ANON_0": "`**`",
+    "__ANON_0": "`**`", "LBRACE": "`{`", "RBRACE": "`}`",
 }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def _unexpected_token(error: UnexpectedToken, path: str) -> Diagnostic:
     token = error.token
     span = _token_span(token)
     expected = set(error.accepts or error.expected)
-    if str(token) in ("rule", "test", "def", "import", "library") and "ARROW" in expected:
+    if str(token) in ("rule", "test", "def", "import", "library", "format") and "ARROW" in expected:
         return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
     if str(token) == "=" and "ARROW" in expected:
         return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
@@ -216,6 +216,31 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
 
     def unchanged(self, meta: Meta, children: list[Any]) -> syntax.Unchanged:
         return syntax.Unchanged(children[0], _meta_span(meta))
+
+    def format_params(self, meta: Meta, children: list[Any]) -> list[syntax.Parameter]:
+        return [child for child in children if child is not None]
+
+    def format_param(self, meta: Meta, children: list[Any]) -> syntax.Parameter:
+        return syntax.Parameter(str(children[0]), children[1], _meta_span(meta))
+
+    def field(self, meta: Meta, children: list[Any]) -> syntax.Field:
+        return syntax.Field(str(children[0]), children[1], _meta_span(meta), _token_span(children[0]))
+
+    def fields(self, meta: Meta, children: list[Any]) -> tuple[Token | None, tuple[syntax.Field, ...]]:
+        return children[0], tuple(children[1:])
+
+    def renaming(self, meta: Meta, children: list[Any]) -> Any:
+        return children[0]
+
+    def format_(self, meta: Meta, children: list[Any]) -> syntax.FormatDeclaration:
+        name, *middle, body = children
+        parameters = next((tuple(child) for child in middle if isinstance(child, list)), ())
+        title = next((_text(child) for child in middle if isinstance(child, Token)), "")
+        kind, fields, same = (body[0], body[1], None) if isinstance(body, tuple) else (None, (), body)
+        return syntax.FormatDeclaration(
+            str(name), parameters, title, str(kind or ""), fields, same,
+            _meta_span(meta), _token_span(name), _token_span(kind or name),
+        )  # fmt: skip
 
     def list_(self, meta: Meta, children: list[Any]) -> list[Any]:
         return [child for child in children if child is not None]

@@ -79,6 +79,8 @@ def _chunks(declaration: syntax.Declaration) -> Iterator[_Chunk]:
             yield _Chunk(f"{head} = {expression(declaration.body)}", declaration.span, blank_before=True)
         case syntax.RuleDeclaration():
             yield from _rule_chunks(declaration)
+        case syntax.FormatDeclaration():
+            yield from _format_chunks(declaration)
         case syntax.Test():
             first = declaration.cases[0].span
             head_span = Span(declaration.span.line, declaration.span.column, declaration.span.line, min(first.column, 6))
@@ -107,6 +109,19 @@ def _rule_chunks(rule: syntax.RuleDeclaration) -> Iterator[_Chunk]:
             yield _Chunk(f"{kind} {expression(tree)}", spans[kind], _INDENT)
     if rule.structural:
         yield _Chunk("structural", spans["structural"], _INDENT)
+
+
+def _format_chunks(form: syntax.FormatDeclaration) -> Iterator[_Chunk]:
+    listed = ", ".join(p.name + (f" = {expression(p.default)}" if p.default is not None else "") for p in form.parameters)
+    title = f' "{form.title}"' if form.title else ""
+    head = f"format {form.name}{f'({listed})' if listed else ''}{title}"
+    if form.same is not None:
+        yield _Chunk(f"{head} = {expression(form.same)}", form.span, blank_before=True)
+        return
+    yield _Chunk(f"{head}{f' : {form.kind}' if form.kind else ''} {{", form.kind_span, blank_before=True)
+    for field_ in form.fields:
+        yield _Chunk(f"{field_.name} = {expression(field_.value)}", field_.span, _INDENT)
+    yield _Chunk("}", Span(form.span.end_line, form.span.end_column - 1, form.span.end_line, form.span.end_column))
 
 
 def _case(case: syntax.Gives | syntax.Unchanged) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.elaborate import Elaborator
+from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.parser import parse
 
 MAX_IMPORTS = 100
@@ -18,11 +19,12 @@ MAX_IMPORTS = 100
 
 @dataclass
 class Rulebook:
-    """Rules in order, with the text and the tree of every file that they come from (for messages, tests and printing)."""
+    """Rules in order, number formats, and the text and the tree of every file that they come from (for messages, tests and printing)."""
 
     rules: list[core.Rule] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     files: dict[str, syntax.File] = field(default_factory=dict)
+    formats: FormatBook = field(default_factory=FormatBook)
 
     def named(self, name: str) -> core.Rule | None:
         return next((rule for rule in self.rules if rule.name == name), None)
@@ -35,12 +37,12 @@ class Rulebook:
 
     def only(self, groups: Iterable[str]) -> Rulebook:
         wanted = set(groups)
-        return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files)
+        return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files, self.formats)
 
 
 def load_files(paths: Iterable[str | Path]) -> Rulebook:
     """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read."""
-    loader = _Loader()
+    loader = _Loader(FormatBook(shipped_formats))
     for path in paths:
         loader.load(Path(path), None, None)
     return loader.book
@@ -48,7 +50,7 @@ def load_files(paths: Iterable[str | Path]) -> Rulebook:
 
 def load_text(text: str, name: str) -> Rulebook:
     """The rules of a text; it may import files of the shipped rules. Raises HnfError."""
-    loader = _Loader()
+    loader = _Loader(FormatBook(shipped_formats))
     loader.load_text(text, name, None)
     return loader.book
 
@@ -57,16 +59,25 @@ def load_text(text: str, name: str) -> Rulebook:
 def shipped() -> Rulebook:
     """Every rule that hnfc brings."""
     folder = files("hnfc") / "rules"
-    loader = _Loader()
+    loader = _Loader(FormatBook())
     for entry in sorted(folder.iterdir(), key=lambda e: e.name):
         if entry.name.endswith(".hnf"):
             loader.load_text(entry.read_text(encoding="utf-8"), f"rules/{entry.name}", None)
     return loader.book
 
 
+@cache
+def shipped_formats() -> FormatBook:
+    """The number formats that hnfc brings; read without the rules."""
+    entry = files("hnfc") / "rules" / "formats.hnf"
+    book = FormatBook()
+    book.add(parse(entry.read_text(encoding="utf-8"), "rules/formats.hnf"))
+    return book
+
+
 class _Loader:
-    def __init__(self) -> None:
-        self.book = Rulebook()
+    def __init__(self, formats: FormatBook) -> None:
+        self.book = Rulebook(formats=formats)
         self._definitions: dict[str, dict[str, syntax.Definition]] = {}
         self._loading: list[str] = []
 
@@ -105,6 +116,7 @@ class _Loader:
                 base = folder if folder is not None else Path(str(files("hnfc") / "rules"))
                 definitions.update(self.load(base / declaration.path, key, declaration.span))
         self._loading.pop()
+        self.book.formats.add(file)
         elaborator = Elaborator(file, definitions)
         rules = elaborator.rules()
         known = {rule.name: rule for rule in self.book.rules}

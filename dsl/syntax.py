@@ -138,7 +138,37 @@ class Test:
     span: Span
 
 
-Declaration: TypeAlias = Library | Import | Definition | RuleDeclaration | Test
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    default: Tree | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    value: Tree
+    span: Span
+    name_span: Span
+
+
+@dataclass(frozen=True)
+class FormatDeclaration:
+    """A number format by its fields (`kind` may be left out); or, where `same` is given, another name for what that calls."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    title: str
+    kind: str
+    fields: tuple[Field, ...]
+    same: Tree | None
+    span: Span
+    name_span: Span
+    kind_span: Span
+
+
+Declaration: TypeAlias = Library | Import | Definition | RuleDeclaration | Test | FormatDeclaration
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ FORBIDDEN = {
     ),
     "hnfc": ("torch",),
 }
-ON_TORCH = ("hnfc/modules/", "hnfc/tracing/", "hnfc/frontend/pytorch.py", "hnfc/backend/fx.py")
+ON_TORCH = ("hnfc/modules/", "hnfc/tracing/", "hnfc/frontend/pytorch.py", "hnfc/backend/fx.py", "hnfc/precision/torch_rounding.py")
 """What is about PyTorch's modules; everything else works where torch is not installed."""
 
 

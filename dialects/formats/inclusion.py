@@ -1,0 +1,123 @@
+"""Which formats hold all values of which: a partial order, computed from a few values that stand for all.
+
+In a binade the values of a format are the multiples of a power of two. One that holds 2^e and the next value of such a run, and the run's
+last value, holds the run. So rounding those values shows whether it does: it leaves them as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from hnfc.dialects.formats.arrays import NUMPY
+from hnfc.dialects.formats.kinds import Block, Fixed, Float, Format
+from hnfc.dialects.formats.rounding import Rounding, rounded
+from hnfc.dialects.formats.values import finite_values
+
+Values = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@cache
+def includes(wide: Format, narrow: Format) -> bool:
+    """Whether each finite value of `narrow` is one of `wide`; of blocks, whether each tensor of one is one of the other.
+
+    The two zeros are one value. A block format is within a format of single numbers where all products of scale and element are, and
+    contains one where some scale makes its elements contain it.
+    """
+    if isinstance(wide, Block) and isinstance(narrow, Block):
+        return (
+            narrow.size % wide.size == 0
+            and includes(wide.element, narrow.element)
+            and includes(wide.scale, narrow.scale)
+            and (narrow.tensor_scale is None or (wide.tensor_scale is not None and includes(wide.tensor_scale, narrow.tensor_scale)))
+            and (wide.tensor_scale is None) == (narrow.tensor_scale is None)
+        )
+    if isinstance(wide, Block):
+        values = _telling(narrow)
+        return any(_holds(wide.element, values / scale) for scale in _positive(wide.scale))
+    if isinstance(narrow, Block):
+        return all(_holds(wide, part) for part in _products(narrow))
+    return _holds(wide, _telling(narrow))
+
+
+def minimal(formats: Iterable[Format]) -> list[Format]:
+    """Those that include no other of them, each set of values once."""
+    return _extreme(list(formats), lambda a, b: a <= b)
+
+
+def maximal(formats: Iterable[Format]) -> list[Format]:
+    """Those that no other of them includes, each set of values once."""
+    return _extreme(list(formats), lambda a, b: b <= a)
+
+
+def _extreme(formats: list[Format], before: Any) -> list[Format]:
+    found: list[Format] = []
+    for place, form in enumerate(formats):
+        if not any(
+            before(other, form) and (not before(form, other) or earlier < place)
+            for earlier, other in enumerate(formats)
+            if other is not form
+        ):
+            found.append(form)
+    return found
+
+
+def _holds(form: Format, values: Values) -> bool:
+    with np.errstate(all="ignore"):
+        return bool((rounded(values, form, Rounding.NEAREST, NUMPY) == values).all())
+
+
+@cache
+def _telling(form: Format) -> Values:
+    """Values of which a format holds all only if it holds every value of this one."""
+    if form.bits <= 16:
+        return finite_values(form)
+    if isinstance(form, Fixed):
+        return _of_codes(form)
+    assert isinstance(form, Float)
+    low = form.emin - (form.precision - 1 if form.subnormals else 0)
+    exponents = np.arange(low, form.emax + 1)
+    starts = np.ldexp(1.0, exponents)
+    seconds = starts + np.ldexp(1.0, np.minimum(np.maximum(exponents, form.emin) - form.precision + 1, exponents))
+    positive = np.concatenate([starts, seconds, [form.largest]])
+    positive = positive[positive <= form.largest]
+    return np.concatenate([-positive if form.signed else positive[:0], np.zeros(int(form.zero)), positive])
+
+
+def _of_codes(form: Fixed) -> Values:
+    """For steps that are a power of two, as for a Float; for others every multiple has digits of its own."""
+    least, greatest = form.low - form.zero_point, form.high - form.zero_point
+    if math.frexp(form.scale)[0] != 0.5:
+        raise ValueError(f"{form.name} has too many values to be compared")
+    powers = [1 << k for k in range(max(abs(least), abs(greatest)).bit_length())]
+    codes = [
+        0,
+        *powers,
+        *(p + 1 for p in powers),
+        *(-p for p in powers),
+        *(-p - 1 for p in powers),
+        least,
+        greatest,
+        greatest - 1,
+        least + 1,
+    ]
+    return form.scale * np.array([code for code in codes if least <= code <= greatest], np.float64)
+
+
+def _positive(form: Float) -> Values:
+    values = finite_values(form) if form.bits <= 16 else _telling(form)
+    return values[values > 0]
+
+
+def _products(form: Block) -> Iterable[Values]:
+    elements = _telling(form.element)
+    scales = _positive(form.scale)
+    if form.tensor_scale is not None:
+        # a scale that is rounded to nearest from numbers up to the largest has no use for more
+        scales = np.multiply.outer(scales, _positive(form.tensor_scale)).reshape(-1)
+    for scale in scales:
+        yield elements * scale

@@ -1,0 +1,52 @@
+"""`round_to` on arrays of NumPy and tensors of torch; torch is loaded by whoever made the tensor."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hnfc.dialects.formats import NUMPY, Block, Format, Rounding, rounded
+from hnfc.precision.formats import format_named
+
+if TYPE_CHECKING:
+    import torch
+
+
+def round_to(
+    x: Any,
+    format: str | Format,
+    rounding: str | Rounding = Rounding.NEAREST,
+    *,
+    generator: np.random.Generator | torch.Generator | None = None,
+    axis: int = -1,
+) -> Any:
+    """Each element of x as a value of the format, in the element type of x, which is float64 or float32.
+
+    x: an array, a number (a float64), or a tensor on any device; also under torch.compile. rounding: `nearest` (ties to even),
+    `toward_zero`, or `stochastic` with a generator of the same library. Blocks lie along `axis`.
+    Numbers beyond the largest become what the format says; NaN stays NaN. An element type that cannot hold the result rounds it again.
+    Raises HnfError for an unknown format, TypeError for other element types, ValueError for a rounding without what it needs.
+    """
+    form, how = format_named(format), Rounding(rounding)
+    if how is Rounding.STOCHASTIC and generator is None:
+        raise ValueError("stochastic rounding needs a generator: np.random.default_rng(seed), or torch.Generator().manual_seed(seed)")
+    if (torch := sys.modules.get("torch")) is not None and isinstance(x, torch.Tensor):
+        from hnfc.precision.torch_rounding import round_tensor
+
+        return round_tensor(x, form, how, generator, axis)
+    array = np.asarray(x)
+    if array.dtype not in (np.float64, np.float32):
+        raise TypeError(f"expected float64 or float32, but got {array.dtype}")
+    uniform = None
+    if isinstance(generator, np.random.Generator) and how is Rounding.STOCHASTIC:
+        uniform = generator.random(array.shape, dtype=array.dtype.type)
+    elif how is Rounding.STOCHASTIC:
+        raise ValueError(f"expected a generator of NumPy, but got {type(generator).__name__}")
+    moves = isinstance(form, Block) and axis not in (-1, array.ndim - 1)
+    with np.errstate(all="ignore"):
+        if moves:
+            array, uniform = np.moveaxis(array, axis, -1), None if uniform is None else np.moveaxis(uniform, axis, -1)
+        result = rounded(np.ascontiguousarray(array).reshape(array.shape), form, how, NUMPY, uniform)
+    return np.moveaxis(result, -1, axis) if moves else result

@@ -1,0 +1,87 @@
+"""Rounding as tensor operations: on any device, and under torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from hnfc.dialects.formats import Arrays, Block, Format, Rounding, rounded
+
+
+class _Torch:
+    def is_single(self, x: Any) -> bool:
+        return bool(x.dtype == torch.float32)
+
+    def double(self, x: Any) -> Any:
+        return x.double()
+
+    def like(self, x: Any, other: Any) -> Any:
+        return x.to(other.dtype)
+
+    def exponents(self, x: Any) -> Any:
+        if x.dtype == torch.float32:
+            return ((x.view(torch.int32) >> 23) & 0xFF) - 127
+        return ((x.view(torch.int64) >> 52) & 0x7FF) - 1023
+
+    def times_power(self, x: Any, exponents: Any) -> Any:
+        half = exponents >> 1
+        return x * self._power(half, x) * self._power(exponents - half, x)
+
+    @staticmethod
+    def _power(exponents: Any, like: Any) -> Any:
+        if like.dtype == torch.float32:
+            return ((exponents + 127) << 23).view(torch.float32)
+        return ((exponents + 1023) << 52).view(torch.float64)
+
+    clip = staticmethod(torch.clamp)
+    abs = staticmethod(torch.abs)
+    floor = staticmethod(torch.floor)
+    rint = staticmethod(torch.round)
+    isnan = staticmethod(torch.isnan)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        return torch.where(condition, x, y)
+
+    def copysign(self, x: Any, sign: Any) -> Any:
+        return torch.copysign(x, sign)
+
+    def remainder(self, x: Any, y: float) -> Any:
+        return torch.remainder(x, y)
+
+    def greatest(self, x: Any) -> Any:
+        return torch.amax(x, dim=-1, keepdim=True)
+
+    def greatest_of_all(self, x: Any) -> Any:
+        return torch.amax(x) if x.numel() else x.new_zeros(())
+
+    def in_blocks(self, x: Any, size: int) -> Any:
+        filled = torch.nn.functional.pad(x, (0, -x.shape[-1] % size))
+        return filled.reshape(*x.shape[:-1], filled.shape[-1] // size, size)
+
+    def out_of_blocks(self, x: Any, length: int) -> Any:
+        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])[..., :length]
+
+
+TORCH: Arrays = _Torch()
+
+
+def round_tensor(
+    x: torch.Tensor, form: Format, how: Rounding, generator: np.random.Generator | torch.Generator | None, axis: int
+) -> torch.Tensor:
+    """`round_to` of a tensor; the generator is on its device."""
+    if x.dtype not in (torch.float64, torch.float32):
+        raise TypeError(f"expected float64 or float32, but got {x.dtype}")
+    uniform = None
+    if how is Rounding.STOCHASTIC:
+        if not isinstance(generator, torch.Generator):
+            raise ValueError(f"expected a generator of torch, but got {type(generator).__name__}")
+        uniform = torch.rand(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    result: torch.Tensor
+    if not isinstance(form, Block):
+        result = rounded(x, form, how, TORCH, uniform)
+        return result
+    moved = None if uniform is None else uniform.movedim(axis, -1)
+    result = rounded(x.movedim(axis, -1), form, how, TORCH, moved)
+    return result.movedim(-1, axis)
