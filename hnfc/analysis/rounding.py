@@ -1,0 +1,142 @@
+"""How far the rounding of one operation may move its result: absolute bounds, from what is known of the exact result and the operands.
+
+A correctly rounded result is off by half the distance of the numbers around it, which is known from the binade; another one by
+`FACTS.ulps` units roundoff relative to it; a sum of n terms by γ(n-1)·Σ|x| in any order (Higham: Accuracy and stability of numerical
+algorithms, 2002, section 4.2), a matrix product by γ(n)·|A||B| (section 3.5), with γ(n) = n·u/(1 - n·u).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.tape import Node, lifted
+from hnfc.dialects.facts import Facts
+from hnfc.dialects.types import FORMATS, Format
+
+NARROW_WORKING = "f32"
+"""The format in which operations on narrower ones are carried out, and rounded afterwards."""
+
+EXACT_OPERATIONS = frozenset((
+    "neg", "abs", "sign", "maximum", "minimum", "relu", "where", "floor", "ceil", "trunc", "round", "max", "min", "detach", "clamp",
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How results are rounded. correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does."""
+
+    correct: bool = False
+
+    def ulps(self, facts: Facts) -> float:
+        return min(facts.ulps, 1.0) if self.correct else facts.ulps
+
+
+def working_format(storage: str) -> str:
+    return storage if storage in ("f32", "f64") else NARROW_WORKING
+
+
+def gamma(n: float, form: Format) -> float:
+    """n·u/(1 - n·u), or infinity where n·u ≥ 1."""
+    nu = n * form.unit_roundoff
+    return nu / (1 - nu) * (1 + 2.0**-50) if nu < 1 else math.inf
+
+
+def half_ulp(magnitude: Array, form: Format) -> Array:
+    """The largest error of rounding a number of at most this magnitude to nearest.
+
+    Up to and with 2^k numbers lie at most 2^k·u apart; below the normal ones at most half of the smallest one away.
+    """
+    fraction, exponent = np.frexp(magnitude)
+    # magnitude = fraction·2^exponent with ½ ≤ fraction < 1; a power of two belongs to the binade below it
+    binade = np.where(fraction == 0.5, exponent - 2, exponent - 1)
+    spaced = np.ldexp(form.unit_roundoff, np.maximum(binade, -1100).astype(np.int64))
+    least = form.tiny / 2 if form.tiny > 5e-324 else form.tiny
+    flushed = np.where(magnitude > 0, np.where(magnitude < form.flushed, magnitude, 0.0), 0.0)
+    return np.where(magnitude == 0, 0.0, np.where(np.isfinite(magnitude), np.maximum(np.maximum(spaced, least), flushed), np.inf))
+
+
+def rounded_to(value: Boxes, form: Format) -> Array:
+    """The error of one correct rounding. Infinite where it may overflow."""
+    size = value.magnitude
+    return np.where(size > form.largest, np.inf, half_ulp(size, form))
+
+
+def within_ulps(value: Boxes, ulps: float, form: Format) -> Array:
+    if ulps == 0:
+        return np.zeros(())
+    if ulps == 1:
+        return rounded_to(value, form)
+    size = value.magnitude
+    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + max(form.tiny, form.flushed)
+    return np.where(size + error > form.largest, np.inf, np.where(size == 0, 0.0, error))
+
+
+def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node], attributes: dict[str, Any], form: Format,
+                arithmetic: Arithmetic) -> Array:  # fmt: skip
+    """How far the result that an implementation gives on these very operands may be from the true one, before a rounding to storage."""
+    value = result.value
+    match name:
+        case "sum" | "prod" | "kahan_sum" | "pairwise_sum":
+            return _reduced(name, value, operands[0], tuple(axis + 1 for axis in attributes["axes"]), form)
+        case "matmul":
+            a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
+            n = a.shape[-1]
+            if not (np.isfinite(a).all() and np.isfinite(b).all()):
+                return np.full(value.shape, np.inf)
+            size = (a @ b) * (1 + 4 * n * 2.0**-52)
+            return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
+        case "mul" | "div":
+            scales = operands if name == "mul" else operands[1:]
+            if any(_power_of_two(x) for x in scales):
+                return _unless_overflow(value.magnitude, np.where(_underflows(value, form), max(form.tiny, form.flushed), 0.0), form)
+        case "add" | "sub":
+            if any(x.exact and not np.any(x.value.magnitude) for x in operands):
+                return np.zeros(())
+    if name in EXACT_OPERATIONS:
+        return np.zeros(())
+    return within_ulps(value, arithmetic.ulps(facts), form)
+
+
+def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:
+    n = math.prod(x.value.shape[place] for place in places)
+    if name == "prod":
+        return within_ulps(value, 1 + gamma(n - 1, form) / form.unit_roundoff, form) if n > 1 else np.zeros(())
+    size = np.sum(x.value.magnitude, axis=places, keepdims=True) * (1 + n * 2.0**-52) if places else x.value.magnitude
+    size = np.broadcast_to(size, value.shape)
+    if n <= 1:
+        return np.zeros(())
+    match name:
+        case "kahan_sum":
+            # Neumaier's bound: 2u on the sum, and a second-order part on the magnitudes
+            error = value.magnitude * (2 * form.unit_roundoff) + size * (4 * n * n * form.unit_roundoff**2)
+        case "pairwise_sum":
+            error = size * gamma(math.ceil(math.log2(n)), form)
+        case _:
+            error = size * gamma(n - 1, form)
+    return _unless_overflow(size, error, form)
+
+
+def _unless_overflow(size: Array, error: Array, form: Format) -> Array:
+    return np.where(size + error > form.largest, np.inf, error)
+
+
+def _underflows(value: Boxes, form: Format) -> Array:
+    return value.smallest < max(form.tiny / form.unit_roundoff, form.flushed)
+
+
+def _power_of_two(x: Node) -> bool:
+    v = x.value
+    if not x.exact or v.lo is not v.hi:
+        return False
+    fraction, _ = np.frexp(np.abs(v.lo))
+    return bool(np.all((fraction == 0.5) | (v.lo == 0)))
+
+
+def format_named(name: str) -> Format:
+    return FORMATS[name]

@@ -1,0 +1,490 @@
+"""Reverse differentiation over intervals: the `Math` that reads the meaning of an operation (`FACTS.real`) and records it on a tape.
+
+Every array has a first axis of its own, for what is done at once: the boxes of a search, or the elements of an output that derivatives are
+taken of. The axes of a formula are those after it. A derivative where a function has none (max, abs, a branch) is the interval of the
+slopes on both sides, Clarke's generalized gradient, for which the mean value theorem holds too (Lebourg 1975).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hnfc.analysis import boxes
+from hnfc.analysis.boxes import LINE, ONE, UNIT, ZERO, Array, Boxes
+from hnfc.dialects.facts import NoFormula
+
+Pull: TypeAlias = Callable[[Boxes], Boxes]
+"""From the derivative by a result to the derivative by an operand, through this result."""
+
+_SIGMA = 2.0**-52
+
+
+class Node:
+    """A value on the tape, and how derivatives go from it to what it was made of.
+
+    exact: the value is the same with and without rounding. noise: how far its own rounding may move it (None: not at all).
+    lost: where the value may be infinite or no number at all (None: nowhere); no bound holds there.
+    """
+
+    __slots__ = ("exact", "index", "lost", "noise", "origin", "parents", "tape", "value")
+    exact: bool
+
+    def __init__(
+        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None
+    ) -> None:
+        self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
+        infinite = ~np.isfinite(value.magnitude)
+        if infinite.any():
+            self.lost = infinite if lost is None else infinite | lost
+        self.exact = all(parent.exact for parent, _ in parents) if exact is None else exact
+        self.noise: Array | None = None
+        self.origin: Any = None
+        self.index = len(tape.nodes)
+        tape.nodes.append(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the tensor, without the first axis."""
+        return self.value.shape[1:]
+
+    def __add__(self, other: Any) -> Node:
+        return self.tape.joined(lambda x, y: x + y, self, other, lambda x, y: (ONE, ONE))
+
+    def __sub__(self, other: Any) -> Node:
+        if other is self and np.isfinite(self.value.magnitude).all():
+            return Node(self.tape, Boxes.of(np.zeros(self.value.shape)), exact=True)
+        return self.tape.joined(lambda x, y: x - y, self, other, lambda x, y: (ONE, -ONE))
+
+    def __mul__(self, other: Any) -> Node:
+        if isinstance(other, Node) and other is self:
+            return self.tape.function(self, self.value.square(), self.value * 2.0)
+        return self.tape.joined(multiplied, self, other, lambda x, y: (y, x))
+
+    def __truediv__(self, other: Any) -> Node:
+        return self.tape.joined(lambda x, y: x / y, self, other, lambda x, y: (y.reciprocal(), -(x / y.square())))
+
+    def __neg__(self) -> Node:
+        return self.tape.function(self, -self.value, -ONE)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: Any) -> Node:
+        return self.tape.node(other) - self
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return self.tape.node(other) / self
+
+
+@dataclass
+class Truth:
+    """A condition: where it may hold, where it may fail, where it may have no value, and whether rounding cannot change it."""
+
+    may: Array
+    may_not: Array
+    unsure: Array | None
+    exact: bool
+
+
+@dataclass
+class Tape:
+    """The `Math` protocol on nodes."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def input(self, value: Boxes) -> Node:
+        """A value that is given."""
+        lo, hi = np.where(np.isnan(value.lo), -np.inf, value.lo), np.where(np.isnan(value.hi), np.inf, value.hi)
+        return Node(self, Boxes(lo, hi) if np.isinf(lo).any() or np.isinf(hi).any() else value, exact=True)
+
+    def node(self, value: Any) -> Node:
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, Truth):
+            return self.where(value, 1, 0)
+        if isinstance(value, float) and value - value != 0:
+            raise NoFormula("an infinity or a nan is no real number")
+        return Node(self, Boxes.of(value).map(lambda v: np.reshape(v, (1, *np.shape(v)))), exact=True)
+
+    const = node
+
+    def function(self, x: Node, value: Boxes, slope: Boxes) -> Node:
+        """f(x), element by element, with the derivatives in `slope`."""
+        return Node(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost)
+
+    def joined(
+        self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
+    ) -> Node:
+        """f(x, y), element by element, with broadcasting."""
+        x, y = self.node(x), self.node(y)
+        rank = max(len(x.shape), len(y.shape))
+        a, b = lifted(x.value, rank), lifted(y.value, rank)
+        pulls = [(x, lambda g: gathered(g * slopes(a, b)[0], x.shape)), (y, lambda g: gathered(g * slopes(a, b)[1], y.shape))]
+        return Node(self, combine(a, b), pulls, lost=either(x.lost, y.lost, rank))
+
+    # elementwise functions
+
+    def exp(self, x: Any) -> Node:
+        x = self.node(x)
+        value = boxes.exp(x.value)
+        return self.function(x, value, value)
+
+    def log(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.increasing(np.log, 0.0)(x.value), inside(x.value.reciprocal(), x.value.lo > 0))
+
+    def sqrt(self, x: Any) -> Node:
+        x = self.node(x)
+        value = boxes.increasing(np.sqrt, 0.0)(x.value)
+        return self.function(x, value, inside(0.5 / value, x.value.lo > 0))
+
+    def pow(self, x: Any, y: Any) -> Node:
+        x, y = self.node(x), self.node(y)
+        exponent = y.value.lo.reshape(-1)
+        if y.value.lo is y.value.hi and y.exact and exponent.size and (exponent == exponent[0]).all():
+            c = float(exponent[0])
+            shape = np.broadcast_shapes(x.shape, y.shape)
+            slope = boxes.power(x.value, c - 1) * c if c else ZERO
+            result = self.function(x, boxes.power(x.value, c), slope)
+            return result if shape == x.shape else result + self.node(np.zeros(shape))
+        logarithm = boxes.increasing(np.log, 0.0)
+
+        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+            return b * boxes.general_power(a, b - ONE), boxes.general_power(a, b) * logarithm(a)
+
+        return self.joined(boxes.general_power, x, y, slopes)
+
+    def sin(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.sin(x.value), boxes.cos(x.value))
+
+    def cos(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.cos(x.value), -boxes.sin(x.value))
+
+    def atan(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
+
+    def _arc_slope(self, x: Node) -> Boxes:
+        root = boxes.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
+        return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
+
+    def asin(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.increasing(np.arcsin, -1.0, 1.0)(x.value), self._arc_slope(x))
+
+    def acos(self, x: Any) -> Node:
+        x = self.node(x)
+        return self.function(x, boxes.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
+
+    def atan2(self, y: Any, x: Any) -> Node:
+        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+            squares = a.square() + b.square()
+            apart = (b.lo > 0) | (a.lo > 0) | (a.hi < 0)
+            return inside(b / squares, apart), inside(-(a / squares), apart)
+
+        return self.joined(boxes.atan2, y, x, slopes)
+
+    def erf(self, x: Any) -> Node:
+        import scipy.special  # type: ignore[import-untyped,unused-ignore]
+
+        x = self.node(x)
+        slope = boxes.exp(-x.value.square()) * Boxes(np.float64(1.1283791670955123), np.float64(1.128379167095513))
+        return self.function(x, boxes.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
+
+    def lgamma(self, x: Any) -> Node:
+        raise NoFormula("intervals of lgamma")
+
+    def i0(self, x: Any) -> Node:
+        raise NoFormula("intervals of the Bessel function")
+
+    def floor(self, x: Any) -> Node:
+        """Flat, and a jump of 1 wherever an error before it may cross an integer."""
+        x = self.node(x)
+        value = Boxes(np.floor(x.value.lo), np.floor(x.value.hi))
+        result = Node(self, value, exact=x.exact)
+        jumps = (value.lo != value.hi) & (not x.exact)
+        if np.any(jumps):
+            self.round(result, np.where(jumps, value.hi - value.lo, 0.0))
+        return result
+
+    def abs(self, x: Any) -> Node:
+        x = self.node(x)
+        v = x.value
+        slope = Boxes(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
+        return self.function(x, Boxes(v.smallest, v.magnitude), slope)
+
+    def round_to(self, x: Any, format: Any) -> Node:
+        raise NoFormula("a rounding is no smooth function")
+
+    def maximum(self, x: Any, y: Any) -> Node:
+        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+            first = Boxes(np.where(a.lo > b.hi, 1.0, 0.0), np.where(a.hi < b.lo, 0.0, 1.0))
+            return first, ONE - first
+
+        return self.joined(lambda a, b: Boxes(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi)), x, y, slopes)
+
+    def minimum(self, x: Any, y: Any) -> Node:
+        return -self.maximum(-self.node(x), -self.node(y))
+
+    # conditions
+
+    def compare(self, predicate: str, x: Any, y: Any) -> Truth:
+        x, y = self.node(x), self.node(y)
+        rank = max(len(x.shape), len(y.shape))
+        a, b = lifted(x.value, rank), lifted(y.value, rank)
+        exact, unsure = x.exact and y.exact, either(x.lost, y.lost, rank)
+        match predicate:
+            case "gt" | "le":
+                may, may_not = a.hi > b.lo, a.lo <= b.hi
+            case "ge" | "lt":
+                may, may_not = a.hi >= b.lo, a.lo < b.hi
+            case _:
+                same = (a.lo == a.hi) & (b.lo == b.hi) & (a.lo == b.lo)
+                may, may_not = (a.lo <= b.hi) & (b.lo <= a.hi), ~same
+        return Truth(*((may_not, may) if predicate in ("le", "lt", "ne") else (may, may_not)), unsure, exact)
+
+    def condition(self, p: Any) -> Truth:
+        return p if isinstance(p, Truth) else self.compare("ne", p, self.node(0))
+
+    def logical_and(self, p: Any, q: Any) -> Truth:
+        p, q = self.condition(p), self.condition(q)
+        rank = max(p.may.ndim, q.may.ndim) - 1
+        may, other, may_not, other_not = (raised(m, rank) for m in (p.may, q.may, p.may_not, q.may_not))
+        return Truth(may & other, may_not | other_not, either(p.unsure, q.unsure, rank), p.exact and q.exact)
+
+    def logical_or(self, p: Any, q: Any) -> Truth:
+        return self.logical_not(self.logical_and(self.logical_not(p), self.logical_not(q)))
+
+    def logical_not(self, p: Any) -> Truth:
+        p = self.condition(p)
+        return Truth(p.may_not, p.may, p.unsure, p.exact)
+
+    def where(self, p: Any, x: Any, y: Any) -> Node:
+        """One branch where the condition is decided; else either, and where rounding may decide it, an error as large as their distance."""
+        p, x, y = self.condition(p), self.node(x), self.node(y)
+        rank = max(np.ndim(p.may) - 1, len(x.shape), len(y.shape))
+        may, may_not = raised(p.may, rank), raised(p.may_not, rank)
+
+        def choice(a: Boxes, b: Boxes) -> Boxes:
+            return a.where(~may_not, b.where(~may, a.hull(b)))
+
+        first = Boxes(np.where(may_not, 0.0, 1.0), np.where(may, 1.0, 0.0))
+        result = self.joined(choice, x, y, lambda a, b: (first, ONE - first))
+        apart = (lifted(x.value, rank) - lifted(y.value, rank)).magnitude if x is not y and not p.exact else np.zeros(())
+        # what the branch that is not taken may lack is not missed
+        first_lost, second_lost = (raised(n.lost, rank) if n.lost is not None else np.zeros((1,) * (rank + 1), bool) for n in (x, y))
+        lost = (may & first_lost) | (may_not & second_lost) | (raised(p.unsure, rank) if p.unsure is not None else False)
+        result.lost = lost if lost.any() else None
+        jump = np.where(may & may_not, apart, 0.0)
+        return self.round(result, jump) if np.any(jump) else result
+
+    # reductions
+
+    def sum(self, x: Any, axes: Sequence[int]) -> Node:
+        x = self.node(x)
+        places = tuple(axis + 1 for axis in axes)
+        return Node(self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places))
+
+    def prod(self, x: Any, axes: Sequence[int]) -> Node:
+        """By one factor after the other, so that each derivative is the product of the other factors."""
+        x = self.node(x)
+        result: Node = x
+        for axis in axes:
+            parts = [self.slice(result, axis, i, i + 1, 1) for i in range(result.shape[axis])]
+            result = parts[0] if parts else self.node(np.ones([1 if i == axis else n for i, n in enumerate(result.shape)]))
+            for part in parts[1:]:
+                result = result * part
+        return result
+
+    def amax(self, x: Any, axes: Sequence[int]) -> Node:
+        x = self.node(x)
+        places = tuple(axis + 1 for axis in axes)
+        if 0 in x.shape:
+            raise NoFormula("an extremum of no elements")
+        value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
+        sole = math.prod(x.shape[axis] for axis in axes) == 1
+        taken = Boxes(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
+        return Node(self, value, [(x, lambda g: g * taken)], lost=anywhere(x.lost, x.shape, places))
+
+    def amin(self, x: Any, axes: Sequence[int]) -> Node:
+        return -self.amax(-self.node(x), axes)
+
+    def size(self, x: Any, axes: Sequence[int]) -> Node:
+        return self.node(float(math.prod(self.node(x).shape[axis] for axis in axes)))
+
+    # contraction and movement
+
+    def matmul(self, a: Any, b: Any) -> Node:
+        a, b = self.node(a), self.node(b)
+        if len(a.shape) < 2 or len(b.shape) < 2:
+            raise NoFormula("a product with a vector")
+        rank = max(len(a.shape), len(b.shape))
+        left, right = lifted(a.value, rank), lifted(b.value, rank)
+
+        def turned(x: Boxes) -> Boxes:
+            return x.map(lambda v: np.swapaxes(v, -1, -2))
+
+        lost = np.ones((1,) * (rank + 1), bool) if a.lost is not None or b.lost is not None else None
+        pulls = [(a, lambda g: gathered(product(g, turned(right)), a.shape)), (b, lambda g: gathered(product(turned(left), g), b.shape))]
+        return Node(self, product(left, right), pulls, lost=lost)
+
+    def transpose(self, x: Any, perm: Any) -> Node:
+        return self.moved([x], lambda parts: np.swapaxes(parts[0], -1, -2) if perm == "last_two" else np.transpose(parts[0], perm))
+
+    def slice(self, x: Any, axis: int, start: Any, stop: Any, step: Any) -> Node:
+        return self.moved([x], lambda parts: parts[0][(slice(None),) * axis + (slice(start, stop, step),)])
+
+    def reverse(self, x: Any, axes: Sequence[int]) -> Node:
+        return self.moved([x], lambda parts: np.flip(parts[0], tuple(axes)))
+
+    def concat(self, parts: Sequence[Any], axis: int) -> Node:
+        return self.moved(parts, lambda arrays: np.concatenate(arrays, axis))
+
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ZERO) -> Node:
+        """Elements of the operands in other places; `move` is shown arrays of integers, and -1 stands for `filling`."""
+        xs = [self.node(x) for x in operands]
+        sizes = [math.prod(x.shape) for x in xs]
+        firsts = np.cumsum([0, *sizes])
+        index = move([np.arange(n).reshape(x.shape) + first for x, n, first in zip(xs, sizes, firsts, strict=False)])
+        lead = max(x.value.shape[0] for x in xs)
+
+        def picked(ends: Sequence[Array], fill: Array) -> Array:
+            flat = [np.broadcast_to(e, (lead, *x.shape)).reshape(lead, n) for e, x, n in zip(ends, xs, sizes, strict=True)]
+            flat.append(np.broadcast_to(fill, (lead, 1)))
+            return np.concatenate(flat, axis=1)[:, index]
+
+        def pull(which: int) -> Pull:
+            def back(g: Boxes) -> Boxes:
+                ends = [np.broadcast_to(e, (g.shape[0], *index.shape)).reshape(g.shape[0], index.size) for e in (g.lo, g.hi)]
+                flat = index.reshape(-1)
+                own = (flat >= firsts[which]) & (flat < firsts[which + 1])
+                sums = []
+                for end, sign in zip(ends, (-1, 1), strict=True):
+                    found = np.zeros((g.shape[0], sizes[which]))
+                    size = np.zeros_like(found)
+                    np.add.at(found.T, flat[own] - firsts[which], end[:, own].T)
+                    np.add.at(size.T, flat[own] - firsts[which], np.abs(end[:, own]).T)
+                    once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
+                    slack = np.where(once, 0.0, size * flat.size * _SIGMA)
+                    sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
+                return Boxes(*sums)
+
+            return back
+
+        low = picked([x.value.lo for x in xs], filling.lo)
+        same = all(x.value.lo is x.value.hi for x in xs) and filling.lo is filling.hi
+        value = Boxes(low, low if same else picked([x.value.hi for x in xs], filling.hi))
+        lost = None
+        if any(x.lost is not None for x in xs):
+            lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
+        return Node(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost)
+
+    # rounding, and derivatives
+
+    def round(self, x: Node, noise: Array, origin: Any = None) -> Node:
+        """x moved by at most `noise`; the value of x itself is changed, so what was made of it before must not be."""
+        x.value = x.value.widened(noise)
+        x.noise = noise if x.noise is None else x.noise + noise
+        if np.isinf(noise).any():
+            x.lost = either(x.lost, np.broadcast_to(np.isinf(noise), x.value.shape), len(x.shape))
+        x.exact, x.origin = False, origin if origin is not None else x.origin
+        return x
+
+    def adjoints(self, result: Node, seed: Boxes) -> dict[int, Boxes]:
+        """The derivative of the result, weighted by `seed`, by every node that it depends on."""
+        found = {result.index: seed}
+        for node in reversed(self.nodes[: result.index + 1]):
+            adjoint = found.get(node.index)
+            if adjoint is None:
+                continue
+            for parent, pull in node.parents:
+                if parent.exact and parent.noise is None:
+                    continue  # no rounding lies behind it
+                part = pull(adjoint)
+                before = found.get(parent.index)
+                found[parent.index] = part if before is None else before + part
+        return found
+
+
+def raised(v: Array, rank: int) -> Array:
+    """With axes of size 1 between the first axis and the others, up to this rank."""
+    return v if v.ndim == rank + 1 else v.reshape(v.shape[0], *(1,) * (rank + 1 - v.ndim), *v.shape[1:])
+
+
+def either(p: Array | None, q: Array | None, rank: int) -> Array | None:
+    """Where one of them holds; None is nowhere."""
+    if p is None or q is None:
+        one = q if p is None else p
+        return None if one is None else raised(one, rank)
+    return np.asarray(raised(p, rank) | raised(q, rank))
+
+
+def anywhere(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -> Array | None:
+    """Whether it holds anywhere along the axes."""
+    return None if p is None else np.any(np.broadcast_to(p, (p.shape[0], *shape)), axis=places, keepdims=True)
+
+
+def multiplied(x: Boxes, y: Boxes) -> Boxes:
+    """x·y, of which nothing is known where one of them may have no value; 0 times such a value is none either."""
+    return (x * y).where(np.isfinite(x.magnitude) & np.isfinite(y.magnitude), LINE)
+
+
+def inside(slope: Boxes, where: Array) -> Boxes:
+    """The slope where the function has one, anything elsewhere."""
+    return slope.where(where, LINE)
+
+
+def lifted(x: Boxes, rank: int) -> Boxes:
+    return x if x.lo.ndim == rank + 1 == x.hi.ndim else x.map(lambda v: raised(v, rank))
+
+
+def gathered(g: Boxes, shape: tuple[int, ...]) -> Boxes:
+    """The derivative by an operand of this shape that was broadcast."""
+    extra = len(g.shape) - 1 - len(shape)
+    axes = tuple(i + 1 for i, n in enumerate(g.shape[1:]) if i < extra or (shape[i - extra] == 1 and n != 1))
+    if not axes:
+        return g
+    summed = total(g, axes)
+    return summed.map(lambda v: v.reshape(v.shape[0], *shape))
+
+
+def spread(g: Boxes, shape: tuple[int, ...]) -> Boxes:
+    return Boxes(np.broadcast_to(g.lo, (g.shape[0], *shape)), np.broadcast_to(g.hi, (g.shape[0], *shape)))
+
+
+def total(x: Boxes, axes: tuple[int, ...]) -> Boxes:
+    """Σ x, kept with size 1; rounding in any order is below n·2u·Σ|x|."""
+    full = Boxes(*np.broadcast_arrays(x.lo, x.hi))
+    n = math.prod(full.lo.shape[axis] for axis in axes)
+    ends = []
+    for end, sign in ((full.lo, -1.0), (full.hi, 1.0)):
+        found = np.sum(end, axis=axes, keepdims=True)
+        slack = np.sum(np.abs(end), axis=axes, keepdims=True) * (n * _SIGMA) if n > 1 else 0.0
+        ends.append(np.where(np.isnan(found + sign * slack), sign * np.inf, found + sign * slack))
+    return Boxes(*ends)
+
+
+def product(a: Boxes, b: Boxes) -> Boxes:
+    """A·B by midpoints and radii (Rump: Fast and parallel interval arithmetic, 1999), with room for the rounding of all of it."""
+    ends = (a.lo, a.hi, b.lo, b.hi)
+    if not all(np.isfinite(e).all() for e in ends):
+        shape = np.matmul(np.zeros(a.shape), np.zeros(b.shape)).shape
+        return Boxes(np.full(shape, -np.inf), np.full(shape, np.inf))
+    am, bm = a.lo / 2 + a.hi / 2, b.lo / 2 + b.hi / 2
+    ar, br = np.maximum(a.hi - am, am - a.lo), np.maximum(b.hi - bm, bm - b.lo)
+    size = np.abs(am) @ np.abs(bm)
+    radius = np.abs(am) @ br + ar @ (np.abs(bm) + br)
+    n = a.shape[-1] + 8
+    slack = (size + radius) * (4 * n * _SIGMA) + n * 1e-300
+    middle = am @ bm
+    return Boxes(middle - radius - slack, middle + radius + slack)
+
+
+__all__ = ["UNIT", "Node", "Tape", "Truth", "gathered", "lifted", "product", "total"]

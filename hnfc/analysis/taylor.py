@@ -1,0 +1,254 @@
+"""Certified bounds of rounding errors: for every value, how far what is computed may lie from what the formula means over the reals.
+
+Each operation's own rounding is a noise symbol ε, bounded by `rounding.local_error`. The result is a function F(x, ε), F(x, 0) being the
+true one, so that |F(x, ε) - F(x, 0)| ≤ Σ |∂F/∂εᵢ|·|εᵢ| with the derivatives taken somewhere between, by the mean value theorem. All
+derivatives by one output come from one reverse sweep over intervals that hold the values there, rounded or not: the remainder of higher
+order that symbolic Taylor forms need (Solovyev and others: Rigorous estimation of floating-point round-off errors with symbolic Taylor
+expansions, 2018) is part of the width of these intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.ranges import WeightReader
+from hnfc.analysis.rounding import Arithmetic, local_error, rounded_to, working_format
+from hnfc.analysis.tape import Node, Tape, Truth
+from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.num.base import NumOp, as_tensor, element_name
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import FORMATS, TypeMismatch
+from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
+from hnfc.dsl.error.algorithms import algorithm
+
+STANDARD = Arithmetic()
+MOVING = frozenset(("transpose", "reshape", "broadcast", "slice", "concat", "reverse", "pad"))
+
+
+class NotAnalyzed(Exception):
+    """A value that no bound is known for; the message says which operation is in the way."""
+
+
+@dataclass
+class Forms:
+    """What was recorded of a function: the node of every value, and the values that have none, with the reason."""
+
+    tape: Tape = field(default_factory=Tape)
+    known: dict[SSAValue, Node | Truth] = field(default_factory=dict)
+    walls: dict[SSAValue, str] = field(default_factory=dict)
+
+    def node(self, value: SSAValue) -> Node:
+        """Raises NotAnalyzed."""
+        if value not in self.known:
+            raise NotAnalyzed(self.walls.get(value, "the value is not part of what was analyzed"))
+        return self.tape.node(self.known[value])
+
+    def bound(self, value: SSAValue) -> Array:
+        """A bound of the error of every element, in the shape of the value (behind the first axis of the boxes)."""
+        node = self.node(value)
+        size = math.prod(node.shape)
+        if size == 0:
+            return np.zeros((1, *node.shape))
+        if size == 1:
+            bound = self._swept(node, Boxes.of(np.ones((1, *node.shape)))).reshape(-1, *node.shape)
+        elif node.value.shape[0] != 1:
+            raise NotAnalyzed("many boxes at once are for values of one element")
+        else:
+            bound = self._swept(node, Boxes.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
+        return bound if node.lost is None else np.where(node.lost, np.inf, bound)
+
+    def _swept(self, node: Node, seed: Boxes) -> Array:
+        lead = max(seed.lo.shape[0], node.value.shape[0])
+        bound = np.zeros(lead)
+        for part in self.contributions(node, seed).values():
+            bound = bound + part
+        return bound * (1 + 2.0**-40)
+
+    def contributions(self, node: Node, seed: Boxes) -> dict[int, Array]:
+        """What the rounding of each operation contributes to the error, by the node's place on the tape."""
+        found = {}
+        for index, adjoint in self.tape.adjoints(node, seed).items():
+            source = self.tape.nodes[index]
+            if source.noise is None:
+                continue
+            lead = max(adjoint.lo.shape[0], source.value.shape[0])
+            with np.errstate(invalid="ignore", over="ignore"):
+                each = adjoint.magnitude * source.noise
+            # an infinite error behind a derivative of 0 belongs to a branch that is not taken
+            each = np.where((source.noise == 0) | (adjoint.magnitude == 0), 0.0, each)
+            found[index] = np.broadcast_to(each, (lead, *source.shape)).reshape(lead, math.prod(source.shape)).sum(axis=1)
+        return found
+
+
+def forms(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None,
+          arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
+    """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
+    recorder = _Recorder(Forms(), weights, arithmetic)
+    for value, box in inputs.items():
+        recorder.forms.known[value] = recorder.tape.input(box)
+    with np.errstate(all="ignore"):
+        for operation in block.ops:
+            recorder.record(operation)
+    return recorder.forms
+
+
+@dataclass
+class _Recorder:
+    forms: Forms
+    weights: WeightReader | None
+    arithmetic: Arithmetic
+
+    @property
+    def tape(self) -> Tape:
+        return self.forms.tape
+
+    def record(self, operation: Operation) -> None:
+        if not isinstance(operation, NumOp) or len(operation.results) != 1:
+            for result in operation.results:
+                self.forms.walls[result] = f"{operation.name} has no bound"
+            return
+        result = operation.results[0]
+        missing = [o for o in operation.operands if o not in self.forms.known]
+        if missing:
+            self.forms.walls[result] = self.forms.walls.get(missing[0], "an input has no range")
+            return
+        try:
+            self.forms.known[result] = self._recorded(operation)
+        except (NoFormula, TypeMismatch, NotImplementedError, MemoryError) as error:
+            self.forms.walls[result] = (
+                f"{operation.name.removeprefix('num.')} has no bound ({error})" if str(error) else f"{operation.name}"
+            )
+
+    def _recorded(self, operation: NumOp) -> Node | Truth:
+        storage = element_name(as_tensor(operation.results[0].type))
+        if isinstance(operation, ConstantOp):
+            return self._constant(operation, storage)
+        if isinstance(operation, WeightOp):
+            if self.weights is None:
+                raise NoFormula("the weights are not at hand")
+            return self.tape.node(np.asarray(self.weights(operation.weight_name)).astype(np.float64))
+        operands = [self.forms.known[o] for o in operation.operands]
+        attributes = operation.attributes_as_python()
+        short = operation.name.removeprefix("num.")
+        if short in MOVING:
+            return self._moved(operation, [self.tape.node(o) for o in operands], attributes)
+        if storage not in FORMATS:
+            return self._integral(operation, operands, attributes)
+        if short in ("cast", "round_to"):
+            return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
+        if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
+            raise NoFormula("it divides by 0")
+        captures = [Capture(f"x{i}") for i in range(len(operands))]
+        steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items())))
+        if steps is not None:
+            named = dict(zip((c.name for c in captures), operands, strict=True))
+            result = self._steps(steps, named, working_format(storage), operation)
+        else:
+            result = self._applied(type(operation), operands, attributes, working_format(storage), operation)
+        if isinstance(result, Node) and working_format(storage) != storage:
+            return self._stored(self._copy(result), storage, operation)
+        return result
+
+    def _constant(self, operation: ConstantOp, storage: str) -> Node:
+        shape = as_tensor(operation.results[0].type).get_shape()
+        exact = np.broadcast_to(np.asarray(operation.attributes_as_python()["value"], np.float64), shape)
+        node = self.tape.node(exact)
+        if storage in FORMATS:
+            # a number without axes keeps its digits beside a narrow tensor, as in torch
+            stored = exact.astype(NUMPY_TYPES[storage if shape else working_format(storage)]).astype(np.float64)
+            if not np.array_equal(stored, exact):
+                away = np.where(np.isfinite(exact) & np.isfinite(stored), np.abs(stored - exact) * (1 + 2.0**-50), np.inf)
+                self.tape.round(node, away[None], operation)
+        return node
+
+    def _moved(self, operation: NumOp, operands: list[Node], attributes: dict[str, Any]) -> Node:
+        filling = float(attributes.pop("value", 0.0))
+        extra = {"value": -1} if operation.name == "num.pad" else {}
+        assert operation.FACTS.evaluate is not None
+        compute = operation.FACTS.evaluate
+        return self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+
+    def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
+        """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""
+        if operation.FACTS.real is None or operation.name == "num.cast":
+            raise NoFormula("a result that is no floating-point number")
+        found: Node | Truth = operation.FACTS.real(self.tape, *operands, **attributes)
+        return found
+
+    def _applied(self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation) -> Node | Truth:
+        if kind.FACTS.real is None:
+            raise NoFormula("it is no formula over the reals")
+        short = kind.name.removeprefix("num.")
+        nodes = [self.tape.node(o) if short != "where" or i else o for i, o in enumerate(operands)]
+        plain = {k: v for k, v in attributes.items() if not isinstance(v, Apply | Literal | Size)}
+        found = kind.FACTS.real(self.tape, *nodes, **plain)
+        if not isinstance(found, Node):
+            if isinstance(found, Truth):
+                return found
+            raise NoFormula("several results")
+        noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
+        return self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+
+    def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
+        """The algorithm of an operation, step by step; a step that occurs twice is one."""
+        memo: dict[Expr, Node | Truth] = {}
+
+        def value(node: Expr) -> Node | Truth:
+            if node not in memo:
+                memo[node] = compute(node)
+            return memo[node]
+
+        def compute(node: Expr) -> Node | Truth:
+            match node:
+                case Capture(name):
+                    return named[name]
+                case Literal(number):
+                    return self._number(number, working)
+                case Size(operand, axes):
+                    return self.tape.size(value(operand), [axis for axis in axes if isinstance(axis, int)])
+                case Apply(kind, operands):
+                    return self._sharpened(node, self._applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
+            raise NoFormula(f"no expression: {node!r}")
+
+        return value(expression)
+
+    def _sharpened(self, node: Apply, found: Node | Truth) -> Node | Truth:
+        """x - max x ≤ 0, rounded or not."""
+        if node.name == "sub" and isinstance(node.operands[1], Apply) and isinstance(found, Node):
+            other = node.operands[1]
+            if other.name == "max" and other.operands[0] == node.operands[0]:
+                found.value = found.value.meet(-np.inf, 0.0)
+        return found
+
+    def _number(self, number: Any, working: str) -> Node:
+        node = self.tape.const(number)
+        stored = float(NUMPY_TYPES[working](float(number)))
+        away = max(abs(float(node.value.lo.reshape(-1)[0]) - stored), abs(float(node.value.hi.reshape(-1)[0]) - stored))
+        if away:
+            self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
+        return node
+
+    def _copy(self, x: Node) -> Node:
+        return Node(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost)
+
+    def _stored(self, x: Node, storage: str, origin: Operation) -> Node:
+        """Rounded once to the format; exact where every number of a narrower one is kept."""
+        form = FORMATS[storage]
+        source = origin.operands[0].type if origin.name == "num.cast" else None
+        narrower = source is not None and FORMATS.get(element_name(as_tensor(source)))
+        if narrower and narrower.unit_roundoff >= form.unit_roundoff and narrower.tiny >= form.tiny and narrower.largest <= form.largest:
+            return x
+        return self.tape.round(x, rounded_to(x.value, form), origin)
+
+
+def returned(block: Block) -> list[SSAValue]:
+    """The values that a function returns."""
+    return list(block.last_op.operands) if block.last_op is not None else []
