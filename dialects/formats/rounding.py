@@ -51,7 +51,11 @@ def _fits_single(form: Format) -> bool:
             return not form.geometric and form.precision <= 24 and form.emin >= -127 and low >= -149 and form.emax <= 127
         case Fixed():
             power = math.frexp(form.scale)[0] == 0.5 and 2.0**-100 <= form.scale <= 2.0**100
-            return power and max(abs(form.low - form.zero_point), abs(form.high - form.zero_point), abs(form.low)) < 1 << 24
+            return (
+                power
+                and form.overflow is Overflow.SATURATE
+                and max(abs(form.low - form.zero_point), abs(form.high - form.zero_point), abs(form.low)) < 1 << 24
+            )
     return False
 
 
@@ -108,11 +112,12 @@ def _to_fixed(x: Any, form: Fixed, how: Rounding, arrays: Arrays, uniform: Any) 
     else:
         below = arrays.floor(scaled)
         whole = arrays.where(uniform < scaled - below, below + 1, below)
-    code = whole + form.zero_point
     if form.overflow is Overflow.WRAP:
-        code = form.low + arrays.remainder(code - form.low, float(form.high - form.low + 1))
+        count = float(form.high - form.low + 1)
+        # the first one makes sums exact
+        code = form.low + arrays.remainder(arrays.remainder(whole, count) + (form.zero_point - form.low), count)
     else:
-        code = arrays.clip(code, float(form.low), float(form.high))
+        code = arrays.clip(whole + form.zero_point, float(form.low), float(form.high))
     result = (code - form.zero_point) * form.scale
     return arrays.where(result == 0, 0.0, result)
 
@@ -128,9 +133,12 @@ def _to_block(x: Any, form: Block, how: Rounding, arrays: Arrays, uniform: Any) 
         elements: Any = to_element(arrays.times_power(blocks, -exponents), form.element, how, arrays, draws)  # type: ignore[arg-type]
         result = arrays.times_power(elements, exponents)
     else:
-        step = (
-            1.0 if form.tensor_scale is None else _scale_of_tensor(arrays.greatest_of_all(arrays.abs(x)), form, form.tensor_scale, arrays)
-        )
+        step: Any = 1.0
+        if form.tensor_scale is not None:
+            of_all = arrays.greatest_of_all(arrays.abs(x))
+            step = _scale_of_tensor(of_all, form, form.tensor_scale, arrays)
+            # a maximum taken by several threads may be infinite where it should be NaN
+            greatest = arrays.where(of_all < math.inf, greatest, math.nan)
         ratio = greatest / form.element.largest / step
         scale = arrays.clip(_to_float(ratio, form.scale, Rounding.NEAREST, arrays, None), form.scale.lowest, form.scale.largest) * step
         divisor = arrays.where(scale == 0, 1.0, scale)
