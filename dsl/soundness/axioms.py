@@ -205,6 +205,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("round-odd", ("round to",), "round_to(-a, f16)", "-round_to(a, f16)"),
     Theorem("choice-of-equals", ("ite",), "where(p, a, a)", "a"),
     Theorem("choice-by-indicator", ("ite",), "where(p, a, b)", "where(p, 1, 0) * a + (1 - where(p, 1, 0)) * b"),
+    Theorem("floor-of-fraction", ("floor",), "floor(a)", "0", "a >= 0 and a < 1"),
     Theorem("integers-are-discrete", ("floor",), "floor(a)", "1", "floor(a) > 0", ">="),
     # sines and cosines
     Theorem("sin-of-sum", TURN, "sin(a + b)", "sin(a) * cos(b) + cos(a) * sin(b)"),
@@ -227,10 +228,14 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("sum-times-sum", SUM, "sum[k](b * sum[j](a))", "sum[j, k](b * a)", "free[j](b) and size[k](a) == size[k](b)"),
     Theorem("sum-by-parts", SUM, "sum[k](concat[k](a, b))", "sum[k](a) + sum[k](b)"),
     Theorem("sum-in-any-order", SUM, "sum[k](reverse[k](a))", "sum[k](a)"),
+    Theorem("term-below-sum", SUM, "sum[k](a)", "a", "a >= 0", ">="),
+    Theorem("cauchy-schwarz", SUM, "size[k](a) * sum[k](a * a)", "sum[k](a) * sum[k](a)", "", ">="),
+    Theorem("log-sum-exp-bounds", LOG, "log(sum[k](exp(a)))", "a", "", ">="),
     # products
     Theorem("product-of-positives", PROD, "prod[k](a)", "exp(sum[k](log(a)))", "a > 0"),
     Theorem("product-of-product", PROD, "prod[k](a * b)", "prod[k](a) * prod[k](b)", "size[k](a) == size[k](b)"),
     Theorem("product-of-power", PROD, "prod[k](a * a)", "prod[k](a) * prod[k](a)"),
+    Theorem("product-vanishes", PROD, "where(a == 0, prod[k](a), 0)", "0"),
     Theorem("product-by-parts", PROD, "prod[k](concat[k](a, b))", "prod[k](a) * prod[k](b)"),
     # extrema
     Theorem("max-of-shift", EXTREME, "max[k](a + c)", "max[k](a) + c", "free[k](c)"),

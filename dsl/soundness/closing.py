@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import z3
 
-from hnfc.dsl.soundness import axioms
+from hnfc.dsl.soundness import axioms, inequalities
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.signs import ANY, NEG, POS, ZEROS, Signs, assignments
-from hnfc.dsl.soundness.term import Atom, Cond, Ix, Place, Rational, TooLarge, of_atom
+from hnfc.dsl.soundness.term import FALSE, Atom, Cond, Ix, Place, Rational, TooLarge, of_atom
 from hnfc.dsl.soundness.translation import Translation
 
 MAX_ATOMS = 40
@@ -61,15 +61,18 @@ class Query:
         self.translation = Translation(lambda x: f"a{x.id}" if isinstance(x, Atom) else f"p{len(self.translation.variables)}")
         self.named: dict[Cond, str] = {}
         self.translation.collect([goal])
-        ixs = goal.ixs
+        ixs = self.in_sight()
         self.add(self.maxima(ixs))
         self.add(self.facts(frozenset(ixs | {i for a in self.atoms for i in a.ixs})))
+        if goal == FALSE:
+            self.add(self.maxima(ixs))
         for _ in range(2):
             self.translation.collect([cond for base in list(self.atoms) for _, cond in axioms.of(base)])
         for kind in axioms.PAIRED:
             alike = [a for a in self.atoms if a.kind == kind][:MAX_PAIRS]
             self.add(instance for x, y in itertools.combinations(alike, 2) for instance in axioms.of_pair(x, y))
         self.add(instance for base in list(self.atoms) for instance in axioms.of(base))
+        self.add(inequalities.instances(list(self.atoms), ixs, self.rename))
         self.translation.collect(self.named)
         if len(self.atoms) > MAX_ATOMS:
             raise TooLarge("many atoms")
@@ -81,6 +84,13 @@ class Query:
     def add(self, named: Iterable[tuple[str, Cond]]) -> None:
         for name, cond in named:
             self.named.setdefault(cond, name)
+
+    def in_sight(self) -> frozenset[Ix]:
+        """The indices of the goal; where it is a contradiction, those of all facts, and one for each class that facts are about."""
+        if self.goal != FALSE:
+            return self.goal.ixs
+        classes = {i.cls for quantified, _, _ in self.signs.universal for i in quantified}
+        return frozenset(i for x in self.signs.ground for i in x.ixs) | {Ix(c, "free", WITNESS) for c in classes}
 
     def maxima(self, ixs: Iterable[Ix]) -> list[tuple[str, Cond]]:
         """max is an upper bound of the body at the indices in sight, and attained at an index of its own."""
@@ -98,7 +108,7 @@ class Query:
         return found
 
     def facts(self, ixs: frozenset[Ix]) -> list[tuple[str, Cond]]:
-        """The facts that share an atom with the question, directly or through others."""
+        """The facts that share an atom with the question, directly or through others; all of them where it is a contradiction."""
         pool: list[tuple[str, Rational, int]] = [("fact", x, mask) for x, mask in self.signs.ground.items()]
         if self.signs.universal:
             pool += [("instance", x, mask) for x, mask in self.signs.instantiated(ixs).items()]
@@ -109,7 +119,7 @@ class Query:
             changed = False
             for entry in list(pool):
                 name, x, mask = entry
-                if x.atoms & self.atoms.keys():
+                if self.goal == FALSE or x.atoms & self.atoms.keys():
                     pool.remove(entry)
                     found.append((name, in_mask(x, mask)))
                     self.translation.collect([found[-1][1]])

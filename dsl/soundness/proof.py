@@ -17,6 +17,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import term
+from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.journal import Case, Journal
@@ -120,13 +121,17 @@ class Proof:
                 for bound in meaning.bound_facts(n):
                     n.signs.assume(bound)
                 n.note("where")
+                settled = len(n.subst)
                 for fact, shape in zip(meaning.facts, meaning.fact_shapes, strict=True):
                     self.assume(n, meaning, fact, shape)
-                if not pin_sizes(n, assumptions):
+                # bounds that were assumed before `where` fixed a size are assumed anew
+                if len(n.subst) == settled and not pin_sizes(n, assumptions):
                     break
+            deduce(n)
             env = meaning.env(RESULT)
             n.note("the left side is defined")
             left = meaning.left.real(n, env)
+            deduce(n)
             known = n.signs.copy()
             n.proving = True
             n.note("sizes agree")
@@ -149,7 +154,7 @@ class Proof:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
-            if assumptions and closer.entails(known or n.signs, FALSE):
+            if closer.entails(known or n.signs, FALSE):
                 self.journal.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return

@@ -15,6 +15,7 @@ from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
     Atom,
+    Cond,
     Exponent,
     Ix,
     Mono,
@@ -46,6 +47,10 @@ class Reductions(Ranges):
             self.fresh += 1
             new.append(Ix(i.cls, "free", self.fresh))
         return tuple(new), self.rename(body, dict(zip(ixs, new, strict=True)))
+
+    def tell(self, theorem: str, says: Cond, x: Rational, mask: int, quantified: tuple[Ix, ...], hypothesis: Cond | None) -> None:
+        """The sign of x is in mask for all values of the quantified indices, by what the theorem says where its hypothesis holds."""
+        self.signs.add(x, mask, quantified)
 
     def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
         """Σ is linear: factors without the index come out, sums split, nested sums merge, Σ_ij a_i·b_j = Σa·Σb, Σ c = n·c."""

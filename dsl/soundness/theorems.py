@@ -15,7 +15,7 @@ def theorems_of(node: Node) -> tuple[str, ...]:
     if by_definition(node):
         return ()
     found = tuple(dict.fromkeys(_named(node)))
-    return found or tuple(theorem.name for theorem in THEOREMS if node.op.startswith(theorem.functions))
+    return found or tuple(theorem.name for theorem in THEOREMS if theorem.relation == "=" and node.op.startswith(theorem.functions))
 
 
 KINDS = {"largest": ("max",), "least": ("min",), "sqrt": ("root",), "pow": ("root", "pow")}

@@ -148,6 +148,18 @@ class TracingNormalizer(Normalizer):
 
     # facts
 
+    def tell(self, theorem: str, says: Cond, x: Rational, mask: int, quantified: tuple[Ix, ...], hypothesis: Cond | None) -> None:
+        if hypothesis is not None:
+            self.once("sign of elements", (hypothesis,), hypothesis)
+        total = says.args[0]
+        if isinstance(total, Traced):
+            self.checked(total.node)
+            says = Cond(says.kind, total.plain)
+        self.given.append(Fact(theorem, says, quantified))
+        self.once("sign of elements", (x, mask), in_mask(x, mask))
+        with self.signs.saying("shown before"):
+            super().tell(theorem, says, x, mask, quantified, hypothesis)
+
     def assume_equal(self, x: Rational) -> None:
         before = set(self.subst)
         super().assume_equal(plain(x))
