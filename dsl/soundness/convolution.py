@@ -45,7 +45,8 @@ class Convolution(Moves):
             return (room(n, axis) if steps == ONE else n.floor(room(n, axis) * steps.inverse())) + ONE
 
         def bounds(n: Normalizer) -> list[Cond]:
-            found = [n.relation(">=", number(n, count) - ONE)]
+            # each group has an output channel
+            found = [n.relation(">=", number(n, count) - ONE), n.relation(">=", self.size_along(n, weight, batch) - number(n, count))]
             for axis in spatial:
                 found += [
                     n.relation(">=", part)

@@ -277,9 +277,12 @@ class Elementary(Judge):
         return self.odd(kind, x) if kind == "asin" else of_atom(atom(kind, x))
 
     def floor(self, x: Rational) -> Rational:
+        """⌊i/n⌋ = 0 for an index i below n."""
         c = x.constant()
         if c is not None:
             return const(math.floor(c))
+        if any(base.kind == "ix" for base in x.atoms) and not self.sign(x) & NEG and self.sign(ONE - x) == POS:
+            return ZERO
         base = atom("floor", x)
         known = self.subst.get(base)
         return of_atom(base) if known is None else known
