@@ -24,6 +24,7 @@ from hnfc.dsl.core import (
     Size,
 )
 from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.denote import math_attribute
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.layout import Layout, Unrelated
@@ -41,7 +42,7 @@ from hnfc.dsl.soundness.term import ZERO
 
 def abstracted(rule: Rule) -> tuple[Rule, bool]:
     """The rule with every operation that has no formula replaced by a new capture, the same one for equal expressions."""
-    rule = explicit_roundings(rule)
+    rule = single_matrices(explicit_roundings(rule))
     names: dict[Expr, Capture] = {}
     shaped = bool(used_axes(rule)) or any(map(of_matrices, rule_expressions(rule)))
 
