@@ -57,7 +57,7 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help=f"all values of an input lie there (LO:HI alone: of every input){drawn}")  # fmt: skip
     parser.add_argument("--assume", action="append", default=[], metavar="RULE", help="you vouch for the `where` of this rule")
-    parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run without a proof")
+    parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run unproved, unless vacuous")
     parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
     parser.add_argument("--json", metavar="OUT.json", help="write the report as JSON too")
     parser.add_argument("-q", "--quiet", action="store_true", help="no report")

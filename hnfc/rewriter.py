@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_files, shipped
-from hnfc.dsl.soundness import Verdict
+from hnfc.dsl.soundness import Status, Verdict
 from hnfc.errors import UsageError
 from hnfc.pipelines import LEVELS, UnknownLevel, phases
 from hnfc.verdicts import Progress, verdicts
@@ -35,12 +35,17 @@ class RuleSet:
 
     def allowed(self) -> list[list[core.Rule]]:
         """Proved rules, and those that the user lets run unproved."""
-        return [[rule for rule in phase if self.verdicts[rule.name].proved or rule.name in self.unproved] for phase in self.phases]
+        return [[rule for rule in phase if self._may_run(rule.name)] for phase in self.phases]
+
+    def _may_run(self, name: str) -> bool:
+        """A vacuous rule never may: where its left side is met, what it says of it is about no real number."""
+        verdict = self.verdicts[name]
+        return verdict.proved or (name in self.unproved and verdict.status is not Status.VACUOUS)
 
     @property
     def withheld(self) -> list[str]:
         """Rules from files that may not run."""
-        return sorted(name for name in self.own if not self.verdicts[name].proved and name not in self.unproved)
+        return sorted(name for name in self.own if not self._may_run(name))
 
     def check(self, names: Sequence[str]) -> None:
         """Raises UsageError for a name that is none of these rules'."""
@@ -152,7 +157,7 @@ def optimize(
     group: a level or group of rules, or several of them and `.hnf` files; `rules` gives loaded ones instead.
     ranges: bounds of inputs by name, `{"x": (-10, 10)}`, from which conditions of rules are shown; `"sample"` takes the ranges of
     the sample for them, and what was shown so holds for inputs like it.
-    assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof.
+    assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof, if they are not vacuous.
     backward: rewrites the graph of the gradients too.
     validate: runs old and new on the sample and takes back a rule that made a result worse.
     dynamic_shapes: as for `torch.export.export`; without it, sizes that change between calls are made dynamic by themselves.

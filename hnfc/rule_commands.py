@@ -33,8 +33,8 @@ def _check_parser() -> argparse.ArgumentParser:
         "check",
         "Proves each rule over the reals, or refutes it with an input that is replayed; then says what it changes in each "
         "floating-point format. A rule from a stranger cannot hang it: a rule takes at most --limit seconds and 4 GiB, files are "
-        "at most a million characters, brackets 200 deep, rules 2000 nodes. Exit code 0: all proved; 1: one is refuted; "
-        "3: one is not decided.",
+        "at most a million characters, brackets 200 deep, rules 2000 nodes. Exit code 0: all proved; 1: one is refuted, "
+        "or speaks of no input; 3: one is not decided.",
         "hnfc check my.hnf",
     )  # fmt: skip
     parser.add_argument("--why", action="store_true", help="print the proofs and what differs in each format, in words")
@@ -111,7 +111,7 @@ def _check(options: argparse.Namespace) -> int:
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
         statuses = {verdict.status.value for verdict in found.values()}
-        return WRONG if "REFUTED" in statuses else NOT_PROVED if "UNKNOWN" in statuses else DONE
+        return WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
 
     return _with_book(options.files, run)
 

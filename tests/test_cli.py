@@ -208,6 +208,18 @@ def test_a_rule_that_is_not_proved_does_not_run(tmp_path):
     assert "NOT PROVED" in allowed.stderr and "torch.aten.softmax" not in allowed.stdout
 
 
+def test_a_rule_that_speaks_of_no_input_never_runs(tmp_path):
+    path, verdicts = tmp_path / "my.hnf", tmp_path / "verdicts.json"
+    path.write_text("rule nothing softmax[k](x) / (y - y) => x\n")
+    checked = hnfc("check", path, "--why", "--json", verdicts)
+    assert checked.returncode == 1
+    for words in ("error[HNF0503]", "rule `nothing` is vacuous", "VACUOUS", "1 vacuous", "nothing: proof"):
+        assert words in checked.stderr
+    assert json.loads(verdicts.read_text())["nothing"]["status"] == "VACUOUS"
+    allowed = hnfc(ATTENTION, "--rules", path, "--allow-unproved", "nothing")
+    assert allowed.returncode == 0 and "nothing did not run: no input meets its conditions" in allowed.stderr
+
+
 def test_a_rule_that_makes_things_worse_is_taken_back(tmp_path):
     path = tmp_path / "my.hnf"
     path.write_text("rule worse softmax[k](x) => exp(x) / sum[k](exp(x))\n")

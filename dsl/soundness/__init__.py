@@ -1,4 +1,4 @@
-"""Is a rule true? Over the reals: a proof or a counterexample, and nothing in between but an honest UNKNOWN.
+"""Is a rule true? Over the reals: a proof, a counterexample, or a proof that it speaks of no input; else an honest UNKNOWN.
 
 What is judged already is looked up without the prover: Z3 and the ball arithmetic are imported when a rule has to be judged.
 """

@@ -42,7 +42,7 @@ from hnfc.dsl.soundness.scan import (
 )
 from hnfc.dsl.soundness.sym import Env, Sym, Value, joined
 from hnfc.dsl.soundness.symbolic import SymMath
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Ix
+from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Cond, Ix
 
 
 @dataclass
@@ -202,6 +202,11 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
             case Size(operand, axes):
                 return math.size(tensor(operand), axes)
             case Apply(operation, operands):
+                if "axis" in dict(node.attributes) and any(
+                    isinstance(x, Literal) or (isinstance(x, Capture) and x.name in layout.scalars) for x in operands
+                ):
+                    # a number has no axis along which its elements could move
+                    layout.bounds.append(lambda n: [FALSE])
                 step = reshaping(node)
                 if step is not None and fixed:
                     return getattr(math, step[0])(tensor(operands[0]), step[1])  # type: ignore[no-any-return]

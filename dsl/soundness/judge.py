@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute
+from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.opaque import abstracted
@@ -19,6 +22,9 @@ from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.remedy import remedy
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, used_axes
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
+
+Done: TypeAlias = "Callable[..., Verdict]"
+"""Makes the verdict of its parts and of the time that it took."""
 
 SAMPLES = 160
 REMEDY_SECONDS = 3.0
@@ -32,10 +38,11 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     start = time.monotonic()
     deadline = start + timeout_ms / 1000
 
-    def done(**parts: object) -> Verdict:
-        return Verdict(seconds=round(time.monotonic() - start, 4), **parts)  # type: ignore[arg-type]
+    def done(**parts: Any) -> Verdict:
+        return Verdict(seconds=round(time.monotonic() - start, 4), **parts)
 
     concrete = explicit_roundings(rule)
+    batched = single_matrices(concrete) is not concrete
     opaque = False
     try:
         found = refute.search(concrete, samples, min(0.5, timeout_ms / 4000))
@@ -69,7 +76,7 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
     if point is None:
-        return done(status=Status.UNKNOWN, reason=_vacuous(rule, deadline), samples=agreed, steps=tuple(proof.steps))
+        return _without_input(rule, deadline, done)
     if blocked and opaque_names:
         unknown = ", ".join(opaque_names)
         blocked += f" (nothing is known of {unknown}; a change of rank has a meaning once the ranks of all tensors are stated)"
@@ -82,6 +89,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
             status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
         )
     reason, steps, conditions = _headline(proof), tuple(proof.steps), shape_conditions(rule)
+    if batched:
+        steps += ("for single matrices, and every operation acts alike on each matrix of a batch",)
     if reduces(rule):
         if proof.holds_for_empty():
             steps += ("and where an axis that is reduced has no elements",)
@@ -92,40 +101,52 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
 
 
-def _vacuous(rule: Rule, deadline: float) -> str:
-    """Why the rule says nothing. That its left side has no value is proved where it would equal itself plus one."""
-    absurd = replace(rule, replacement=Apply(OPERATIONS["add"], (rule.pattern, Literal(Fraction(1)))), both_ways=False)
-    try:
-        Proof(absurd, deadline).run()
-    except Blocked:
-        return "vacuous: no input was found that meets the conditions and for which the left side is defined"
-    return "vacuous: no input meets the conditions and gives the left side a value, which is proved"
+def _without_input(rule: Rule, deadline: float, done: Done) -> Verdict:
+    """The verdict on a rule for which no input was found: VACUOUS where it is proved that there is none.
+
+    That a side has no value is proved where it would equal itself plus one.
+    """
+    steps: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    for side in (rule.pattern, rule.replacement) if rule.both_ways else (rule.pattern,):
+        proof = Proof(
+            replace(rule, pattern=side, replacement=Apply(OPERATIONS["add"], (side, Literal(Fraction(1)))), both_ways=False), deadline
+        )
+        try:
+            proof.run()
+        except Blocked:
+            return done(status=Status.UNKNOWN, reason="no input was found that meets the conditions and for which the left side is defined")
+        steps += tuple(proof.steps)
+        if reduces(rule) and not proof.holds_for_empty():
+            conditions = (NONEMPTY,)
+    why = "no input meets the conditions and gives the left side a value"
+    return done(status=Status.VACUOUS, reason=why, steps=steps, shape_conditions=conditions)
 
 
 def _headline(proof: Proof) -> str:
     return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
 
 
-def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: object, deadline: float) -> Verdict:
+def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: Done, deadline: float) -> Verdict:
     example = found.counterexample
-    assert example is not None and callable(done)
+    assert example is not None
     if not refute.replayed(rule, example):
-        return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)  # type: ignore[no-any-return]
+        return done(status=Status.UNKNOWN, reason="a counterexample did not replay", samples=found.agreed)
     if floating_properties(rule.where):
         why = f"its condition is one on floating point; without it, it fails: {example}"
-        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)
     if opaque:
         why = f"it fails if an operation without a formula may be any function: {example}"
-        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)  # type: ignore[no-any-return]
+        return done(status=Status.UNKNOWN, reason=why, samples=found.agreed)
     if rule.within is not None:
         why = f"the sides differ by more than {float(rule.within):.3g}"
-        return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)  # type: ignore[no-any-return]
+        return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed)
     why = {
         "undefined": "the right side is undefined where the left is not",
         "no type": "the right side has no type for shapes for which the left has one",
     }.get(example.right, "its two sides differ")
     advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS)) if deadline else ""
-    return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)  # type: ignore[no-any-return]
+    return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)
 
 
 def shape_conditions(rule: Rule) -> tuple[str, ...]:

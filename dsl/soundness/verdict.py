@@ -25,6 +25,7 @@ DEFAULT_TIMEOUT_MS = 10_000
 class Status(StrEnum):
     PROVED = "PROVED"
     REFUTED = "REFUTED"
+    VACUOUS = "VACUOUS"
     UNKNOWN = "UNKNOWN"
 
 
@@ -105,7 +106,7 @@ def _boolean(values: np.ndarray[Any, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Verdict:
-    """PROVED, REFUTED or UNKNOWN.
+    """PROVED, REFUTED, VACUOUS (it is proved that no input meets the conditions and gives the left side a value), or UNKNOWN.
 
     reason: why, in a sentence. help: a condition under which the rule is proved, if one was found.
     samples: inputs on which both sides agreed. steps: the proof in words. witness: inputs that meet every precondition.

@@ -13,7 +13,8 @@ from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
 
-_CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502"}
+_CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502", "VACUOUS": "HNF0503"}
+_FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}
 
 
 Table = Callable[[Sequence[str], Sequence[Sequence[str]], int], str]
@@ -23,7 +24,7 @@ Judged = Mapping[str, Sequence[IeeeVerdict]]
 
 
 def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, why: bool, table: Table) -> str:
-    """Every refuted and undecided rule with its counterexample or what blocked, then a table of all."""
+    """Every rule that is not proved, with its counterexample or what blocked, then a table of all."""
     blocks = []
     for rule in book.rules:
         verdict = verdicts[rule.name]
@@ -65,18 +66,18 @@ def headline(found: IeeeVerdict) -> str:
 
 def _counts(rules: Sequence[core.Rule], verdicts: dict[str, Verdict]) -> str:
     statuses = [verdicts[rule.name].status.value for rule in rules]
-    counts = {status: statuses.count(status) for status in ("PROVED", "REFUTED", "UNKNOWN")}
+    counts = {status: statuses.count(status) for status in ("PROVED", *_CODES)}
     return f"{len(rules)} rule{'s' if len(rules) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n)
 
 
 def _finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
-    refuted = verdict.status.value == "REFUTED"
-    message = f"rule `{rule.name}` is {'unsound' if refuted else 'not decided'}: {verdict.reason}"
+    status = verdict.status.value
+    message = f"rule `{rule.name}` is {_FAULTS[status]}: {verdict.reason}"
     note = f"counterexample over the reals: {verdict.counterexample}" if verdict.counterexample else ""
-    if not refuted:
+    if status == "UNKNOWN":
         note = f"both sides agreed on {verdict.samples} samples"
     span = rule.pattern.span if isinstance(rule.pattern, core.Apply) else rule.span
-    return Diagnostic(_CODES[verdict.status.value], message, rule.file, span, verdict.help, note)
+    return Diagnostic(_CODES[status], message, rule.file, span, verdict.help, note)
 
 
 def rule_table(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: int) -> str:

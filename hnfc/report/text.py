@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hnfc.compile import Applied, Compiled
-from hnfc.dsl.soundness import Verdict
+from hnfc.dsl.soundness import Status, Verdict
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validate import Error
 
@@ -27,7 +27,10 @@ def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: l
         lines += [*_rule_section(name, places, verdicts.get(name), compiled.observed, width), ""]
     lines += _totals(compiled, width)
     for name in withheld:
-        lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
+        if verdicts[name].status is Status.VACUOUS:
+            lines.append(f"  rule {name} did not run: no input meets its conditions and gives its left side a value")
+        else:
+            lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
     for name in compiled.rolled_back:
         lines.append(f"  rule {name} was taken back: it made a result worse on the samples")
     lines += [f"  note: {note}" for note in compiled.notes]

@@ -27,9 +27,8 @@ def judged(changed: Iterable[tuple[str, Rule]], evaluations: int, seconds: float
     counts: Counter[str] = Counter()
     for what, mutant in changed:
         found = verdict(mutant, 8_000, advise=False)
-        vacuous = found.reason.startswith("vacuous")
-        counts["vacuous" if vacuous else found.status.value] += 1
-        if found.status is Status.UNKNOWN and not vacuous:
+        counts[found.status.value] += 1
+        if found.status is Status.UNKNOWN:
             UNDECIDED.append(f"{mutant.name}: {found.reason[:100]}")
         if found.proved:
             search = refute.search(explicit_roundings(mutant), evaluations, seconds, seed=99, bits=BITS)
@@ -42,7 +41,7 @@ def judged(changed: Iterable[tuple[str, Rule]], evaluations: int, seconds: float
 def told(counts: Counter[str]) -> str:
     return "\n".join((
         f"{counts.total() - counts['evaluations']} mutants of shipped rules: {counts['REFUTED']} refuted, {counts['PROVED']} proved and "
-        f"confirmed by {counts['evaluations']} evaluations, {counts['vacuous']} that say nothing since their left side has no value, "
+        f"confirmed by {counts['evaluations']} evaluations, {counts['VACUOUS']} of which it is proved that their left side has no value, "
         f"{counts['UNKNOWN']} not decided, none proved wrongly",
         *UNDECIDED,
     ))  # fmt: skip
