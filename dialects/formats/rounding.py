@@ -135,10 +135,7 @@ def _to_block(x: Any, form: Block, how: Rounding, arrays: Arrays, uniform: Any) 
     else:
         step: Any = 1.0
         if form.tensor_scale is not None:
-            of_all = arrays.greatest_of_all(arrays.abs(x))
-            step = _scale_of_tensor(of_all, form, form.tensor_scale, arrays)
-            # a maximum taken by several threads may be infinite where it should be NaN
-            greatest = arrays.where(of_all < math.inf, greatest, math.nan)
+            step = _scale_of_tensor(arrays.greatest_of_all(arrays.abs(x)), form, form.tensor_scale, arrays)
         ratio = greatest / form.element.largest / step
         scale = arrays.clip(_to_float(ratio, form.scale, Rounding.NEAREST, arrays, None), form.scale.lowest, form.scale.largest) * step
         divisor = arrays.where(scale == 0, 1.0, scale)
