@@ -1,6 +1,11 @@
 """Precision: number formats by name, rounding to them, and policies of which format is for what."""
 
-from hnfc.precision.formats import format_named, load_formats
+from hnfc.precision.casting import cast_floating
+from hnfc.precision.formats import format_named, known_formats, load_formats
+from hnfc.precision.policy import Policy, SemanticDType, as_format, current_policy, get_policy, use_policy
 from hnfc.precision.rounding import round_to
 
-__all__ = ["format_named", "load_formats", "round_to"]
+__all__ = [
+    "Policy", "SemanticDType", "as_format", "cast_floating", "current_policy", "format_named", "get_policy", "known_formats",
+    "load_formats", "round_to", "use_policy",
+]  # fmt: skip

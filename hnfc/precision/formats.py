@@ -9,8 +9,16 @@ from hnfc.dialects.formats import Format
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.rulebook import load_files, shipped_formats
 
+LIBRARY_NAMES = {
+    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
+    "fp8_e5m2": "float8_e5m2", "fp8_e5m2fnuz": "float8_e5m2fnuz", "fp8_e4m3": "float8_e4m3", "fp8_e4m3fn_saturating": "float8_e4m3fn",
+    "fp8_e4m3fn": "float8_e4m3fn", "fp8_e4m3fnuz": "float8_e4m3fnuz", "fp8_e4m3b11fnuz": "float8_e4m3b11fnuz", "fp8_e3m4": "float8_e3m4",
+    "fp6_e3m2fn": "float6_e3m2fn", "fp6_e2m3fn": "float6_e2m3fn", "fp4_e2m1fn": "float4_e2m1fn", "e8m0fnu": "float8_e8m0fnu",
+}  # fmt: skip
+"""What NumPy, ml_dtypes and torch call the formats that they have."""
+
 _lock = Lock()
-_books: list[FormatBook] = []
+_known = FormatBook(shipped_formats)
 
 
 def load_formats(*paths: str | Path) -> FormatBook:
@@ -20,15 +28,13 @@ def load_formats(*paths: str | Path) -> FormatBook:
     """
     found = load_files(paths)
     with _lock:
-        book = FormatBook(known_formats)
         for file in found.files.values():
-            book.add(file)
-        _books.append(book)
-    return book
+            _known.add(file)
+    return _known
 
 
 def known_formats() -> FormatBook:
-    return _books[-1] if _books else shipped_formats()
+    return _known
 
 
 def format_named(format: str | Format) -> Format:

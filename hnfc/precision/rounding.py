@@ -35,10 +35,12 @@ def round_to(
     if (torch := sys.modules.get("torch")) is not None and isinstance(x, torch.Tensor):
         from hnfc.precision.torch_rounding import round_tensor
 
+        _check_axes(x.ndim, form)
         return round_tensor(x, form, how, generator, axis)
     array = np.asarray(x)
     if array.dtype not in (np.float64, np.float32):
         raise TypeError(f"expected float64 or float32, but got {array.dtype}")
+    _check_axes(array.ndim, form)
     uniform = None
     if isinstance(generator, np.random.Generator) and how is Rounding.STOCHASTIC:
         uniform = generator.random(array.shape, dtype=array.dtype.type)
@@ -50,3 +52,8 @@ def round_to(
             array, uniform = np.moveaxis(array, axis, -1), None if uniform is None else np.moveaxis(uniform, axis, -1)
         result = rounded(np.ascontiguousarray(array).reshape(array.shape), form, how, NUMPY, uniform)
     return np.moveaxis(result, -1, axis) if moves else result
+
+
+def _check_axes(count: int, form: Format) -> None:
+    if count == 0 and isinstance(form, Block):
+        raise ValueError(f"the blocks of {form} lie along an axis, but a single number has none")

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from hnfc.dialects.formats import Arrays, Block, Format, Rounding, rounded
+from hnfc.precision.formats import format_named
 
 
 class _Torch:
@@ -85,3 +86,37 @@ def round_tensor(
     moved = None if uniform is None else uniform.movedim(axis, -1)
     result = rounded(x.movedim(axis, -1), form, how, TORCH, moved)
     return result.movedim(-1, axis)
+
+
+class _Rounded(torch.autograd.Function):
+    """Rounding through which gradients pass unchanged (the straight-through estimator of Bengio and others 2013)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, form: Format) -> torch.Tensor:
+        return round_tensor(x, form, Rounding.NEAREST, None, -1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
+_USUAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def cast_tensor(x: torch.Tensor, form: Format, dtype: torch.dtype | None) -> torch.Tensor:
+    """x in the format; `dtype` is what torch has for it, if anything."""
+    if not x.is_floating_point() or x.dtype == dtype:
+        return x
+    # torch goes from float64 through float32
+    if dtype in _USUAL and not (x.dtype == torch.float64 and dtype.itemsize == 2):
+        return x.to(dtype)
+    wide = x if x.dtype == torch.float64 else x.float()
+    if dtype is None:
+        fits = form <= format_named("fp32")
+        return _rounded(x.double(), form).to(torch.float32 if fits else torch.float64)
+    return _rounded(wide, form).to(dtype)
+
+
+def _rounded(x: torch.Tensor, form: Format) -> torch.Tensor:
+    result: torch.Tensor = _Rounded.apply(x, form)  # type: ignore[no-untyped-call]
+    return result

@@ -314,6 +314,9 @@ def test_what_cannot_be_rounded_is_refused() -> None:
         round_to(torch.ones(3), "bf16", "stochastic", generator=np.random.default_rng(0))
     with pytest.raises(ValueError):
         round_to(np.ones(3), "bf16", "upward")
+    for number in (1.0, torch.ones(())):
+        with pytest.raises(ValueError, match="lie along an axis"):
+            round_to(number, "MXFP4_E2M1")
 
 
 # blocks -----------------------------------------------------------------------------------------------------------------------

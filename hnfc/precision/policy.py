@@ -1,0 +1,177 @@
+"""Policies of mixed precision: a format for parameters, one for what is computed, one for results; spelled as in JMP and Haliax.
+
+JMP: github.com/google-deepmind/jmp; Haliax adds the semantic dtypes and a policy that is current.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from hnfc.dialects.formats import Format
+from hnfc.dsl.diagnostics import HnfError
+from hnfc.precision.formats import LIBRARY_NAMES, format_named, known_formats
+
+Tree = TypeVar("Tree")
+
+DTYPE_NAMES = {
+    "f64": "fp64", "float64": "fp64", "double": "fp64",
+    "f32": "fp32", "float32": "fp32", "full": "fp32",
+    "f16": "fp16", "float16": "fp16", "half": "fp16",
+    "bf16": "bf16", "bfloat16": "bf16",
+}  # fmt: skip
+"""What JMP calls formats; `half` is what it is on a GPU."""
+
+_ALL_NAMES = {name: form for form, name in LIBRARY_NAMES.items()} | DTYPE_NAMES
+
+_SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
+
+
+class SemanticDType(StrEnum):
+    """What a value is for; a policy says in which format."""
+
+    PARAM = "param"
+    COMPUTE = "compute"
+    OUTPUT = "output"
+
+    def to_dtype(self, policy: Policy | None = None) -> Format:
+        """The format of this part of the policy, by default of the current one."""
+        chosen = current_policy() if policy is None else policy
+        return {SemanticDType.PARAM: chosen.param, SemanticDType.COMPUTE: chosen.compute, SemanticDType.OUTPUT: chosen.output}[self]
+
+
+DTypeish: TypeAlias = "str | Format | SemanticDType | Any"
+"""A format or its name, a semantic dtype or its name, or a dtype of NumPy or torch."""
+
+_KEYS = {
+    "p": SemanticDType.PARAM, "params": SemanticDType.PARAM, "param": SemanticDType.PARAM,
+    "c": SemanticDType.COMPUTE, "compute": SemanticDType.COMPUTE,
+    "o": SemanticDType.OUTPUT, "output": SemanticDType.OUTPUT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`str` of it is what `parse` reads: `p=f32,c=bf16,o=f32`."""
+
+    param: Format
+    compute: Format
+    output: Format
+
+    @classmethod
+    def parse(cls, text: str) -> Policy:
+        """The policy of `p=f32,c=bf16,o=f32`, `params=float32,compute=float16,output=float32`, in any order, or of one format for all.
+
+        Without p parameters are f32, computation is as parameters, and output as computation.
+        Formats are `f16`, `half`, `full`, …, and every format that has a name. Raises ValueError with what is wrong and what was meant.
+        """
+        parts = [part.strip() for part in _split(text)]
+        if len(parts) == 1 and "=" not in parts[0].partition("(")[0]:
+            everything = _format(parts[0], text)
+            return cls(everything, everything, everything)
+        chosen: dict[SemanticDType, Format] = {}
+        for part in parts:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals:
+                raise ValueError(f"policy `{text}`: expected `p=`, `c=` or `o=` before `{part}`, as in `p=f32,c=bf16,o=f32`")
+            if key not in _KEYS:
+                raise ValueError(f"policy `{text}`: there is no `{key}`; it sets params (p), compute (c) and output (o)")
+            if _KEYS[key] in chosen:
+                raise ValueError(f"policy `{text}`: `{_KEYS[key]}` is set twice")
+            chosen[_KEYS[key]] = _format(value, text)
+        param = chosen.get(SemanticDType.PARAM) or format_named("fp32")
+        compute = chosen.get(SemanticDType.COMPUTE, param)
+        return cls(param, compute, chosen.get(SemanticDType.OUTPUT, compute))
+
+    def __str__(self) -> str:
+        return ",".join(self.part(role) for role in SemanticDType)
+
+    def part(self, role: SemanticDType) -> str:
+        """What the policy says of one role: `c=bf16`."""
+        name = role.to_dtype(self).name
+        return f"{role.value[0]}={_SHORT.get(name, name)}"
+
+    def with_output_dtype(self, output: DTypeish) -> Policy:
+        return replace(self, output=as_format(output, self))
+
+    def cast_to_param(self, tree: Tree) -> Tree:
+        return self._cast(tree, self.param)
+
+    def cast_to_compute(self, tree: Tree) -> Tree:
+        return self._cast(tree, self.compute)
+
+    def cast_to_output(self, tree: Tree) -> Tree:
+        return self._cast(tree, self.output)
+
+    @staticmethod
+    def _cast(tree: Tree, form: Format) -> Tree:
+        from hnfc.precision.casting import cast_floating
+
+        return cast_floating(tree, form)
+
+
+def get_policy(text: str) -> Policy:
+    """`Policy.parse`, by the name that JMP has for it."""
+    return Policy.parse(text)
+
+
+def as_format(dtype: DTypeish, policy: Policy | None = None) -> Format:
+    """The format that a DTypeish stands for; semantic ones by the policy, by default the current one. Raises ValueError."""
+    if isinstance(dtype, Format):
+        return dtype
+    if isinstance(dtype, str):
+        if dtype in _ROLES:
+            return SemanticDType(dtype).to_dtype(policy)
+        return _format(dtype, dtype)
+    if str(dtype) == "torch.float8_e4m3fn":
+        return format_named("fp8_e4m3fn_saturating")
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return _format(name.removeprefix("torch."), str(dtype))
+
+
+_ROLES = {role.value for role in SemanticDType}
+
+
+def _split(text: str) -> Iterator[str]:
+    """At commas, but not at those in brackets."""
+    depth, start = 0, 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    yield text[start:]
+
+
+def _format(name: str, text: str) -> Format:
+    try:
+        return format_named(_ALL_NAMES.get(name, name))
+    except HnfError as error:
+        close = difflib.get_close_matches(name, [*DTYPE_NAMES, *known_formats().names()], n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(DTYPE_NAMES)}, and the names of formats"
+        reason = error.diagnostics[0].message if "(" in name else f"there is no format `{name}`"
+        raise ValueError(f"policy `{text}`: {reason}; {hint}") from None
+
+
+_current: ContextVar[Policy | None] = ContextVar("policy", default=None)
+
+
+def current_policy() -> Policy:
+    """The policy of the innermost `use_policy` of this thread or task; f32 for everything outside."""
+    return _current.get() or Policy.parse("full")
+
+
+@contextmanager
+def use_policy(policy: Policy | str) -> Iterator[Policy]:
+    """Within the block this policy is the current one. Raises ValueError for a text that is none."""
+    chosen = Policy.parse(policy) if isinstance(policy, str) else policy
+    token = _current.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
