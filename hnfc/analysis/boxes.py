@@ -103,18 +103,18 @@ class Boxes:
         return _held(_down_sum(self.lo, -other.hi), _up_sum(self.hi, -other.lo))
 
     def __mul__(self, other: Any) -> Boxes:
-        other = Boxes.of(other)
-        if other is self:
+        box = Boxes.of(other)
+        if box is self:
             return self.square()
         # an end that is 0 is no underflow of negative numbers only where there are none
-        positive = ((self.lo >= 0) & (other.lo >= 0)) | ((self.hi <= 0) & (other.hi <= 0))
+        positive = ((self.lo >= 0) & (box.lo >= 0)) | ((self.hi <= 0) & (box.hi <= 0))
         if self.lo is self.hi:
-            products = (_product(self.lo, other.lo), _product(self.lo, other.hi))
-        elif other.lo is other.hi:
-            products = (_product(self.lo, other.lo), _product(self.hi, other.lo))
+            products = (_product(self.lo, box.lo), _product(self.lo, box.hi))
+        elif box.lo is box.hi:
+            products = (_product(self.lo, box.lo), _product(self.hi, box.lo))
         else:
-            first, second = _product(self.lo, other.lo), _product(self.lo, other.hi)
-            third, fourth = _product(self.hi, other.lo), _product(self.hi, other.hi)
+            first, second = _product(self.lo, box.lo), _product(self.lo, box.hi)
+            third, fourth = _product(self.hi, box.lo), _product(self.hi, box.hi)
             products = (np.minimum(first, second), np.maximum(first, second))
             products = (np.minimum(products[0], np.minimum(third, fourth)), np.maximum(products[1], np.maximum(third, fourth)))
         return Boxes(_down(np.minimum(*products), positive), _up(np.maximum(*products)))

@@ -22,6 +22,8 @@ Pull: TypeAlias = Callable[[Boxes], Boxes]
 """From the derivative by a result to the derivative by an operand, through this result."""
 
 _SIGMA = 2.0**-52
+_ABOVE = 1 + 2.0**-48
+"""Keeps a bound above the rounding of its own few operations."""
 
 
 class Node:
@@ -29,23 +31,29 @@ class Node:
 
     exact: the value is the same with and without rounding. noise: how far its own rounding may move it (None: not at all).
     lost: where the value may be infinite or no number at all (None: nowhere); no bound holds there.
+    error: a bound of the distance to the true value, from the operands' (None: 0), by |∂f|·error: what cancels is not seen to.
     """
 
-    __slots__ = ("exact", "index", "lost", "noise", "origin", "parents", "tape", "value")
+    __slots__ = ("error", "exact", "index", "lost", "noise", "origin", "parents", "tape", "value")
     exact: bool
 
     def __init__(
-        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None
-    ) -> None:
+        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None,
+        error: Array | None = None,
+    ) -> None:  # fmt: skip
         self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
+        self.error = None if error is None else error * _ABOVE
         infinite = ~np.isfinite(value.magnitude)
         if infinite.any():
             self.lost = infinite if lost is None else infinite | lost
         self.exact = all(parent.exact for parent, _ in parents) if exact is None else exact
+        if not tape.recording:
+            self.parents = ()
         self.noise: Array | None = None
         self.origin: Any = None
         self.index = len(tape.nodes)
-        tape.nodes.append(self)
+        if tape.recording:
+            tape.nodes.append(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,9 +101,10 @@ class Truth:
 
 @dataclass
 class Tape:
-    """The `Math` protocol on nodes."""
+    """The `Math` protocol on nodes. recording: whether derivatives will be asked for; otherwise nothing is kept."""
 
     nodes: list[Node] = field(default_factory=list)
+    recording: bool = True
 
     def input(self, value: Boxes) -> Node:
         """A value that is given."""
@@ -115,7 +124,8 @@ class Tape:
 
     def function(self, x: Node, value: Boxes, slope: Boxes) -> Node:
         """f(x), element by element, with the derivatives in `slope`."""
-        return Node(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost)
+        error = None if x.error is None else scaled(x.error, slope)
+        return Node(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
 
     def joined(
         self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
@@ -125,7 +135,11 @@ class Tape:
         rank = max(len(x.shape), len(y.shape))
         a, b = lifted(x.value, rank), lifted(y.value, rank)
         pulls = [(x, lambda g: gathered(g * slopes(a, b)[0], x.shape)), (y, lambda g: gathered(g * slopes(a, b)[1], y.shape))]
-        return Node(self, combine(a, b), pulls, lost=either(x.lost, y.lost, rank))
+        error = None
+        if x.error is not None or y.error is not None:
+            parts = [scaled(raised(n.error, rank), s) for n, s in zip((x, y), slopes(a, b), strict=True) if n.error is not None]
+            error = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return Node(self, combine(a, b), pulls, lost=either(x.lost, y.lost, rank), error=error)
 
     # elementwise functions
 
@@ -282,6 +296,9 @@ class Tape:
         first_lost, second_lost = (raised(n.lost, rank) if n.lost is not None else np.zeros((1,) * (rank + 1), bool) for n in (x, y))
         lost = (may & first_lost) | (may_not & second_lost) | (raised(p.unsure, rank) if p.unsure is not None else False)
         result.lost = lost if lost.any() else None
+        if x.error is not None or y.error is not None:
+            first_error, second_error = (raised(n.error, rank) if n.error is not None else np.zeros(()) for n in (x, y))
+            result.error = np.maximum(np.where(may, first_error, 0.0), np.where(may_not, second_error, 0.0))
         jump = np.where(may & may_not, apart, 0.0)
         return self.round(result, jump) if np.any(jump) else result
 
@@ -290,7 +307,11 @@ class Tape:
     def sum(self, x: Any, axes: Sequence[int]) -> Node:
         x = self.node(x)
         places = tuple(axis + 1 for axis in axes)
-        return Node(self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places))
+        error = None
+        if x.error is not None:
+            n = math.prod(x.shape[axis] for axis in axes)
+            error = np.sum(filled(x.error, x.value.shape), axis=places, keepdims=True) * (1 + n * _SIGMA)
+        return Node(self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places), error=error)
 
     def prod(self, x: Any, axes: Sequence[int]) -> Node:
         """By one factor after the other, so that each derivative is the product of the other factors."""
@@ -311,7 +332,11 @@ class Tape:
         value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
         sole = math.prod(x.shape[axis] for axis in axes) == 1
         taken = Boxes(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
-        return Node(self, value, [(x, lambda g: g * taken)], lost=anywhere(x.lost, x.shape, places))
+        error = None
+        if x.error is not None:
+            # |max a - max b| ≤ max |a - b|
+            error = np.max(filled(x.error, x.value.shape), axis=places, keepdims=True)
+        return Node(self, value, [(x, lambda g: g * taken)], lost=anywhere(x.lost, x.shape, places), error=error)
 
     def amin(self, x: Any, axes: Sequence[int]) -> Node:
         return -self.amax(-self.node(x), axes)
@@ -333,7 +358,15 @@ class Tape:
 
         lost = np.ones((1,) * (rank + 1), bool) if a.lost is not None or b.lost is not None else None
         pulls = [(a, lambda g: gathered(product(g, turned(right)), a.shape)), (b, lambda g: gathered(product(turned(left), g), b.shape))]
-        return Node(self, product(left, right), pulls, lost=lost)
+        error = None
+        if a.error is not None or b.error is not None:
+            parts = []
+            if a.error is not None:
+                parts.append(filled(raised(a.error, rank), left.shape) @ right.magnitude)
+            if b.error is not None:
+                parts.append(left.magnitude @ filled(raised(b.error, rank), right.shape))
+            error = sum(parts[1:], parts[0]) * (1 + 2 * left.shape[-1] * _SIGMA)
+        return Node(self, product(left, right), pulls, lost=lost, error=error)
 
     def transpose(self, x: Any, perm: Any) -> Node:
         return self.moved([x], lambda parts: np.swapaxes(parts[0], -1, -2) if perm == "last_two" else np.transpose(parts[0], perm))
@@ -384,7 +417,10 @@ class Tape:
         lost = None
         if any(x.lost is not None for x in xs):
             lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
-        return Node(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost)
+        error = None
+        if any(x.error is not None for x in xs):
+            error = picked([np.zeros(1) if x.error is None else x.error for x in xs], np.zeros(1))
+        return Node(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost, error=error)
 
     # rounding, and derivatives
 
@@ -392,6 +428,7 @@ class Tape:
         """x moved by at most `noise`; the value of x itself is changed, so what was made of it before must not be."""
         x.value = x.value.widened(noise)
         x.noise = noise if x.noise is None else x.noise + noise
+        x.error = noise if x.error is None else (x.error + noise) * _ABOVE
         if np.isinf(noise).any():
             x.lost = either(x.lost, np.broadcast_to(np.isinf(noise), x.value.shape), len(x.shape))
         x.exact, x.origin = False, origin if origin is not None else x.origin
@@ -411,6 +448,16 @@ class Tape:
                 before = found.get(parent.index)
                 found[parent.index] = part if before is None else before + part
         return found
+
+
+def scaled(error: Array, slope: Boxes) -> Array:
+    """|slope|·error; where there is no error the slope does not matter."""
+    return np.where(error == 0, 0.0, error * slope.magnitude)
+
+
+def filled(v: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast to the shape, but for the first axis, which may be longer."""
+    return np.broadcast_to(v, (max(v.shape[0], shape[0]), *shape[1:]))
 
 
 def raised(v: Array, rank: int) -> Array:

@@ -65,6 +65,10 @@ class Forms:
             bound = self._swept(node, Boxes.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
         return bound if node.lost is None else np.where(node.lost, np.inf, bound)
 
+    def running(self, value: SSAValue) -> Array:
+        """A bound of the error of every element, in its shape, from one pass forward; `bound` is often smaller, and takes longer."""
+        return running_error(self.node(value))
+
     def _swept(self, node: Node, seed: Boxes) -> Array:
         lead = max(seed.lo.shape[0], node.value.shape[0])
         bound = np.zeros(lead)
@@ -88,10 +92,17 @@ class Forms:
         return found
 
 
+def running_error(node: Node) -> Array:
+    """The bound that the pass forward gave, element by element."""
+    error = np.zeros((1,) * (len(node.shape) + 1)) if node.error is None else node.error
+    error = np.broadcast_to(error, np.broadcast_shapes(error.shape, (1, *node.shape)))
+    return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)
+
+
 def forms(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None,
           arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
-    recorder = _Recorder(Forms(), weights, arithmetic)
+    recorder = Recorder(Forms(), weights, arithmetic)
     for value, box in inputs.items():
         recorder.forms.known[value] = recorder.tape.input(box)
     with np.errstate(all="ignore"):
@@ -101,16 +112,20 @@ def forms(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader 
 
 
 @dataclass
-class _Recorder:
+class Recorder:
+    """Records operations one by one. rounding: whether each has an error of its own."""
+
     forms: Forms
     weights: WeightReader | None
-    arithmetic: Arithmetic
+    arithmetic: Arithmetic = STANDARD
+    rounding: bool = True
 
     @property
     def tape(self) -> Tape:
         return self.forms.tape
 
     def record(self, operation: Operation) -> None:
+        """Adds the result of an operation, or the reason why it has none."""
         if not isinstance(operation, NumOp) or len(operation.results) != 1:
             for result in operation.results:
                 self.forms.walls[result] = f"{operation.name} has no bound"
@@ -121,13 +136,12 @@ class _Recorder:
             self.forms.walls[result] = self.forms.walls.get(missing[0], "an input has no range")
             return
         try:
-            self.forms.known[result] = self._recorded(operation)
+            self.forms.known[result] = self.recorded(operation, [self.forms.known[o] for o in operation.operands])
         except (NoFormula, TypeMismatch, NotImplementedError, MemoryError) as error:
-            self.forms.walls[result] = (
-                f"{operation.name.removeprefix('num.')} has no bound ({error})" if str(error) else f"{operation.name}"
-            )
+            self.forms.walls[result] = f"{operation.name.removeprefix('num.')} has no bound" + (f" ({error})" if str(error) else "")
 
-    def _recorded(self, operation: NumOp) -> Node | Truth:
+    def recorded(self, operation: NumOp, operands: list[Node | Truth]) -> Node | Truth:
+        """What the operation gives on these operands. Raises NoFormula."""
         storage = element_name(as_tensor(operation.results[0].type))
         if isinstance(operation, ConstantOp):
             return self._constant(operation, storage)
@@ -135,7 +149,6 @@ class _Recorder:
             if self.weights is None:
                 raise NoFormula("the weights are not at hand")
             return self.tape.node(np.asarray(self.weights(operation.weight_name)).astype(np.float64))
-        operands = [self.forms.known[o] for o in operation.operands]
         attributes = operation.attributes_as_python()
         short = operation.name.removeprefix("num.")
         if short in MOVING:
@@ -161,7 +174,7 @@ class _Recorder:
         shape = as_tensor(operation.results[0].type).get_shape()
         exact = np.broadcast_to(np.asarray(operation.attributes_as_python()["value"], np.float64), shape)
         node = self.tape.node(exact)
-        if storage in FORMATS:
+        if storage in FORMATS and self.rounding:
             # a number without axes keeps its digits beside a narrow tensor, as in torch
             stored = exact.astype(NUMPY_TYPES[storage if shape else working_format(storage)]).astype(np.float64)
             if not np.array_equal(stored, exact):
@@ -194,6 +207,8 @@ class _Recorder:
             if isinstance(found, Truth):
                 return found
             raise NoFormula("several results")
+        if not self.rounding:
+            return found
         noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
         return self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
 
@@ -232,15 +247,17 @@ class _Recorder:
         node = self.tape.const(number)
         stored = float(NUMPY_TYPES[working](float(number)))
         away = max(abs(float(node.value.lo.reshape(-1)[0]) - stored), abs(float(node.value.hi.reshape(-1)[0]) - stored))
-        if away:
+        if away and self.rounding:
             self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
         return node
 
     def _copy(self, x: Node) -> Node:
-        return Node(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost)
+        return Node(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
     def _stored(self, x: Node, storage: str, origin: Operation) -> Node:
         """Rounded once to the format; exact where every number of a narrower one is kept."""
+        if not self.rounding:
+            return x
         form = FORMATS[storage]
         source = origin.operands[0].type if origin.name == "num.cast" else None
         narrower = source is not None and FORMATS.get(element_name(as_tensor(source)))

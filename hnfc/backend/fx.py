@@ -40,25 +40,25 @@ _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 
 
-def raise_function(module: ir.Module, name: str = "main") -> fx.GraphModule:
+def raise_function(module: ir.Module, name: str = "main", nodes: dict[ir.Value, Argument] | None = None) -> fx.GraphModule:
     """The function `name` of a torch-dialect module as a GraphModule: the same arguments, a tuple of the same results.
 
-    Literals become buffers `constant_0`, … of the module. Raises ModelError where torch
-    has no operation of a name.
+    Literals become buffers `constant_0`, … of the module. nodes: is given what every value of the function became.
+    Raises ModelError where torch has no operation of a name.
     """
     for view in module.body.operations:
         function = view.operation
         if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
-            return _Raising(function).run()
+            return _Raising(function, nodes).run()
     raise ModelError(f"there is no function `{name}` in this module")
 
 
 class _Raising:
-    def __init__(self, function: ir.Operation) -> None:
+    def __init__(self, function: ir.Operation, nodes: dict[ir.Value, Argument] | None) -> None:
         self.function = function
         self.graph = fx.Graph()
         self.constants = torch.nn.Module()
-        self.values: dict[ir.Value, Argument] = {}
+        self.values: dict[ir.Value, Argument] = {} if nodes is None else nodes
         self._count = 0
 
     def run(self) -> fx.GraphModule:

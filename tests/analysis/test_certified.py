@@ -77,7 +77,7 @@ def trial(seed: int, points: int = 3) -> Counter[str]:
         for value in operation.results:
             try:
                 if value in found.known and getattr(value.type, "element_type", None) is not None and name_of(value) in FORMATS:
-                    bounds[value] = found.bound(value)
+                    bounds[value] = np.minimum(found.bound(value), found.running(value))
             except NotAnalyzed:
                 continue
     with precision(300):

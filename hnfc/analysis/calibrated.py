@@ -1,0 +1,201 @@
+"""What a model's values are on samples, and how much a rounding of each of them moves the outputs: an estimate, not a bound.
+
+The sensitivity of an output to a value v comes from one backward pass. Its elements are taken to be rounded independently of each other,
+by u·|v| at most, uniformly. With random signs on the outputs, Σ (∂/∂v·v)² is then the expected square of what the outputs move, over u²
+and the variance 1/3 of a uniform number (Hutchinson's estimator of the norm of a Jacobian, 1990). What rounding contributes adds up as
+independent variances do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from xdsl.ir import SSAValue
+
+from hnfc.backend.fx import raise_function
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.types import Format, format_of
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import Imported
+
+_LEAST_EXPONENT = -1100
+_EXPONENTS = 2200
+_VARIANCE = 1 / 3
+"""Of a number between -1 and 1, all equally likely."""
+_QUANTILES = (0.01, 0.5, 0.99)
+_MOST_COUNTED, _MOST_SORTED = 2**18, 2**13
+"""Of a longer value a part of the elements, evenly spaced, is counted by exponents, and sorted."""
+
+
+@dataclass
+class Observed:
+    """One value on the samples.
+
+    low, high: the least and the greatest finite element. quantiles: of |x|, at 1, 50 and 99 %. exponents: about how many elements have
+    which binary exponent. zeros, nonfinite: how many elements are 0, or infinite or NaN. square: the sum of squares. sensitivity: how
+    far the root mean square output moves, in its own units, for relative rounding errors of up to 1 in every element.
+    """
+
+    low: float = math.inf
+    high: float = -math.inf
+    quantiles: tuple[float, ...] = (0.0, 0.0, 0.0)
+    elements: int = 0
+    zeros: int = 0
+    nonfinite: int = 0
+    square: float = 0.0
+    exponents: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(_EXPONENTS, np.int64))
+    sensitivity: float = 0.0
+
+    @property
+    def magnitude(self) -> float:
+        return max(abs(self.low), abs(self.high)) if self.elements > self.nonfinite else 0.0
+
+    @property
+    def rms(self) -> float:
+        return math.sqrt(self.square / max(self.elements - self.nonfinite, 1))
+
+    def beyond(self, largest: float) -> int:
+        """About how many elements are at least the power of two above `largest`: they would overflow."""
+        return int(self.exponents[math.frexp(largest)[1] + 1 - _LEAST_EXPONENT :].sum())
+
+    def below(self, least: float) -> int:
+        """About how many elements are smaller than `least`, a power of two, and not 0: they would be subnormal or vanish."""
+        return int(self.exponents[: math.frexp(least)[1] - _LEAST_EXPONENT].sum())
+
+
+@dataclass
+class Calibration:
+    """Observed values, by the values of the `num` function. results: those that it returns; rms: the size of the outputs."""
+
+    values: dict[SSAValue, Observed]
+    results: tuple[SSAValue, ...]
+    rms: float
+    samples: int
+
+    def contribution(self, value: SSAValue, unit_roundoff: float, ulps: float = 1.0) -> float:
+        """How far the outputs move (root mean square) where `value` is off by `ulps` units roundoff."""
+        return self.values[value].sensitivity * unit_roundoff * ulps
+
+    def error(self, formats: Mapping[SSAValue, Format] | None = None) -> float:
+        """The estimated root mean square error of the outputs where every value is rounded to the format it is in, or to a given one."""
+        total = 0.0
+        for value, observed in self.values.items():
+            form = (formats or {}).get(value) or format_of(value.type)
+            if form is not None:
+                total += (observed.sensitivity * form.unit_roundoff * _ulps(value)) ** 2
+        return math.sqrt(total)
+
+
+def _ulps(value: SSAValue) -> float:
+    """Roundings of the operation relative to its result: those of a function in practice are about one, whatever its guarantee."""
+    owner = value.owner
+    return float(min(owner.FACTS.ulps, 1.0)) if isinstance(owner, NumOp) else 0.0
+
+
+def calibrate(imported: Imported, samples: Sequence[Sequence[torch.Tensor]], function: str = "main", probes: int = 1) -> Calibration:
+    """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
+
+    probes: backward passes for each sample; more make sensitivities less random, by the square root of their number.
+    """
+    if not samples:
+        raise ModelError("a calibration needs at least one sample of the inputs")
+    nodes: dict[Any, Any] = {}
+    graph = raise_function(imported.torch, function, nodes)
+    wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
+    calibration = Calibration({}, (), 0.0, len(samples))
+    squares: dict[SSAValue, float] = {}
+    size, count = 0.0, 0
+    for index, sample in enumerate(samples):
+        run = _Watched(graph, wanted, calibration.values)
+        outputs = run.results(sample)
+        floats = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_floating_point()]
+        size += sum(float(output.detach().double().square().sum()) for output in floats)
+        count += sum(output.numel() for output in floats)
+        for probe in range(probes):
+            for value, square in run.sensitivities(floats, 1 + index * probes + probe, probe + 1 < probes).items():
+                squares[value] = squares.get(value, 0.0) + square / probes
+    for value, square in squares.items():
+        calibration.values[value].sensitivity = math.sqrt(_VARIANCE * square / max(count, 1))
+    calibration.rms = math.sqrt(size / max(count, 1))
+    return calibration
+
+
+class _Watched(fx.Interpreter):
+    """A graph that notes what its values are, and which of them take part in derivatives."""
+
+    def __init__(self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed]) -> None:
+        super().__init__(graph)
+        self.wanted, self.values = wanted, values
+        self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
+
+    def results(self, sample: Sequence[torch.Tensor]) -> list[Any]:
+        with torch.enable_grad():
+            return list(self.run(*sample))
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        value = self.wanted.get(n)
+        if value is None or not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return result
+        if not result.requires_grad:
+            result = result.detach().requires_grad_(True)
+        _observe(self.values.setdefault(value, Observed()), result.detach())
+        self.tensors.append((value, result))
+        return result
+
+    def sensitivities(self, outputs: Sequence[torch.Tensor], seed: int, again: bool) -> dict[SSAValue, float]:
+        """Σ (∂/∂v·v)² of every value, by the outputs with random signs."""
+        reached = [output for output in outputs if output.requires_grad]
+        if not reached:
+            return {}
+        generator = torch.Generator().manual_seed(seed)
+        signs = [(torch.randint(0, 2, o.shape, generator=generator) * 2 - 1).to(o.dtype).to(o.device) for o in reached]
+        gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
+        found: dict[SSAValue, float] = {}
+        for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
+            if gradient is not None:
+                found[value] = (
+                    float(torch.linalg.vector_norm((gradient * tensor.detach()).nan_to_num(0.0, 0.0, 0.0), dtype=torch.float64)) ** 2
+                )
+        return found
+
+
+def _observe(into: Observed, tensor: torch.Tensor) -> None:
+    """Adds the elements of a tensor to what is known of a value."""
+    flat = tensor.reshape(-1)
+    into.elements += flat.numel()
+    if not flat.numel():
+        return
+    low, high = (float(end) for end in torch.aminmax(flat))
+    if not math.isfinite(low - high):
+        finite = torch.isfinite(flat)
+        into.nonfinite += int((~finite).sum())
+        flat = flat[finite]
+        if not flat.numel():
+            return
+        low, high = (float(end) for end in torch.aminmax(flat))
+    into.low, into.high = min(into.low, low), max(into.high, high)
+    into.square += _square_sum(flat)
+    step = -(-flat.numel() // _MOST_COUNTED)
+    size = flat[::step].double().abs()
+    nonzero = size[size > 0]
+    into.zeros += (size.numel() - nonzero.numel()) * step
+    exponents = torch.frexp(nonzero).exponent.long() - _LEAST_EXPONENT
+    into.exponents += torch.bincount(exponents, minlength=_EXPONENTS).cpu().numpy() * step
+    few = size[:: -(-size.numel() // _MOST_SORTED)]
+    # the latest sample's: quantiles of several do not add up
+    into.quantiles = tuple(torch.quantile(few, torch.tensor(_QUANTILES, dtype=few.dtype, device=few.device)).tolist())
+
+
+def _square_sum(tensor: torch.Tensor) -> float:
+    """Σ x² of the finite elements, in the tensor's own format if that can hold it."""
+    quick = float(torch.linalg.vector_norm(tensor)) ** 2 if tensor.dtype in (torch.float32, torch.float64) else 0.0
+    if 1e-30 < quick < 1e30:
+        return quick
+    return float(tensor.double().nan_to_num(0.0, 0.0, 0.0).square().sum())

@@ -1,0 +1,113 @@
+"""What is certain of every value of a model on a box of inputs: its range, its error, and what its operation does to errors.
+
+Composition is Φ(ε) = L·ε + Δ, operation by operation and element by element: an error that comes in grows by at most L, the Lipschitz
+constant of the operation on the ranges of its operands, and its own rounding adds at most Δ. κ is its condition number, the growth of
+relative errors: Σ|∂f/∂x|·|x| / |f|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.ranges import WeightReader
+from hnfc.analysis.tape import Node, Tape, Truth
+from hnfc.analysis.taylor import Forms, Recorder, running_error
+from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.types import TypeMismatch
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one value, over all of its elements.
+
+    low, high: every element lies there, rounded or not. error: no element is further from its true value. lipschitz: by how much its
+    operation can make an error of its operands larger (in the largest element). rounding: the error of the operation itself.
+    condition: the largest growth of a relative error in any element, at the ends of the ranges (infinite where the result may be 0).
+    """
+
+    low: float
+    high: float
+    error: float
+    lipschitz: float
+    rounding: float
+    condition: float
+
+    @property
+    def relative(self) -> float:
+        """The error relative to the largest element."""
+        size = max(abs(self.low), abs(self.high))
+        return self.error / size if size else (0.0 if self.error == 0 else np.inf)
+
+
+@dataclass
+class Certified:
+    """The bounds of every value that has any, and why the others have none."""
+
+    bounds: dict[SSAValue, Bounds]
+    walls: dict[SSAValue, str]
+
+
+def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None) -> Certified:
+    """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph."""
+    forms = Forms(Tape(recording=False))
+    recorder = Recorder(forms, weights)
+    found: dict[SSAValue, Bounds] = {}
+    last = {operand: operation for operation in block.ops for operand in operation.operands}
+    with np.errstate(all="ignore"):
+        for value, box in inputs.items():
+            forms.known[value] = node = forms.tape.input(box)
+            found[value] = _summary(node, 1.0, 0.0, 1.0)
+        for operation in block.ops:
+            recorder.record(operation)
+            for value in operation.results:
+                node_or_truth = forms.known.get(value)
+                if isinstance(node_or_truth, Node):
+                    found[value] = _measured(recorder, operation, node_or_truth)
+            for value in {*operation.operands, *operation.results}:
+                if last.get(value, operation) is operation:
+                    forms.known.pop(value, None)
+    return Certified(found, forms.walls)
+
+
+def _measured(recorder: Recorder, operation: Operation, node: Node) -> Bounds:
+    if isinstance(operation, ConstantOp | WeightOp) or not isinstance(operation, NumOp):
+        return _summary(node, 0.0, _largest(running_error(node)), 1.0)
+    growth = _local(recorder, operation, lambda x: np.ones((1,) * (len(x.shape) + 1)), rounding=False)
+    sizes = _local(recorder, operation, lambda x: x.value.magnitude, rounding=False)
+    own = _local(recorder, operation, lambda x: None, rounding=True)
+    condition = np.where(sizes == 0, 0.0, sizes / node.value.smallest)
+    return _summary(node, _largest(growth), _largest(own), _largest(condition))
+
+
+def _local(recorder: Recorder, operation: NumOp, seed: Callable[[Node], Array | None], *, rounding: bool) -> Array:
+    """The error of the result where the operands have the errors `seed`; infinite where there is no formula."""
+    tape = Tape(recording=False)
+    plain = replace(recorder, forms=Forms(tape), rounding=rounding)
+    made: dict[SSAValue, Node | Truth] = {}
+    for operand in operation.operands:
+        known = recorder.forms.known[operand]
+        if operand not in made:
+            made[operand] = Node(tape, known.value, exact=False, lost=known.lost, error=seed(known)) if isinstance(known, Node) else known
+    try:
+        result = plain.recorded(operation, [made[operand] for operand in operation.operands])
+    except (NoFormula, TypeMismatch):
+        return np.full((), np.inf)
+    return running_error(result) if isinstance(result, Node) else np.zeros(())
+
+
+def _summary(node: Node, lipschitz: float, rounding: float, condition: float) -> Bounds:
+    value = node.value
+    if 0 in value.shape:
+        return Bounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return Bounds(float(value.lo.min()), float(value.hi.max()), _largest(running_error(node)), lipschitz, rounding, condition)
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.where(np.isnan(x), np.inf, x), initial=0.0))

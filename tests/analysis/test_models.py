@@ -1,0 +1,123 @@
+"""Bounds and estimates of whole models, beside what torch computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.calibrated import calibrate
+from hnfc.analysis.certified import certified
+from hnfc.dialects.types import FORMATS
+from hnfc.errors import ModelError
+from tests.analysis.capturing import captured, encoder, mlp
+from tests.graphs import Graph
+
+
+def errors(model: torch.nn.Module, inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What the outputs are off by in this dtype; parameters and inputs are rounded to it too."""
+    with torch.no_grad():
+        true = model.double()(inputs.double())
+        found = model.to(dtype)(inputs.to(dtype)).double() - true
+        model.float()
+    return found
+
+
+def test_the_certified_error_of_a_model_holds_on_its_box() -> None:
+    model, x = mlp(), torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    imported, block, given = captured(model, x)
+    radius = 1e-3
+    boxes = {}
+    for value, tensor in zip(block.args, given, strict=True):
+        array = tensor.double().numpy()[None]
+        is_input = tensor.shape == x.shape
+        boxes[value] = Boxes(array - radius, array + radius) if is_input else Boxes(array, array)
+    found = certified(block, boxes, imported.weight)
+    output = found.bounds[block.last_op.operands[0]]  # type: ignore[union-attr]
+    worst, low, high = 0.0, math.inf, -math.inf
+    for seed in range(20):
+        moved = x + radius * (torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1) * 0.999
+        worst = max(worst, float(errors(model, moved, torch.float32).abs().max()))
+        with torch.no_grad():
+            y = model(moved)
+        low, high = min(low, float(y.min())), max(high, float(y.max()))
+    assert worst <= output.error < 1e4 * worst
+    assert output.low <= low and high <= output.high
+
+
+def test_local_measures() -> None:
+    """e^x has slopes up to e²; x - y loses relative accuracy where x is near y; a matrix product multiplies by row sums."""
+    g = Graph(("f32",), ("f32", 2, 2))
+    x, a = g.args
+    power, difference, product = g.exp(x), g.sub(x, g.constant(2.5)), g.matmul(g.constant(1.0, shape=(1, 2)), a)
+    g.returns(power, difference, product)
+    found = certified(g.block, {x: Boxes(np.array([1.0]), np.array([2.0])), a: Boxes.of(np.array([[[1.0, -2.0], [3.0, 4.0]]]))})
+    assert found.bounds[power].lipschitz == pytest.approx(math.exp(2), rel=1e-6)
+    assert found.bounds[difference].lipschitz == pytest.approx(2.0, rel=1e-6)  # each operand's error counts
+    assert found.bounds[difference].condition >= 9.0  # (2 + 2.5)/0.5
+    assert found.bounds[product].lipschitz == pytest.approx(2 + 6.0, rel=1e-6)
+    assert found.bounds[product].rounding <= 3 * 6 * 2.0**-24
+
+
+def test_what_has_no_bound_says_why() -> None:
+    g = Graph(("f32", 3), ("f32",))
+    x, y = g.args
+    position = g.argmax(x, axes=(0,))
+    g.returns(g.add(g.cast(position, to="f32"), y), g.exp(y))
+    found = certified(g.block, {x: Boxes.of(np.zeros((1, 3)))})
+    assert g.block.last_op is not None and g.block.last_op.operands[0] not in found.bounds
+    assert any("argmax" in why for why in found.walls.values()) and any("no range" in why for why in found.walls.values())
+
+
+@pytest.mark.parametrize(("make", "shape"), [(mlp, (64, 8)), (encoder, (2, 16, 32))])
+@pytest.mark.parametrize("name", ["f32", "bf16", "f16"])
+def test_estimates_are_within_a_factor_of_ten(make: Callable[[], torch.nn.Module], shape: tuple[int, ...], name: str) -> None:
+    """On inputs that the calibration did not see."""
+    generator = torch.Generator().manual_seed(2)
+    model, x, other = make(), torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
+    imported, _, given = captured(model, x)
+    found = calibrate(imported, [given])
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[name]
+    measured = float(errors(model, other, dtype).square().mean().sqrt())
+    estimate = found.error(dict.fromkeys(found.values, FORMATS[name]))
+    assert measured / 10 < estimate < measured * 10
+
+
+def test_sensitivities_against_differences() -> None:
+    """Rounding one value at random moves the output as far as its sensitivity says."""
+    model, x = mlp(), torch.randn(200, 8, generator=torch.Generator().manual_seed(3))
+    imported, block, given = captured(model, x)
+    found = calibrate(imported, [given], probes=4)
+    place = next(i for i, t in enumerate(given) if t.shape == x.shape)
+    generator = torch.Generator().manual_seed(4)
+    moved = x.double() * (1 + 1e-5 * (torch.rand(x.shape, generator=generator) * 2 - 1))
+    with torch.no_grad():
+        model.double()
+        change = float((model(moved) - model(x.double())).square().mean().sqrt())
+        model.float()
+    assert found.contribution(block.args[place], 1e-5) == pytest.approx(change, rel=0.25)
+
+
+def test_what_is_observed() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.exp(x) * 1e-3
+
+    x = torch.tensor([0.0, 12.0, -80.0, -100.0, 89.0])
+    imported, block, given = captured(Model(), x)
+    found = calibrate(imported, [given])
+    value = next(op.results[0] for op in block.ops if op.name == "num.exp")
+    seen = found.values[value]
+    assert (seen.elements, seen.nonfinite, seen.zeros) == (5, 1, 0)
+    assert seen.low == pytest.approx(math.exp(-100), rel=1e-3) and seen.high == pytest.approx(math.exp(12), rel=1e-5)
+    assert seen.beyond(65504.0) == 1 and seen.below(2.0**-126) == 1 and seen.below(2.0**-14) == 2
+
+
+def test_a_calibration_needs_samples() -> None:
+    imported, _, _ = captured(mlp(), torch.randn(1, 8))
+    with pytest.raises(ModelError, match="sample"):
+        calibrate(imported, [])
