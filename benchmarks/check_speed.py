@@ -95,6 +95,7 @@ def main() -> None:
         print(f"library cold, with all formats     {run(cache, '--no-cache', *files):6.1f} s")
         run(cache, *files)
         print(f"library cached                     {run(cache, *files):6.1f} s")
+        print(f"the same, each rule looked up      {run(cache, '--json', str(Path(cache) / 'out.json'), *files):6.1f} s")
         one = Path(cache) / "one.hnf"
         one.write_text('library one "one"\nrule one log(1 + exp(x)) => max(x, 0) + log1p(exp(-abs(x)))\n', encoding="utf-8")
         print(f"one changed rule, with start-up    {run(cache, '--no-cache', str(one)):6.1f} s")

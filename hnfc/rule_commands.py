@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hnfc.checks import Question
 from hnfc.errors import UsageError
 from hnfc.terminal import DONE, NOT_PROVED, WRONG, Progress, report_diagnostics, say, table, width, write
 
@@ -94,6 +95,11 @@ def _with_book(paths: list[str], run: Callable[[Any], int]) -> int:
 def _check(options: argparse.Namespace) -> int:
     if options.limit <= 0:
         raise UsageError("--limit takes a number of seconds above 0")
+    # what is written beside the report is made anew each time
+    kept = None if options.no_cache or options.smt2 or options.json else _question(options)
+    if kept is not None and (known := kept.answer()) is not None:
+        say(known.text(table))
+        return known.code
     formats, assume = _judged(options.formats, options.assume)
 
     def run(book: Any) -> int:
@@ -107,13 +113,23 @@ def _check(options: argparse.Namespace) -> int:
             if options.smt2:
                 progress("writing obligations …")
                 _write_obligations(book.rules, found, options.smt2)
-        say(check_report(book, found, judged, options.why, table))
+        statuses = {verdict.status.value for verdict in found.values()}
+        code = WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
+        report = check_report(book, found, judged, options.why, code)
+        say(report.text(table))
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
-        statuses = {verdict.status.value for verdict in found.values()}
-        return WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
+        unknown = "UNKNOWN" in statuses or any(each.status.value == "unknown" for several in judged.values() for each in several)
+        if kept is not None and not unknown:
+            kept.keep(book.sources, report)
+        return code
 
     return _with_book(options.files, run)
+
+
+def _question(options: argparse.Namespace) -> Question:
+    asked = {name: getattr(options, name) for name in ("why", "formats", "assume", "no_ieee")}
+    return Question(options.files, asked)
 
 
 def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozenset[str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from hnfc.checks import FORMATS, CheckReport
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, render
 from hnfc.dsl.ieee.verdict import EDGE, IeeeVerdict
@@ -16,14 +17,10 @@ from hnfc.dsl.soundness import Verdict
 _CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502", "VACUOUS": "HNF0503"}
 _FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}
 
-
-Table = Callable[[Sequence[str], Sequence[Sequence[str]], int], str]
-"""Draws rows under headings; the number says which column gives way."""
-
 Judged = Mapping[str, Sequence[IeeeVerdict]]
 
 
-def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, why: bool, table: Table) -> str:
+def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, why: bool, code: int) -> CheckReport:
     """Every rule that is not proved, with its counterexample or what blocked, then a table of all."""
     blocks = []
     for rule in book.rules:
@@ -35,14 +32,13 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
         if why and judged.get(rule.name):
             blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
     rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]
-    if judged:
-        drawn = table(("rule", "reals", "in floating point", "s"), rows, 2)
-    else:
-        drawn = table(("rule", "reals", "s"), [(name, status, seconds) for name, status, _, seconds in rows], 0) if rows else "no rules"
-    return "\n\n".join([*blocks, f"{drawn}\n{_counts(book.rules, verdicts)}"])
+    headings: tuple[str, ...] = ("rule", "reals", FORMATS, "s")
+    if not judged:
+        headings, rows = ("rule", "reals", "s"), [(name, status, seconds) for name, status, _, seconds in rows]
+    return CheckReport(tuple(blocks), headings, tuple(rows), _counts(book.rules, verdicts), code)
 
 
-def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, str, str, str]:
+def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, ...]:
     seconds = verdict.seconds + sum(found.seconds for found in judged)
     return rule.name, verdict.status.value, ieee_summary(judged), f"{seconds:.1f}" if seconds >= 0.05 else ""
 
@@ -76,6 +72,8 @@ def _finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
     note = f"counterexample over the reals: {verdict.counterexample}" if verdict.counterexample else ""
     if status == "UNKNOWN":
         note = f"both sides agreed on {verdict.samples} samples"
+    elif status == "VACUOUS" and verdict.shape_conditions:
+        note = f"it is proved where {'; '.join(verdict.shape_conditions)}"
     span = rule.pattern.span if isinstance(rule.pattern, core.Apply) else rule.span
     return Diagnostic(_CODES[status], message, rule.file, span, verdict.help, note)
 
