@@ -36,7 +36,6 @@ class Arrays(Protocol):
         ...
 
     def copysign(self, x: Any, sign: Any) -> Any: ...
-    def isnan(self, x: Any) -> Any: ...
     def remainder(self, x: Any, y: float) -> Any:
         """x - y·⌊x/y⌋, exactly."""
         ...
@@ -84,7 +83,6 @@ class _Numpy:
     floor = staticmethod(np.floor)
     rint = staticmethod(np.rint)
     copysign = staticmethod(np.copysign)
-    isnan = staticmethod(np.isnan)
 
     def remainder(self, x: Any, y: float) -> Any:
         return np.mod(x, y)

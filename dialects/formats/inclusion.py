@@ -26,8 +26,10 @@ def includes(wide: Format, narrow: Format) -> bool:
     """Whether each finite value of `narrow` is one of `wide`; of blocks, whether each tensor of one is one of the other.
 
     The two zeros are one value. A block format is within a format of single numbers where all products of scale and element are, and
-    contains one where some scale makes its elements contain it.
+    contains one where some scale makes its elements contain it. Raises ValueError for more than 2¹⁶ multiples of what is no power of two.
     """
+    if wide == narrow:
+        return True
     if isinstance(wide, Block) and isinstance(narrow, Block):
         return (
             narrow.size % wide.size == 0
@@ -40,7 +42,7 @@ def includes(wide: Format, narrow: Format) -> bool:
         values = _telling(narrow)
         return any(_holds(wide.element, values / scale) for scale in _positive(wide.scale))
     if isinstance(narrow, Block):
-        return all(_holds(wide, part) for part in _products(narrow))
+        return _holds(wide, _products(narrow))
     return _holds(wide, _telling(narrow))
 
 
@@ -74,7 +76,7 @@ def _holds(form: Format, values: Values) -> bool:
 @cache
 def _telling(form: Format) -> Values:
     """Values of which a format holds all only if it holds every value of this one."""
-    if form.bits <= 16:
+    if form.bits <= 8:
         return finite_values(form)
     if isinstance(form, Fixed):
         return _of_codes(form)
@@ -89,10 +91,13 @@ def _telling(form: Format) -> Values:
 
 
 def _of_codes(form: Fixed) -> Values:
-    """For steps that are a power of two, as for a Float; for others every multiple has digits of its own."""
+    """For steps that are a power of two, as for a Float; for others every multiple has digits of its own.
+
+    Raises ValueError for those with more than 2¹⁶ codes.
+    """
     least, greatest = form.low - form.zero_point, form.high - form.zero_point
     if math.frexp(form.scale)[0] != 0.5:
-        raise ValueError(f"{form.name} has too many values to be compared")
+        return finite_values(form)
     powers = [1 << k for k in range(max(abs(least), abs(greatest)).bit_length())]
     codes = [
         0,
@@ -109,15 +114,10 @@ def _of_codes(form: Fixed) -> Values:
 
 
 def _positive(form: Float) -> Values:
-    values = finite_values(form) if form.bits <= 16 else _telling(form)
+    values = _telling(form)
     return values[values > 0]
 
 
-def _products(form: Block) -> Iterable[Values]:
-    elements = _telling(form.element)
-    scales = _positive(form.scale)
-    if form.tensor_scale is not None:
-        # a scale that is rounded to nearest from numbers up to the largest has no use for more
-        scales = np.multiply.outer(scales, _positive(form.tensor_scale)).reshape(-1)
-    for scale in scales:
-        yield elements * scale
+def _products(form: Block) -> Values:
+    found = np.multiply.outer(_telling(form.element), _positive(form.scale)).reshape(-1)
+    return found if form.tensor_scale is None else np.multiply.outer(found, _positive(form.tensor_scale)).reshape(-1)

@@ -98,9 +98,7 @@ def _to_float(x: Any, form: Float, how: Rounding, arrays: Arrays, uniform: Any) 
         result = arrays.copysign(result, x) if form.zero else arrays.where(x < 0, -result, result)
     else:
         result = arrays.where(x < 0, max(form.lowest, 0.0) if form.overflow is Overflow.SATURATE else math.nan, result)
-    if not form.has_negative_zero:
-        result = arrays.where(result == 0, 0.0, result)
-    return arrays.where(arrays.isnan(x), x, result)
+    return result if form.has_negative_zero else arrays.where(result == 0, 0.0, result)
 
 
 def _to_fixed(x: Any, form: Fixed, how: Rounding, arrays: Arrays, uniform: Any) -> Any:

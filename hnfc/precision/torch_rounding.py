@@ -40,7 +40,6 @@ class _Torch:
     abs = staticmethod(torch.abs)
     floor = staticmethod(torch.floor)
     rint = staticmethod(torch.round)
-    isnan = staticmethod(torch.isnan)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         return torch.where(condition, x, y)

@@ -93,6 +93,13 @@ def test_blocks() -> None:
     assert not format_named("block_fp(8, 8, 16)") <= format_named("block_fp(8, 8, 32)")
 
 
+def test_what_has_too_many_values_of_its_own_is_not_compared() -> None:
+    long = Fixed(name="long", low=-(1 << 20), high=1 << 20, scale=0.1)
+    with pytest.raises(ValueError, match="not listed"):
+        includes(format_named("fp32"), long)
+    assert includes(long, format_named("ternary(0.1)")) and includes(long, long)
+
+
 def test_bounds_within_a_list() -> None:
     ladder = [format_named(name) for name in ("fp8_e4m3fn", "fp16", "bf16", "tf32", "fp32", "fp64")]
     assert [str(form) for form in minimal(ladder)] == ["fp8_e4m3fn"] and [str(form) for form in maximal(ladder)] == ["fp64"]

@@ -433,7 +433,7 @@ def test_the_seed_decides() -> None:
 # torch.compile --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp8_e4m3fn", "fixed(3, 4)", "log(6)", "MXFP4_E2M1", "NVFP4"])
+@pytest.mark.parametrize("name", ["fp8_e4m3fn", "fixed(3, 4)", "NVFP4"])
 def test_it_is_one_graph_for_torch_compile(name: str) -> None:
     form = format_named(name)
     torch._dynamo.reset()
