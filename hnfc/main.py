@@ -25,6 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from hnfc.run_command import run as run_model
 
             return run_model(given[1:])
+        if command == "analyze":
+            from hnfc.analyze_command import run as analyze
+
+            return analyze(given[1:])
         from hnfc.model_commands import optimize
 
         return optimize(given)

@@ -22,10 +22,11 @@ Evaluate: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Maximum:
-    """bound: no larger error is possible. attained: what the formula of the bound gives at a point, so that it is at most this loose."""
+    """bound: no larger error is possible. attained: what the formula of the bound gives at `point`: that is how loose it may be."""
 
     bound: float
     attained: float
+    point: tuple[float, ...]
     parts: int
     seconds: float
 
@@ -69,8 +70,11 @@ def maximum(evaluate: Evaluate, low: Sequence[float], high: Sequence[float], lim
     bounds, inhabited = evaluate(lo, hi)
     parts = _Parts(lo, hi, bounds, np.zeros(lo.shape), np.full(1, len(low)))[inhabited]
     attained, settled, evaluated, batch = 0.0, 0.0, 1, 64
+    point = tuple(float(a) for a in low)
     while len(parts):
-        attained = max(attained, _attained(evaluate, parts))
+        there, value = _attained(evaluate, parts)
+        if value > attained:
+            point, attained = there, value
         enough = attained * (1 + limits.tolerance)
         keep = parts.bounds > enough
         settled = max(settled, float(parts.bounds[~keep].max(initial=0.0)))
@@ -90,19 +94,20 @@ def maximum(evaluate: Evaluate, low: Sequence[float], high: Sequence[float], lim
         parts = rest.joined(halves[inhabited])
         batch = min(batch * 2, _BATCH)
     bound = max(settled, float(parts.bounds.max(initial=0.0)))
-    return Maximum(bound, min(attained, bound), evaluated, time.perf_counter() - began)
+    return Maximum(bound, min(attained, bound), point, evaluated, time.perf_counter() - began)
 
 
 _BATCH = 2048
 
 
-def _attained(evaluate: Evaluate, parts: _Parts) -> float:
-    """The formula at the middles and corners of the worst parts."""
+def _attained(evaluate: Evaluate, parts: _Parts) -> tuple[tuple[float, ...], float]:
+    """The formula at the middles and corners of the worst parts: where it is largest, and what it is."""
     worst = parts[np.argsort(-parts.bounds)[:16]]
     points = np.concatenate([worst.lo / 2 + worst.hi / 2, worst.lo, worst.hi])
     values, inhabited = evaluate(points, points)
     values = np.where(inhabited & np.isfinite(values), values, 0.0)
-    return float(values.max(initial=0.0))
+    best = int(values.argmax())
+    return tuple(float(x) for x in points[best]), float(values[best])
 
 
 def _estimate_shares(evaluate: Evaluate, parts: _Parts) -> int:

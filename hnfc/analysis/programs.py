@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from hnfc.analysis.branching import DEFAULT_LIMITS, Limits, Maximum, maximum
 from hnfc.analysis.rounding import Arithmetic
 from hnfc.analysis.tape import Truth
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
+from hnfc.backend.fpcore import expression
 from hnfc.frontend.fpcore import Program
 
 CORRECT = Arithmetic(correct=True)
@@ -22,6 +24,8 @@ class Bounded:
 
     maximum: Maximum
     ranges: dict[str, tuple[float, float]]
+    shares: tuple[tuple[str, float], ...]
+    """The operations whose roundings contribute to the error at the worst point found, the largest first, with the part that they have."""
 
 
 def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic: Arithmetic = CORRECT) -> Bounded:
@@ -47,7 +51,23 @@ def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic:
         return np.where(np.isnan(bounds), np.inf, bounds), inhabited
 
     low, high = zip(*ranges.values(), strict=True) if ranges else ((), ())
-    return Bounded(maximum(evaluate, low, high, limits), ranges)
+    found = maximum(evaluate, low, high, limits)
+    return Bounded(found, ranges, _shares(program, found.point, arithmetic))
+
+
+def _shares(program: Program, point: Sequence[float], arithmetic: Arithmetic) -> tuple[tuple[str, float], ...]:
+    at = np.array([point], np.float64).reshape(1, len(point))
+    recorded = record(program, at, at, arithmetic)
+    node = recorded.node(program.result)
+    parts: dict[str, float] = {}
+    for index, size in recorded.contributions(node, Boxes.of(np.ones(1))).items():
+        origin = recorded.tape.nodes[index].origin
+        if origin is not None and size[0] > 0:
+            name = expression(origin.results[0], 3)
+            parts[name] = parts.get(name, 0.0) + float(size[0])
+    whole = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return tuple((name, size / whole) for name, size in ordered) if np.isfinite(whole) else tuple(ordered)
 
 
 def record(program: Program, lo: Array, hi: Array, arithmetic: Arithmetic = CORRECT) -> Forms:

@@ -425,8 +425,14 @@ class Tape:
     # rounding, and derivatives
 
     def round(self, x: Node, noise: Array, origin: Any = None) -> Node:
-        """x moved by at most `noise`; the value of x itself is changed, so what was made of it before must not be."""
-        x.value = x.value.widened(noise)
+        """x moved by at most `noise`; the value of x itself is changed, so what was made of it before must not be.
+
+        A rounding does not change a sign, nor does a sum of numbers of one sign.
+        """
+        before = x.value
+        x.value = before.widened(noise)
+        x.value = Boxes(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
+                        np.where(before.hi <= 0, np.minimum(x.value.hi, 0.0), x.value.hi))  # fmt: skip
         x.noise = noise if x.noise is None else x.noise + noise
         x.error = noise if x.error is None else (x.error + noise) * _ABOVE
         if np.isinf(noise).any():

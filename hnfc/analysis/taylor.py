@@ -10,8 +10,8 @@ expansions, 2018) is part of the width of these intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.ranges import WeightReader
 from hnfc.analysis.rounding import Arithmetic, local_error, rounded_to, working_format
-from hnfc.analysis.tape import Node, Tape, Truth
+from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
+from hnfc.analysis.tape import Node, Tape, Truth, filled
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
@@ -119,6 +120,8 @@ class Recorder:
     weights: WeightReader | None
     arithmetic: Arithmetic = STANDARD
     rounding: bool = True
+    whole: bool = True
+    """Whether softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
 
     @property
     def tape(self) -> Tape:
@@ -230,17 +233,46 @@ class Recorder:
                 case Size(operand, axes):
                     return self.tape.size(value(operand), [axis for axis in axes if isinstance(axis, int)])
                 case Apply(kind, operands):
+                    found = self._whole(node, value, working, origin) if self.whole else None
+                    if found is not None:
+                        return found
                     return self._sharpened(node, self._applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
             raise NoFormula(f"no expression: {node!r}")
 
         return value(expression)
 
+    def _whole(self, node: Apply, value: Callable[[Expr], Node | Truth], working: str, origin: Operation) -> Node | None:
+        """A softmax or a normalization: what it does to errors as a function, and its own error from the steps of its algorithm."""
+        soft, standard = softmax_of(node), standardized_of(node)
+        if soft is not None:
+            x = self.tape.node(value(soft[0]))
+            result = softmax(self.tape, x, [axis for axis in soft[1] if isinstance(axis, int)])
+        elif standard is not None:
+            inner, axes, eps, centred = standard
+            x = self.tape.node(value(inner))
+            result = standardized(self.tape, x, [axis for axis in axes if isinstance(axis, int)], eps, centred)
+        else:
+            return None
+        if not self.rounding:
+            return result
+        alone = replace(self, forms=Forms(Tape(recording=False)), whole=False)
+        exact = Node(alone.tape, x.value, exact=False, lost=x.lost)
+        stepped = alone._steps(_with_operand(node, soft[0] if soft is not None else inner), {"x": exact}, working, origin)
+        assert isinstance(stepped, Node)
+        return self.tape.round(result, filled(running_error(stepped), result.value.shape), origin)
+
     def _sharpened(self, node: Apply, found: Node | Truth) -> Node | Truth:
-        """x - max x ≤ 0, rounded or not."""
+        """x - max x ≤ 0 and Σ e^(x - max x) ≥ 1, rounded or not: e^0 is 1, up to the guarantee of the exponential."""
         if node.name == "sub" and isinstance(node.operands[1], Apply) and isinstance(found, Node):
             other = node.operands[1]
             if other.name == "max" and other.operands[0] == node.operands[0]:
                 found.value = found.value.meet(-np.inf, 0.0)
+        if node.name == "sum" and isinstance(node.operands[0], Apply) and node.operands[0].name == "exp" and isinstance(found, Node):
+            shifted = node.operands[0].operands[0]
+            if isinstance(shifted, Apply) and shifted.name == "sub" and isinstance(shifted.operands[1], Apply):
+                top = shifted.operands[1]
+                if top.name == "max" and top.operands[0] == shifted.operands[0] and dict(top.attributes) == dict(node.attributes):
+                    found.value = found.value.meet(1 - 2.0**-18, np.inf)
         return found
 
     def _number(self, number: Any, working: str) -> Node:
@@ -264,6 +296,18 @@ class Recorder:
         if narrower and narrower.unit_roundoff >= form.unit_roundoff and narrower.tiny >= form.tiny and narrower.largest <= form.largest:
             return x
         return self.tape.round(x, rounded_to(x.value, form), origin)
+
+
+def _with_operand(node: Expr, x: Expr) -> Expr:
+    """The expression with a capture `x` in the place of an operand."""
+    if node == x:
+        return Capture("x")
+    match node:
+        case Apply(kind, operands, attributes):
+            return Apply(kind, tuple(_with_operand(o, x) for o in operands), attributes)
+        case Size(operand, axes):
+            return Size(_with_operand(operand, x), axes)
+    return node
 
 
 def returned(block: Block) -> list[SSAValue]:

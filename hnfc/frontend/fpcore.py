@@ -28,14 +28,14 @@ Form: TypeAlias = "str | list[Any]"
 
 FORMATS = {"binary64": "f64", "binary32": "f32", "binary16": "f16", "real": "f64"}
 
-_PLAIN = {
+PLAIN = {
     "-": "sub", "+": "add", "*": "mul", "/": "div", "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
     "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh",
     "acosh": "acosh", "atanh": "atanh", "fabs": "abs", "fma": "fma", "pow": "pow", "hypot": "hypot", "exp2": "exp2", "log2": "log2",
     "log10": "log10", "log1p": "log1p", "expm1": "expm1", "erf": "erf", "erfc": "erfc", "floor": "floor", "ceil": "ceil",
     "trunc": "trunc", "nearbyint": "round", "fmin": "minimum", "fmax": "maximum", "fmod": "fmod",
 }  # fmt: skip
-_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _CONSTANTS: dict[str, Form] = {
     "E": ["exp", "1"], "PI": ["*", "4", ["atan", "1"]], "PI_2": ["*", "2", ["atan", "1"]], "PI_4": ["atan", "1"], "LN2": ["log", "2"],
     "LN10": ["log", "10"], "SQRT2": ["sqrt", "2"], "SQRT1_2": ["sqrt", "1/2"], "LOG2E": ["/", "1", ["log", "2"]],
@@ -63,22 +63,34 @@ class Program:
         return self.block.last_op.operands[0]
 
 
-def read_programs(source: str | Path) -> list[Program]:
-    """Every FPCore of a file. Raises ModelError with the file, the line and the reason."""
+def read_programs(source: str | Path, refused: list[str] | None = None) -> list[Program]:
+    """Every FPCore of a file. Raises ModelError with the file, the line and the reason; programs that are not supported are left out
+    where there is a list for the reasons."""
     try:
         text = Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{source}: cannot be read as text ({error.strerror if isinstance(error, OSError) else 'no UTF-8'})") from None
-    return list(programs(text, str(source)))
+    return list(programs(text, str(source), refused))
 
 
-def programs(text: str, name: str = "<text>") -> Iterator[Program]:
-    """Every FPCore of a text. Raises ModelError."""
+def programs(text: str, name: str = "<text>", refused: list[str] | None = None) -> Iterator[Program]:
+    """Every FPCore of a text. Raises ModelError, as `read_programs` does."""
+    for found in all_programs(text, name):
+        if isinstance(found, Program):
+            yield found
+        elif refused is None:
+            raise found
+        else:
+            refused.append(str(found))
+
+
+def all_programs(text: str, name: str = "<text>") -> Iterator[Program | ModelError]:
+    """Every FPCore of a text, or why it is not supported, in order. Raises ModelError where the text is no list of forms."""
     for line, form in _forms(text, name):
         try:
             yield _program(form)
         except ModelError as error:
-            raise ModelError(f"{name}:{line}: {error}") from None
+            yield ModelError(f"{name}:{line}: {error}")
 
 
 def _forms(text: str, name: str) -> Iterator[tuple[int, Form]]:
@@ -248,7 +260,7 @@ class _Builder:
             return self.add("neg", self.cast(self.value(parts[0], names, kind), kind))
         if head == "round" and len(parts) == 1:
             raise ModelError("round breaks ties away from 0, which is not supported; nearbyint breaks them to even")
-        name = _PLAIN.get(_text(head))
+        name = PLAIN.get(_text(head))
         if name is None:
             loops = {"while", "while*", "for", "for*", "tensor", "tensor*", "array"}
             raise ModelError(f"{_text(head)} is not supported" + (": loops and arrays have no bound here" if head in loops else ""))
@@ -301,10 +313,10 @@ class _Builder:
             return self._all(f"logical_{head}", [self.truth(part, names, kind) for part in parts])
         if head == "not" and len(parts) == 1:
             return self.add("logical_not", self.truth(parts[0], names, kind))
-        if head not in _COMPARISONS or len(parts) < 2:
+        if head not in COMPARISONS or len(parts) < 2:
             raise ModelError(f"expected a condition, but got {_text(form)}")
         values = [self.cast(self.value(part, names, "f64"), "f64") for part in parts]
-        pairs = [self.add("compare", x, y, predicate=_COMPARISONS[head]) for x, y in itertools.pairwise(values)]
+        pairs = [self.add("compare", x, y, predicate=COMPARISONS[head]) for x, y in itertools.pairwise(values)]
         return self._all("logical_and", pairs)
 
     def _all(self, name: str, values: list[SSAValue]) -> SSAValue:

@@ -1,0 +1,165 @@
+"""What an analysis found of a model, value by value, in the reader's terms: where the value is made, its range, its error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.certified import Bounds, Certified, certified
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.types import DYNAMIC, format_of
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import Imported
+from hnfc.samples import declared, from_file, parse_range
+
+_SOURCES = (ConstantOp, WeightOp)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One operation's result. error: a bound of it (certified), or how far its own rounding moves the outputs (estimate).
+
+    growth: by how many times the relative error of the result is larger than the largest one of its operands; for an estimate, the
+    part of the squared output error that it contributes.
+    """
+
+    value: SSAValue
+    operation: str
+    place: str
+    low: float
+    high: float
+    error: float
+    growth: float
+    lipschitz: float | None = None
+    rounding: float | None = None
+    condition: float | None = None
+    quantiles: tuple[float, ...] | None = None
+    overflows: int = 0
+    subnormals: int = 0
+    nonfinite: int = 0
+
+    def data(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict_without_value(self).items() if value is not None}
+
+
+def asdict_without_value(finding: Finding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in finding.__dataclass_fields__ if name != "value"}
+
+
+@dataclass
+class Findings:
+    """All of them in the order of the program, and the outputs. certified: bounds, not estimates."""
+
+    findings: list[Finding]
+    outputs: list[Finding]
+    certified: bool
+    missing: dict[str, int]
+    error: float
+    scale: float
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "certified": self.certified, "error": self.error, "scale": self.scale, "without": self.missing,
+            "values": [finding.data() for finding in self.findings], "outputs": [finding.data() for finding in self.outputs],
+        }  # fmt: skip
+
+    def summary(self) -> str:
+        """The last lines for the terminal: the outputs, and what the numbers mean."""
+        lines = []
+        if self.certified:
+            for index, output in enumerate(self.outputs):
+                lines.append(f"output {index}: in [{output.low:.6g}, {output.high:.6g}], error at most {output.error:.3g}")
+            lines.append("certified: no input in the ranges has a larger error, whatever the order of sums")
+        else:
+            lines.append(f"outputs: root mean square {self.scale:.3g}, error about {self.error:.3g}")
+            lines.append("an estimate from the samples, not a bound")
+        if self.missing:
+            lines.append("no bound for: " + ", ".join(f"{why} ×{n}" if n > 1 else why for why, n in self.missing.items()))
+        return "\n".join(lines)
+
+
+def certified_findings(imported: Imported, block: Block, ranges: Sequence[str], samples: str | None) -> Findings:
+    """Bounds on the declared ranges, or on each of the samples in a file: the worst of them. Raises ModelError."""
+    results: list[Certified] = [certified(block, boxes, imported.weight) for boxes in _boxes(block, ranges, samples)]
+    bounds = {value: _worst([r.bounds[value] for r in results]) for value in results[0].bounds if all(value in r.bounds for r in results)}
+    found = [_bounded(imported, op, bounds) for op in block.ops if isinstance(op, NumOp) and op.results and op.results[0] in bounds]
+    missing: dict[str, int] = {}
+    for value, why in results[0].walls.items():
+        if format_of(value.type) is not None:
+            missing[why] = missing.get(why, 0) + 1
+    by_value = {finding.value: finding for finding in found}
+    outputs = [by_value[v] for v in (block.last_op.operands if block.last_op else ()) if v in by_value]
+    worst = max((output.error for output in outputs), default=math.inf)
+    return Findings([f for f in found if not isinstance(f.value.owner, _SOURCES)], outputs, True, missing, worst, 0.0)
+
+
+def _boxes(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, Boxes]]:
+    if samples:
+        return [{value: Boxes.of(np.asarray(array).astype(np.float64)[None]) for value, array in sample.items()}
+                for sample in from_file(samples, block)]  # fmt: skip
+    intervals = declared(block, [parse_range(text) for text in ranges])
+    boxes = {}
+    for argument, interval in intervals.items():
+        assert isinstance(argument.type, TensorType)
+        shape = argument.type.get_shape()
+        if DYNAMIC in shape:
+            raise ModelError("an input has a size that is not known; give samples instead: --calibrate F.npz")
+        boxes[argument] = Boxes(np.full((1, *shape), interval.lo), np.full((1, *shape), interval.hi))
+    if not boxes:
+        raise ModelError("bounds need ranges of the inputs (--range arg0=-1:1) or samples (--calibrate F.npz)")
+    return [boxes]
+
+
+def _worst(bounds: Sequence[Bounds]) -> Bounds:
+    """What holds for all of them."""
+    if len(bounds) == 1:
+        return bounds[0]
+    rows = [asdict(b) for b in bounds]
+    return Bounds(**{key: (min if key == "low" else max)(row[key] for row in rows) for key in rows[0]})
+
+
+def _bounded(imported: Imported, operation: Operation, bounds: dict[SSAValue, Bounds]) -> Finding:
+    value = operation.results[0]
+    own = bounds[value]
+    before = max((bounds[o].relative for o in operation.operands if o in bounds), default=0.0)
+    form = format_of(value.type)
+    least = form.unit_roundoff if form else 2.0**-53
+    growth = own.relative / max(before, least) if math.isfinite(own.relative) else (math.inf if math.isfinite(before) else 1.0)
+    return Finding(
+        value, operation.name.removeprefix("num."), imported.location(operation), own.low, own.high, own.error, growth, own.lipschitz,
+        own.rounding, own.condition,
+    )  # fmt: skip
+
+
+def estimated_findings(imported: Imported, block: Block, function: str, samples: str) -> Findings:
+    """Sensitivities on the samples of a file. Raises ModelError, also where torch is not there."""
+    try:
+        from hnfc.analysis.calibrated import calibrate
+        from hnfc.modules.tensors import to_torch
+    except ModuleNotFoundError:
+        raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    given = from_file(samples, block)
+    calibration = calibrate(imported, [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in given], function)
+    total = calibration.error()
+    found = []
+    for operation in block.ops:
+        for value in operation.results:
+            seen, form = calibration.values.get(value), format_of(value.type)
+            if seen is None or form is None or isinstance(operation, _SOURCES):
+                continue
+            error = calibration.contribution(value, form.unit_roundoff)
+            part = (error / total) ** 2 if total else 0.0
+            normal = max(form.flushed, form.tiny / form.unit_roundoff / 2)
+            found.append(Finding(
+                value, operation.name.removeprefix("num."), imported.location(operation), seen.low, seen.high, error, part,
+                quantiles=seen.quantiles, overflows=seen.beyond(form.largest), subnormals=seen.below(normal), nonfinite=seen.nonfinite,
+            ))  # fmt: skip
+    return Findings(found, [], False, {}, total, calibration.rms)
