@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from threading import RLock
 from typing import Any, TypeAlias
 
 from hnfc.dialects.formats import Format
@@ -42,13 +43,20 @@ class FormatBook:
         self._declared: dict[str, _Declared] = {}
         self._made: dict[tuple[str, Arguments], Format] = {}
         self._making: list[str] = []
+        self._named: dict[str, Format] = {}
         self._before = before
+        # what is being made is told from what goes round in circles
+        self._lock = RLock()
 
     def add(self, file: syntax.File) -> None:
         """Adds the declarations of the file; one that is there already, word for word, changes nothing.
 
         Raises HnfError with every fault in them; then it adds none.
         """
+        with self._lock:
+            self._add(file)
+
+    def _add(self, file: syntax.File) -> None:
         new: dict[str, _Declared] = {}
         faults: list[Diagnostic] = []
         for declaration in file.declarations:
@@ -73,10 +81,17 @@ class FormatBook:
             for name in new:
                 del self._declared[name]
             self._made.clear()
+            self._named.clear()
             raise HnfError(faults)
 
     def format(self, text: str) -> Format:
         """The format of a name (also of an element type, as `f16`), or of a call, as `fixed(3, 4)`. Raises HnfError."""
+        with self._lock:
+            if text not in self._named:
+                self._named[text] = self._read(text)
+            return self._named[text]
+
+    def _read(self, text: str) -> Format:
         path = "<format>"
         file = parse(f"format it = {text}", path)
         (declaration, *others) = file.declarations
@@ -97,13 +112,14 @@ class FormatBook:
         """The names of all declarations, also of those with parameters."""
         return [*(self._before().names() if self._before else ()), *self._declared]
 
-    def formats(self) -> Iterator[Format]:
+    def formats(self) -> list[Format]:
         """Every format that has a value for each of its parameters."""
-        if self._before:
-            yield from self._before().formats()
-        for declared in self._declared.values():
-            if all(p.default is not None for p in declared.declaration.parameters):
-                yield self._make(declared, {}, declared.declaration.name_span, declared)
+        found = self._before().formats() if self._before else []
+        with self._lock:
+            for declared in self._declared.values():
+                if all(p.default is not None for p in declared.declaration.parameters):
+                    found = [*found, self._make(declared, {}, declared.declaration.name_span, declared)]
+        return found
 
     def _find(self, name: str) -> _Declared | None:
         return self._declared.get(name) or (self._before()._find(name) if self._before else None)

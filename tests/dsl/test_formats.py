@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,10 @@ def test_any_text_gives_formats_or_diagnostics(text: str) -> None:
         assert error.diagnostics and all(render(d, text) for d in error.diagnostics)
     else:
         assert all(isinstance(form, Format) for form in found.formats())
+
+
+def test_threads_may_ask_for_formats_at_once() -> None:
+    found = book(OWN)
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda n: found.format(f"mx(of_width({n % 40 + 6}, 3))").bits, range(400)))
+    assert names == [n % 40 + 6 for n in range(400)]
