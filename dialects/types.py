@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -27,6 +27,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from hnfc.dialects.formats import Float, Overflow, Specials
 
 DYNAMIC = DYNAMIC_INDEX
 
@@ -68,15 +70,31 @@ class Format:
     flushed: float = 0.0
 
 
+def _float(name: str, exponent: int, fraction: int, bias: int, **kind: Any) -> Float:
+    return Float(name=name, exponent=exponent, fraction=fraction, bias=bias, dtype=name, **kind)
+
+
+_UZ = {"specials": Specials.NEGATIVE_ZERO, "overflow": Overflow.NAN}
+
+FLOATS: dict[str, Float] = {
+    form.name: form
+    for form in (
+        _float("f64", 11, 52, 1023),
+        _float("f32", 8, 23, 127),
+        _float("f16", 5, 10, 15),
+        _float("bf16", 8, 7, 127),
+        # beyond the largest is the largest, as in torch
+        _float("f8E4M3FN", 4, 3, 7, specials=Specials.ALL_ONES, overflow=Overflow.SATURATE),
+        _float("f8E5M2", 5, 2, 15),
+        _float("f8E4M3FNUZ", 4, 3, 8, **_UZ),
+        _float("f8E5M2FNUZ", 5, 2, 16, **_UZ),
+    )
+}
+"""The floating-point element types; rules/formats.hnf declares them too, under their usual names."""
+
 FORMATS: dict[str, Format] = {
-    "f64": Format(2.0**-53, 2.0**-1074, sys.float_info.max),
-    "f32": Format(2.0**-24, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
-    "f16": Format(2.0**-11, 2.0**-24, 65504.0),
-    "bf16": Format(2.0**-8, 2.0**-133, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
-    "f8E4M3FN": Format(2.0**-4, 2.0**-9, 448.0),
-    "f8E5M2": Format(2.0**-3, 2.0**-16, 57344.0),
-    "f8E4M3FNUZ": Format(2.0**-4, 2.0**-10, 240.0),
-    "f8E5M2FNUZ": Format(2.0**-3, 2.0**-17, 57344.0),
+    name: Format(form.unit_roundoff, form.smallest, form.largest, form.smallest_normal if name in ("f32", "bf16") else 0.0)
+    for name, form in FLOATS.items()
 }
 
 

@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from hnfc.dialects.facts import Facts
+from hnfc.dialects.formats import NUMPY, Rounding, rounded
 from hnfc.dialects.interval import Interval, increasing, keeps_sign_of_zero
 from hnfc.dialects.num.base import Tensor, UnaryOp
-from hnfc.dialects.types import FORMATS, TypeMismatch, tensor
+from hnfc.dialects.types import FLOATS, FORMATS, TypeMismatch, tensor
 
 NUMPY_TYPES: dict[str, Any] = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -27,11 +28,10 @@ NUMPY_TYPES: dict[str, Any] = {
 
 
 def round_to(x: Any, format: str) -> Any:
-    """Every element rounded to `format` (to nearest, ties to even) and back; 8-bit e4m3 saturates, as torch does."""
+    """Every element rounded once to `format` (to nearest, ties to even), in the type of x; 8-bit e4m3 saturates, as torch does."""
     array = np.asarray(x)
-    if format == "f8E4M3FN":
-        array = np.where(np.isnan(array), array, np.clip(array, -448, 448))
-    return array.astype(NUMPY_TYPES[format]).astype(np.asarray(x).dtype)
+    wide = array if array.dtype in (np.float64, np.float32) else array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
+    return rounded(np.ascontiguousarray(wide).reshape(wide.shape), FLOATS[format], Rounding.NEAREST, NUMPY).astype(array.dtype)
 
 
 def round_to_range(x: Interval, format: str) -> Interval:

@@ -1,20 +1,21 @@
 """Binary floating-point formats: rounding to nearest even, the distance between two numbers, and numbers as text.
 
-Numbers of every format are held in float64 arrays, which contain all of them exactly. Rounding is done here, because the
-conversions from float64 in ml_dtypes pass through float32 and round twice.
+Numbers of every format are held in float64 arrays, which contain all of them exactly.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hnfc.dialects.types import FORMATS
+from hnfc.dialects.formats import NUMPY, Float, Overflow, Rounding
+from hnfc.dialects.formats import rounded as round_once
+from hnfc.dialects.types import FLOATS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -45,23 +46,22 @@ class Binary:
         return self.bits <= 16
 
 
-def _binary(name: str) -> Binary:
-    form = FORMATS[name]
-    precision = -round(math.log2(form.unit_roundoff))
-    bits = int("".join(c for c in name.partition("E")[0] if c.isdigit()))
-    unusual = name.endswith("FN") or name.endswith("FNUZ")
+def _binary(form: Float) -> Binary:
     return Binary(
-        name=name,
-        bits=bits,
-        precision=precision,
-        least=round(math.log2(form.tiny)) + precision - 1,
+        name=form.name,
+        bits=form.bits,
+        precision=form.precision,
+        least=form.emin,
         largest=form.largest,
-        infinite=not unusual,
-        signed_zero=not name.endswith("UZ"),
+        infinite=form.has_infinity,
+        signed_zero=form.has_negative_zero,
     )
 
 
-BINARY: dict[str, Binary] = {name: _binary(name) for name in FORMATS}
+BINARY: dict[str, Binary] = {name: _binary(form) for name, form in FLOATS.items()}
+
+_BY_VALUE = {name: replace(form, overflow=Overflow.INFINITY if form.has_infinity else Overflow.NAN) for name, form in FLOATS.items()}
+"""Results beyond the largest are visible; what a conversion makes of them is said where there is one."""
 
 
 def rounded(x: Array, form: Binary) -> Array:
@@ -70,13 +70,7 @@ def rounded(x: Array, form: Binary) -> Array:
         return x.astype(np.float64, copy=False)
     if form.name == "f32":
         return x.astype(np.float32).astype(np.float64)
-    # the numbers of the format near x are the multiples of 2^grid
-    grid = np.maximum(np.frexp(x)[1], form.least + 1) - form.precision
-    result = np.ldexp(np.rint(np.ldexp(x, -grid)), grid)
-    beyond = np.abs(result) > form.largest
-    if beyond.any():
-        result = np.where(beyond, np.copysign(np.inf, x) if form.infinite else np.nan, result)
-    return np.asarray(result if form.signed_zero else result + 0.0)
+    return np.asarray(round_once(np.ascontiguousarray(x).reshape(np.shape(x)), _BY_VALUE[form.name], Rounding.NEAREST, NUMPY))
 
 
 def nearest(value: Fraction | float, form: Binary) -> float:

@@ -170,8 +170,9 @@ class IeeeVerdict:
 def _version() -> str:
     """A hash of the sources that a verdict in IEEE arithmetic rests on: these, and what `PROVER_VERSION` covers."""
     digest = hashlib.sha256(PROVER_VERSION.encode())
-    for source in sorted((f for f in (files("hnfc") / "dsl" / "ieee").iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for folder in (files("hnfc") / "dsl" / "ieee", files("hnfc") / "dialects" / "formats"):
+        for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 import torch
 
 from hnfc.dialects.formats import Block, Fixed, Float, Overflow, Specials, finite_values
-from hnfc.precision import format_named
+from hnfc.dialects.types import FLOATS
+from hnfc.precision import format_named, known_formats
 
 ROWS = {row["name"]: row for row in csv.DictReader((Path(__file__).parent / "formats.tsv").open(), delimiter="\t")}
-FLOATS = [name for name in ROWS if name.startswith(("fp", "tf", "bf"))]
+USUAL = [name for name in ROWS if name.startswith(("fp", "tf", "bf"))]
 BLOCKS = [name for name, row in ROWS.items() if name.startswith(("MX", "NV"))]
 SPELLED = {
     "MSFP/block_fp(w,e,B)": "block_fp(8, 5, 16)",
@@ -49,7 +51,7 @@ def test_each_row_of_the_table_is_declared() -> None:
         assert format_named(SPELLED.get(name, name)).bits > 0
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("name", USUAL)
 def test_the_constants_of_floating_point_formats(name: str) -> None:
     row, form = ROWS[name], format_named(name)
     assert isinstance(form, Float)
@@ -69,7 +71,7 @@ def test_the_constants_of_floating_point_formats(name: str) -> None:
     assert form.has_negative_zero == (row["negative_zero"] == "yes")
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("name", USUAL)
 def test_the_constants_are_those_of_ml_dtypes_and_torch(name: str) -> None:
     row, form = ROWS[name], format_named(name)
     theirs = []
@@ -86,7 +88,7 @@ def test_the_constants_are_those_of_ml_dtypes_and_torch(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", [n for n in FLOATS if ROWS[n]["ml_dtypes"] not in ("-", "numpy")] + ["e8m0fnu"])
+@pytest.mark.parametrize("name", [n for n in USUAL if ROWS[n]["ml_dtypes"] not in ("-", "numpy")] + ["e8m0fnu"])
 def test_the_values_are_those_of_the_codes(name: str) -> None:
     form = format_named(name)
     codes = np.arange(1 << form.bits, dtype=np.uint16 if form.bits == 16 else np.uint8)
@@ -204,3 +206,11 @@ def test_formats_are_found_by_element_types_too() -> None:
 def test_what_is_no_format(fields: dict) -> None:
     with pytest.raises(ValueError):
         Float(**{"name": "wrong", "exponent": 4, "fraction": 3, "bias": 7, **fields})
+
+
+def test_the_element_types_of_the_ir_are_the_declared_formats() -> None:
+    """The dialect may not read rule files, so both say what a format is; here they say the same."""
+    declared = {form.dtype: form for form in known_formats().formats() if form.dtype}
+    assert declared.keys() == FLOATS.keys()
+    for name, form in FLOATS.items():
+        assert replace(declared[name], name=name) == form

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from hnfc.dialects.formats import Block, Fixed, Float, Format, Overflow, finite_values
+from hnfc.dialects.num.rounding import round_to as operation_round_to
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.precision import format_named, round_to
 from tests.precision.rounding import BOTH, around_ties, in_numpy, in_torch, nearest, random_patterns, same
@@ -34,6 +35,10 @@ TORCH = {
     "fp8_e4m3fn_saturating": torch.float8_e4m3fn,
     "fp8_e4m3fnuz": torch.float8_e4m3fnuz,
 }
+TORCH_OF_ELEMENT_TYPES = {
+    "f16": torch.float16, "bf16": torch.bfloat16, "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
+    "f8E4M3FNUZ": torch.float8_e4m3fnuz, "f8E5M2FNUZ": torch.float8_e5m2fnuz, "f32": torch.float32,
+}  # fmt: skip
 OTHERS = [
     "minifloat_ieee(8, 4)", "minifloat_ieee(7, 2, 5)", "minifloat_denorm(8, 4)", "minifloat_denorm(6, 2, 3)", "log(6)", "log(4, 0)",
     "binary", "int8_affine", "int8_affine(0.25, 3)", "int4_affine(2, -3)", "uint8_affine(0.5, 128)", "ternary(0.5)",
@@ -453,3 +458,13 @@ def test_compiled_code_gives_the_same_bits(name: str, dtype: Any) -> None:
     # for other lengths the inductor of torch 2.13 does not always write the last few elements
     tensor = torch.tensor(x[: len(x) // 64 * 64], dtype=dtype)
     assert same(compiled(tensor).numpy(), round_to(tensor, form).numpy()).all()
+
+
+def test_the_operation_of_the_ir_rounds_once_too() -> None:
+    just_above_a_tie = np.array([1 + 2.0**-8 + 2.0**-30])
+    assert operation_round_to(just_above_a_tie, "bf16") == 1 + 2.0**-7
+    x = np.concatenate([random_patterns(2000, np.float32), around_ties(finite_values(format_named("fp8_e4m3fn")), np.float32)])
+    for dtype, theirs in TORCH_OF_ELEMENT_TYPES.items():
+        assert same(operation_round_to(x, dtype), torch.tensor(x).to(theirs).to(torch.float32).numpy()).all()
+        half = torch.tensor(x).half()
+        assert same(operation_round_to(half.numpy(), dtype), half.to(theirs).half().numpy()).all()
