@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from hnfc.precision.formats import format_named
 
 if TYPE_CHECKING:
     import torch
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def round_to(
@@ -41,19 +43,31 @@ def round_to(
     if array.dtype not in (np.float64, np.float32):
         raise TypeError(f"expected float64 or float32, but got {array.dtype}")
     _check_axes(array.ndim, form)
-    uniform = None
-    if isinstance(generator, np.random.Generator) and how is Rounding.STOCHASTIC:
-        uniform = generator.random(array.shape, dtype=array.dtype.type)
-    elif how is Rounding.STOCHASTIC:
+    if how is not Rounding.STOCHASTIC:
+        return _round_array(array, form, how, None, axis)
+    if not isinstance(generator, np.random.Generator):
         raise ValueError(f"expected a generator of NumPy, but got {type(generator).__name__}")
-    moves = isinstance(form, Block) and axis not in (-1, array.ndim - 1)
-    with np.errstate(all="ignore"):
-        if moves:
-            array, uniform = np.moveaxis(array, axis, -1), None if uniform is None else np.moveaxis(uniform, axis, -1)
-        result = rounded(np.ascontiguousarray(array).reshape(array.shape), form, how, NUMPY, uniform)
-    return np.moveaxis(result, -1, axis) if moves else result
+    return _round_array(array, form, how, generator.random(array.shape, dtype=array.dtype.type), axis)
 
 
 def _check_axes(count: int, form: Format) -> None:
     if count == 0 and isinstance(form, Block):
         raise ValueError(f"the blocks of {form} lie along an axis, but a single number has none")
+
+
+PIECE = 1 << 16
+"""Elements that are rounded at a time: what is computed between stays in the cache, and takes no memory worth counting."""
+
+
+def _round_array(array: Array, form: Format, how: Rounding, uniform: Array | None, axis: int) -> Array:
+    with np.errstate(all="ignore"):
+        if isinstance(form, Block):
+            draws = None if uniform is None else np.moveaxis(uniform, axis, -1)
+            return np.moveaxis(rounded(np.moveaxis(array, axis, -1), form, how, NUMPY, draws), -1, axis)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        draws = None if uniform is None else uniform.reshape(-1)
+        result = np.empty_like(flat)
+        for start in range(0, flat.size, PIECE):
+            piece = slice(start, start + PIECE)
+            result[piece] = rounded(flat[piece], form, how, NUMPY, None if draws is None else draws[piece])
+        return result.reshape(array.shape)

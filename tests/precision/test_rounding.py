@@ -305,6 +305,13 @@ def test_shapes_and_types_stay() -> None:
     assert float(round_to(0.1, "bf16")) == 0.10009765625
 
 
+def test_long_arrays_are_rounded_as_short_ones() -> None:
+    x = np.random.default_rng(0).standard_normal(200_001)
+    for name in ("bf16", "fixed(3, 4)"):
+        pieces = [in_numpy(x[start : start + 999], name) for start in range(0, len(x), 999)]
+        assert same(in_numpy(x, name), np.concatenate(pieces)).all()
+
+
 def test_what_cannot_be_rounded_is_refused() -> None:
     for wrong in (np.arange(3), np.ones(3, np.float16), np.array(["a"]), torch.ones(3, dtype=torch.bfloat16), torch.arange(3)):
         with pytest.raises(TypeError, match="expected float64 or float32"):
