@@ -52,7 +52,11 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
                 concrete = rule
                 found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
     except (NoFormula, Unrelated) as error:
-        return done(status=Status.UNKNOWN, reason=str(error))
+        # there will be no proof: the search has all the time
+        more = refute.search(concrete, 8 * samples, min(1.5, timeout_ms / 4000), seed=1)
+        if more.counterexample is not None:
+            return _refuted(concrete, more, False, done, deadline if advise else 0.0)
+        return done(status=Status.UNKNOWN, reason=str(error), samples=more.agreed)
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
     opaque_names = sorted({n.name.split("#")[0] for n in rule_expressions(rule) if isinstance(n, Capture) and "#" in n.name})
@@ -107,7 +111,7 @@ def _without_input(rule: Rule, deadline: float, done: Done) -> Verdict:
     That a side has no value is proved where it would equal itself plus one.
     """
     steps: tuple[str, ...] = ()
-    conditions: tuple[str, ...] = ()
+    conditions = shape_conditions(rule)
     for side in (rule.pattern, rule.replacement) if rule.both_ways else (rule.pattern,):
         proof = Proof(
             replace(rule, pattern=side, replacement=Apply(OPERATIONS["add"], (side, Literal(Fraction(1)))), both_ways=False), deadline
@@ -118,7 +122,7 @@ def _without_input(rule: Rule, deadline: float, done: Done) -> Verdict:
             return done(status=Status.UNKNOWN, reason="no input was found that meets the conditions and for which the left side is defined")
         steps += tuple(proof.steps)
         if reduces(rule) and not proof.holds_for_empty():
-            conditions = (NONEMPTY,)
+            conditions = (*shape_conditions(rule), NONEMPTY)
     why = "no input meets the conditions and gives the left side a value"
     return done(status=Status.VACUOUS, reason=why, steps=steps, shape_conditions=conditions)
 

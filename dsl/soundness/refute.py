@@ -30,6 +30,11 @@ from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 ENOUGH = 20
 """A search that is out of time goes on for a while until this many samples agreed, so that a busy machine changes no verdict."""
 
+FIRST, RARE = 4000, 0.25
+"""Where after so many points no more than this share of them gave the left side a value, most further ones are near those that did."""
+
+MAX_FITTING = 50
+
 
 @dataclass
 class Search:
@@ -52,12 +57,14 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
     result = Search()
     deadline = time.monotonic() + seconds
     untyped: tuple[Point, bool] | None = None
+    fitting: list[Point] = []
     with balls.precision(bits):
         for round_ in range(20 * samples):
             late = time.monotonic() - deadline
             if result.agreed >= samples or (late > 0 and (result.agreed >= ENOUGH or late > 4 * seconds)):
                 break
-            point = sampler.point()
+            rare = result.tried >= FIRST and result.agreed < RARE * result.tried
+            point = sampler.near(sampler.random.choice(fitting)) if rare and fitting and round_ % 8 > 1 else sampler.point()
             flipped = rule.both_ways and round_ % 2 == 1
             result.tried += 1
             try:
@@ -88,6 +95,8 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
                 result.counterexample = described(point, again, flipped)
                 return result
             result.agreed += found.agreed
+            if found.agreed:
+                fitting = [*fitting[-MAX_FITTING:], point]
         if untyped is not None and not result.agreed and result.untyped >= ENOUGH:
             # wherever the left side has a type, the right side has none
             point, flipped = untyped

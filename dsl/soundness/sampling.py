@@ -118,6 +118,15 @@ class Sampler:
             inputs[name] = self._order(kind, inputs, axes)
         return Point(inputs, axes)
 
+    def near(self, point: Point) -> Point:
+        """The point with other values in one of its tensors."""
+        plain = [name for name in self.names if name not in self.orders]
+        if not plain:
+            return point
+        name = self.random.choice(plain)
+        values = self._values(name, point.inputs[name].shape, self._styles()[name], self.random.random() < 0.1)
+        return Point({**point.inputs, name: values}, point.axes)
+
     def _order(self, kind: str, inputs: dict[str, np.ndarray[Any, Any]], axes: dict[str, tuple[int, ...]]) -> np.ndarray[Any, Any]:
         """The sizes of a reshape of one of the tensors, or an order of its axes."""
         shapes = sorted({a.shape for a in inputs.values() if a.ndim}) or [()]
