@@ -18,7 +18,11 @@ class Word(str):
     """A name that stands for itself: `yes`, `saturate`, the name of a format."""
 
 
-Value: TypeAlias = Fraction | Word | Format
+class Unknown:
+    """What a parameter is before anyone calls."""
+
+
+Value: TypeAlias = Fraction | Word | Format | Unknown
 
 
 class WrongValue(Exception):

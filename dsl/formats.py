@@ -1,6 +1,6 @@
 """`format` declarations → number formats: by name, or by name and arguments where a declaration has parameters.
 
-A declaration is checked when it is read, as far as it has no parameters without a default; those are checked when they are called.
+A declaration is checked when it is read, but for what depends on parameters that have no default; that is checked when it is called.
 Nothing here is trusted: numbers have limits, and names that go round in circles are found.
 """
 
@@ -16,13 +16,15 @@ from hnfc.dialects.formats import Format
 from hnfc.dsl import syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.expressions import did_you_mean, names_in
-from hnfc.dsl.format_kinds import KINDS, Kind, Value, Word, WrongValue
+from hnfc.dsl.format_kinds import KINDS, Kind, Unknown, Value, Word, WrongValue
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
 
 MAX_BITS = 4096
 """Of the numerators and denominators in declarations; the widest format needs 1100."""
 MAX_DEPTH = 100
+
+UNKNOWN = Unknown()
 
 Arguments: TypeAlias = tuple[tuple[str, Value], ...]
 
@@ -104,9 +106,11 @@ class FormatBook:
             if named is not None:
                 return named
         try:
-            return self._format_of(here, self._value(here, same, {}), same.span)
+            found = self._format_of(here, self._value(here, same, {}), same.span)
         except HnfError as error:
             raise HnfError([replace(d, span=None) if d.file == path else d for d in error.diagnostics]) from None
+        assert isinstance(found, Format)
+        return found
 
     def names(self) -> list[str]:
         """The names of all declarations, also of those with parameters."""
@@ -118,7 +122,8 @@ class FormatBook:
         with self._lock:
             for declared in self._declared.values():
                 if all(p.default is not None for p in declared.declaration.parameters):
-                    found = [*found, self._make(declared, {}, declared.declaration.name_span, declared)]
+                    made = self._make(declared, {}, declared.declaration.name_span, declared)
+                    found = [*found, made] if isinstance(made, Format) else found
         return found
 
     def _find(self, name: str) -> _Declared | None:
@@ -132,9 +137,10 @@ class FormatBook:
         faults: list[Diagnostic] = []
         for error in (*self._parameter_faults(declared), *self._field_faults(declared)):
             faults += error.diagnostics
-        if not faults and all(p.default is not None for p in form.parameters):
+        if not faults:
+            required = [p.name for p in form.parameters if p.default is None]
             try:
-                self._make(declared, {}, form.name_span, declared)
+                self._make(declared, dict.fromkeys(required, UNKNOWN), form.name_span, declared)
             except HnfError as error:
                 faults += error.diagnostics
         return faults
@@ -180,7 +186,8 @@ class FormatBook:
 
     # making
 
-    def _make(self, declared: _Declared, given: dict[str, Value], place: Span, caller: _Declared) -> Format:
+    def _make(self, declared: _Declared, given: dict[str, Value], place: Span, caller: _Declared) -> Format | Unknown:
+        """Unknown where it depends on what is."""
         form = declared.declaration
         key = form.name, tuple(given.items())
         if key in self._made:
@@ -197,15 +204,18 @@ class FormatBook:
                 elif parameter.default is not None:
                     scope[parameter.name] = self._value(declared, parameter.default, scope)
             name = form.name + (f"({', '.join(_text(value).strip('`') for value in given.values())})" if given else "")
-            made = self._made[key] = self._made_of(declared, name, scope)
+            made = self._made_of(declared, name, scope)
+            if isinstance(made, Format):
+                self._made[key] = made
             return made
         finally:
             self._making.pop()
 
-    def _made_of(self, declared: _Declared, name: str, scope: dict[str, Value]) -> Format:
+    def _made_of(self, declared: _Declared, name: str, scope: dict[str, Value]) -> Format | Unknown:
         form = declared.declaration
         if form.same is not None:
-            return replace(self._format_of(declared, self._value(declared, form.same, scope), form.same.span), name=name)
+            same = self._format_of(declared, self._value(declared, form.same, scope), form.same.span)
+            return replace(same, name=name) if isinstance(same, Format) else same
         kind = KINDS[form.kind or "float"]
         note = "with " + ", ".join(f"{n} = {_text(v)}" for n, v in scope.items()) if scope else ""
         values: dict[str, Any] = {}
@@ -217,6 +227,8 @@ class FormatBook:
                 raise declared.error(
                     "HNF0608", f"`{field.name}` is {error.expected}, but this is {_text(value)}", field.value.span, error.hint, note
                 ) from None
+        if UNKNOWN in values.values():
+            return UNKNOWN
         try:
             return kind.make(name, values)
         except (ValueError, OverflowError) as error:
@@ -226,16 +238,16 @@ class FormatBook:
         field_type = kind.fields[field.name]
         if field_type.is_format:
             return self._format_of(declared, value, field.value.span)
-        return field_type.read(value)
+        return value if isinstance(value, Unknown) else field_type.read(value)
 
-    def _format_of(self, declared: _Declared, value: Value, place: Span) -> Format:
-        if isinstance(value, Format):
+    def _format_of(self, declared: _Declared, value: Value, place: Span) -> Format | Unknown:
+        if isinstance(value, Format | Unknown):
             return value
         if not isinstance(value, Word):
             raise declared.error("HNF0602", f"expected a format, but got {_text(value)}", place, "write the name of one")
         return self._called(declared, value, [], {}, place)
 
-    def _called(self, declared: _Declared, name: str, positional: list[Value], keywords: dict[str, Value], place: Span) -> Format:
+    def _called(self, declared: _Declared, name: str, positional: list[Value], keywords: dict[str, Value], place: Span) -> Format | Unknown:
         found = self._find(name)
         if found is None:
             raise declared.error("HNF0602", f"there is no format `{name}`", place, did_you_mean(name, self.names()))
@@ -265,9 +277,12 @@ class FormatBook:
             case syntax.Name(name=name, const=False):
                 return scope.get(name, Word(name))
             case syntax.Operator(symbol="-", operands=(operand,)):
-                return -self._number(declared, operand, scope, depth)
+                number = self._number(declared, operand, scope, depth)
+                return number if isinstance(number, Unknown) else -number
             case syntax.Operator(symbol="+" | "-" | "*" | "/" | "**", operands=(left, right)):
                 x, y = (self._number(declared, operand, scope, depth) for operand in (left, right))
+                if isinstance(x, Unknown) or isinstance(y, Unknown):
+                    return UNKNOWN
                 return self._limited(declared, self._computed(declared, tree, x, y), tree.span)
             case syntax.Call(axes=()):
                 positional = [self._value(declared, a, scope, depth + 1) for a in tree.arguments]
@@ -275,11 +290,11 @@ class FormatBook:
                 return self._called(declared, tree.function, positional, keywords, tree.span)
         raise declared.error("HNF0611", "expected a number, a word or a format", tree.span, "arithmetic here is + - * / **")
 
-    def _number(self, declared: _Declared, tree: syntax.Tree, scope: dict[str, Value], depth: int) -> Fraction:
+    def _number(self, declared: _Declared, tree: syntax.Tree, scope: dict[str, Value], depth: int) -> Fraction | Unknown:
         value = self._value(declared, tree, scope, depth + 1)
         if isinstance(value, Word):
             raise declared.error("HNF0611", f"`{value}` is no number", tree.span, did_you_mean(value, scope))
-        if not isinstance(value, Fraction):
+        if not isinstance(value, Fraction | Unknown):
             raise declared.error("HNF0611", f"expected a number, but got {_text(value)}", tree.span)
         return value
 
@@ -318,4 +333,6 @@ def _text(value: Value) -> str:
             return f"`{value}`"
         case Format():
             return value.name
+        case Unknown():
+            return "unknown"
     return str(value) if value.denominator == 1 or value.denominator > 1000 else f"{value.numerator}/{value.denominator}"
