@@ -72,7 +72,7 @@ class Policy:
         """
         parts = [part.strip() for part in _split(text)]
         if len(parts) == 1 and "=" not in parts[0].partition("(")[0]:
-            everything = _format(parts[0], text)
+            everything = _format(parts[0], f"policy `{text}`: ")
             return cls(everything, everything, everything)
         chosen: dict[SemanticDType, Format] = {}
         for part in parts:
@@ -83,7 +83,7 @@ class Policy:
                 raise ValueError(f"policy `{text}`: there is no `{key}`; it sets params (p), compute (c) and output (o)")
             if _KEYS[key] in chosen:
                 raise ValueError(f"policy `{text}`: `{_KEYS[key]}` is set twice")
-            chosen[_KEYS[key]] = _format(value, text)
+            chosen[_KEYS[key]] = _format(value, f"policy `{text}`: ")
         param = chosen.get(SemanticDType.PARAM) or format_named("fp32")
         compute = chosen.get(SemanticDType.COMPUTE, param)
         return cls(param, compute, chosen.get(SemanticDType.OUTPUT, compute))
@@ -127,11 +127,11 @@ def as_format(dtype: DTypeish, policy: Policy | None = None) -> Format:
     if isinstance(dtype, str):
         if dtype in _ROLES:
             return SemanticDType(dtype).to_dtype(policy)
-        return _format(dtype, dtype)
+        return _format(dtype)
     if str(dtype) == "torch.float8_e4m3fn":
         return format_named("fp8_e4m3fn_saturating")
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    return _format(name.removeprefix("torch."), str(dtype))
+    return _format(name.removeprefix("torch."))
 
 
 _ROLES = {role.value for role in SemanticDType}
@@ -148,14 +148,14 @@ def _split(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _format(name: str, text: str) -> Format:
+def _format(name: str, context: str = "") -> Format:
     try:
         return format_named(_ALL_NAMES.get(name, name))
     except HnfError as error:
         close = difflib.get_close_matches(name, [*DTYPE_NAMES, *known_formats().names()], n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(DTYPE_NAMES)}, and the names of formats"
         reason = error.diagnostics[0].message if "(" in name else f"there is no format `{name}`"
-        raise ValueError(f"policy `{text}`: {reason}; {hint}") from None
+        raise ValueError(f"{context}{reason}; {hint}") from None
 
 
 _current: ContextVar[Policy | None] = ContextVar("policy", default=None)
