@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Lock
 
 from hnfc.dialects.formats import Format
+from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.rulebook import load_files, shipped_formats
 
@@ -19,6 +20,14 @@ LIBRARY_NAMES = {
 
 _lock = Lock()
 _known = FormatBook(shipped_formats)
+
+
+class UnknownFormat(HnfError, ValueError):
+    """No format has this name; the text says what is wrong and what was meant."""
+
+    def __str__(self) -> str:
+        first = self.diagnostics[0]
+        return "; ".join(filter(None, (first.message, first.note, first.help)))
 
 
 def load_formats(*paths: str | Path) -> FormatBook:
@@ -38,5 +47,13 @@ def known_formats() -> FormatBook:
 
 
 def format_named(format: str | Format) -> Format:
-    """The format of a name (`bf16`), of an element type (`f16`), or of a call (`fixed(3, 4)`); a Format is itself. Raises HnfError."""
-    return format if isinstance(format, Format) else known_formats().format(format)
+    """The format of a name (`bf16`), of an element type (`f16`), or of a call (`fixed(3, 4)`); a Format is itself.
+
+    Raises UnknownFormat.
+    """
+    if isinstance(format, Format):
+        return format
+    try:
+        return known_formats().format(format)
+    except HnfError as error:
+        raise UnknownFormat(error.diagnostics) from None

@@ -14,8 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from hnfc.dialects.formats import Format
-from hnfc.dsl.diagnostics import HnfError
-from hnfc.precision.formats import LIBRARY_NAMES, format_named, known_formats
+from hnfc.precision.formats import LIBRARY_NAMES, UnknownFormat, format_named, known_formats
 
 Tree = TypeVar("Tree")
 
@@ -151,11 +150,12 @@ def _split(text: str) -> Iterator[str]:
 def _format(name: str, context: str = "") -> Format:
     try:
         return format_named(_ALL_NAMES.get(name, name))
-    except HnfError as error:
+    except UnknownFormat as error:
+        if "(" in name:
+            raise ValueError(f"{context}{error}") from None
         close = difflib.get_close_matches(name, [*DTYPE_NAMES, *known_formats().names()], n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(DTYPE_NAMES)}, and the names of formats"
-        reason = error.diagnostics[0].message if "(" in name else f"there is no format `{name}`"
-        raise ValueError(f"{context}{reason}; {hint}") from None
+        raise ValueError(f"{context}there is no format `{name}`; {hint}") from None
 
 
 _current: ContextVar[Policy | None] = ContextVar("policy", default=None)

@@ -29,7 +29,7 @@ def round_to(
     x: an array, a number (a float64), or a tensor on any device; also under torch.compile. rounding: `nearest` (ties to even),
     `toward_zero`, or `stochastic` with a generator of the same library. Blocks lie along `axis`.
     Numbers beyond the largest become what the format says; NaN stays NaN. An element type that cannot hold the result rounds it again.
-    Raises HnfError for an unknown format, TypeError for other element types, ValueError for a rounding without what it needs.
+    Raises TypeError for other element types, UnknownFormat (a ValueError), and ValueError for a rounding without what it needs.
     """
     form, how = format_named(format), Rounding(rounding)
     if how is Rounding.STOCHASTIC and generator is None:
