@@ -73,6 +73,21 @@ def solve(
     return found
 
 
+def single_relaxations(
+    core: Core, requirements: Iterable[Requirement], domains: Mapping[Node, Sequence[Value]] | None = None, timeout_ms: int = 10_000
+) -> tuple[Requirement, ...]:
+    """The requirements without which all others can be satisfied; all of them are in the core, as in every other one.
+
+    None of them is one where there are two cores that have nothing in common. Raises as `solve` does.
+    """
+    given = tuple(requirements)
+    return tuple(
+        candidate
+        for candidate in core.requirements
+        if not isinstance(solve((r for r in given if r is not candidate), domains, timeout_ms), Core)
+    )
+
+
 def _minimal(solver: Any, places: Mapping[str, int], switches: Sequence[Any], given: Sequence[Requirement]) -> Core:
     """Deletion: each member is left out once; what is unsatisfiable without it loses it, and whatever else Z3 did not need."""
     members = sorted(places[str(switch)] for switch in solver.unsat_core())

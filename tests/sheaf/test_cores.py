@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hnfc.precision import Policy
 from hnfc.precision.constraints import policy_constraints, policy_differences
-from hnfc.sheaf.cores import Core, Formula, Requirement, solve
+from hnfc.sheaf.cores import Core, Formula, Requirement, single_relaxations, solve
 from hnfc.sheaf.difference import GROUND, Conflict, Difference, at_least, at_most, least_solution, within
 from hnfc.sheaf.ilp import Budget, cheapest
 from hnfc.sheaf.levels import Shortfall, least_levels
@@ -161,6 +161,30 @@ def test_what_cannot_be_asked() -> None:
     cubes = Formula("a sum of cubes", ("x", "y", "z"), lambda x, y, z: x * x * x + y * y * y + z * z * z == 114)
     with pytest.raises(TimeoutError):
         solve([cubes], timeout_ms=200)
+
+
+@given(systems())
+@settings(max_examples=100, deadline=None)
+def test_what_resolves_a_conflict_alone_is_in_its_core(drawn: tuple[System, tuple[Budget, ...]]) -> None:
+    system, budgets = drawn
+    requirements = (*system.constraints, *budgets)
+    core = solve(requirements, system.domains)
+    if isinstance(core, Core):
+        resolving = []
+        for left_out in requirements:
+            tables = tuple(c for c in system.constraints if c is not left_out)
+            if cheapest(System(system.domains, tables), {}, tuple(b for b in budgets if b is not left_out)) is not None:
+                resolving.append(left_out)
+        assert list(single_relaxations(core, requirements, system.domains)) == resolving
+
+
+def test_two_conflicts_have_no_single_way_out() -> None:
+    requirements = [at_least(n, 24, f"{n} needs 24 bits") for n in "ab"] + [at_most(n, 8, f"{n} is pinned to bf16") for n in "ab"]
+    core = solve(requirements)
+    assert isinstance(core, Core) and len(core.requirements) == 2 and single_relaxations(core, requirements) == ()
+    one = requirements[:3]
+    core = solve(one)
+    assert isinstance(core, Core) and single_relaxations(core, one) == core.requirements == (one[0], one[2])
 
 
 def test_a_long_chain_among_much_else() -> None:
