@@ -96,29 +96,19 @@ def _programs(options: argparse.Namespace) -> int:
 
 
 def _model(options: argparse.Namespace) -> int:
-    from xdsl.dialects.func import FuncOp
-
     from hnfc.analysis.findings import Findings, certified_findings, estimated_findings
+    from hnfc.analysis.reading import read_function
     from hnfc.frontend.models import read_model
-    from hnfc.frontend.torch_mlir import import_module
     from hnfc.report.analysis import annotate, growth_picture, rows_of
-    from hnfc.rewrite.greedy import erase_dead
-    from hnfc.rewrite.lift import lift
 
     with Progress() as progress:
         progress("reading …")
-        imported = import_module(read_model(options.model))
-        functions = [op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
-        if len(functions) != 1:
-            raise ModelError(f"this model has {len(functions)} functions; hnfc analyze takes one")
-        block = functions[0].body.block
-        renamed, origins = lift(block)
-        erase_dead([op for op in block.ops if not any(result.uses for result in op.results)])
-        imported.rebase(renamed, origins)
+        imported, function = read_function(read_model(options.model))
+        block = function.body.block
         progress("analyzing …")
         found: Findings
         if options.estimate:
-            found = estimated_findings(imported, block, functions[0].sym_name.data, options.calibrate)
+            found = estimated_findings(imported, block, function.sym_name.data, options.calibrate)
         else:
             found = certified_findings(imported, block, options.ranges, options.calibrate)
     headings, rows = rows_of(found, options.top)

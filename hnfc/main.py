@@ -29,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from hnfc.analyze_command import run as analyze
 
             return analyze(given[1:])
+        if command == "precision":
+            from hnfc.precision_command import run as precision
+
+            return precision(given[1:])
         from hnfc.model_commands import optimize
 
         return optimize(given)

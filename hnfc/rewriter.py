@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from hnfc.verdicts import Progress, verdicts
 
 if TYPE_CHECKING:
     import torch
+    from torch import fx
 
     from hnfc.analysis.curvature import Curvature
     from hnfc.frontend.pytorch import Shapes
@@ -92,6 +93,8 @@ class Settings:
     backward: bool = False
     validate: bool = True
     dynamic_shapes: Shapes = None
+    edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
+    """What is done to each graph after the rules."""
 
     @property
     def observed(self) -> bool:

@@ -23,12 +23,17 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
+from hnfc.precision.formats import format_named
+from hnfc.precision.rounding import round_to
 
 _LEAST_EXPONENT = -1100
 _EXPONENTS = 2200
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _QUANTILES = (0.01, 0.5, 0.99)
+_NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_MOST_ROUNDED = 2**20
+"""Of a longer value a part of the elements is rounded, and the rest taken to be like it."""
 _MOST_COUNTED, _MOST_SORTED = 2**18, 2**13
 """Of a longer value a part of the elements, evenly spaced, is counted by exponents, and sorted."""
 
@@ -51,6 +56,8 @@ class Observed:
     square: float = 0.0
     exponents: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(_EXPONENTS, np.int64))
     sensitivity: float = 0.0
+    moved: dict[str, float] = field(default_factory=dict)
+    """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
 
     @property
     def magnitude(self) -> float:
@@ -71,12 +78,14 @@ class Observed:
 
 @dataclass
 class Calibration:
-    """Observed values, by the values of the `num` function. results: those that it returns; rms: the size of the outputs."""
+    """Observed values, by the values of the `num` function; rms: the size of the outputs; nodes: the places of values in the FX graph."""
 
     values: dict[SSAValue, Observed]
-    results: tuple[SSAValue, ...]
     rms: float
     samples: int
+    nodes: dict[SSAValue, int] = field(default_factory=dict)
+    dtypes: dict[int, torch.dtype] = field(default_factory=dict)
+    """The type of each node that is a tensor, by its place."""
 
     def contribution(self, value: SSAValue, unit_roundoff: float, ulps: float = 1.0) -> float:
         """How far the outputs move (root mean square) where `value` is off by `ulps` units roundoff."""
@@ -98,30 +107,38 @@ def _ulps(value: SSAValue) -> float:
     return float(min(owner.FACTS.ulps, 1.0)) if isinstance(owner, NumOp) else 0.0
 
 
-def calibrate(imported: Imported, samples: Sequence[Sequence[torch.Tensor]], function: str = "main", probes: int = 1) -> Calibration:
+def calibrate(
+    imported: Imported, samples: Sequence[Sequence[torch.Tensor]], function: str = "main", probes: int = 1, formats: Sequence[str] = ()
+) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
     probes: backward passes for each sample; more make sensitivities less random, by the square root of their number.
+    formats: what to try each value in, one at a time: to first order, by the derivative times what the rounding does to each element.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
     nodes: dict[Any, Any] = {}
     graph = raise_function(imported.torch, function, nodes)
     wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
-    calibration = Calibration({}, (), 0.0, len(samples))
-    squares: dict[SSAValue, float] = {}
+    place = {node: index for index, node in enumerate(graph.graph.nodes)}
+    calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
+    squares: dict[tuple[SSAValue, str], float] = {}
     size, count = 0.0, 0
     for index, sample in enumerate(samples):
-        run = _Watched(graph, wanted, calibration.values)
+        run = _Watched(graph, wanted, calibration.values, formats)
         outputs = run.results(sample)
+        calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
         floats = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_floating_point()]
         size += sum(float(output.detach().double().square().sum()) for output in floats)
         count += sum(output.numel() for output in floats)
         for probe in range(probes):
-            for value, square in run.sensitivities(floats, 1 + index * probes + probe, probe + 1 < probes).items():
-                squares[value] = squares.get(value, 0.0) + square / probes
-    for value, square in squares.items():
-        calibration.values[value].sensitivity = math.sqrt(_VARIANCE * square / max(count, 1))
+            for key, square in run.sensitivities(floats, 1 + index * probes + probe, probe + 1 < probes).items():
+                squares[key] = squares.get(key, 0.0) + square / probes
+    for (value, form), square in squares.items():
+        if form:
+            calibration.values[value].moved[form] = math.sqrt(square / max(count, 1))
+        else:
+            calibration.values[value].sensitivity = math.sqrt(_VARIANCE * square / max(count, 1))
     calibration.rms = math.sqrt(size / max(count, 1))
     return calibration
 
@@ -129,10 +146,13 @@ def calibrate(imported: Imported, samples: Sequence[Sequence[torch.Tensor]], fun
 class _Watched(fx.Interpreter):
     """A graph that notes what its values are, and which of them take part in derivatives."""
 
-    def __init__(self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed]) -> None:
+    def __init__(
+        self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed], formats: Sequence[str]
+    ) -> None:
         super().__init__(graph)
-        self.wanted, self.values = wanted, values
+        self.wanted, self.values, self.formats = wanted, values, formats
         self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
+        self.dtypes: dict[fx.Node, torch.dtype] = {}
 
     def results(self, sample: Sequence[torch.Tensor]) -> list[Any]:
         with torch.enable_grad():
@@ -141,6 +161,8 @@ class _Watched(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
         value = self.wanted.get(n)
+        if isinstance(result, torch.Tensor):
+            self.dtypes[n] = result.dtype
         if value is None or not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return result
         if not result.requires_grad:
@@ -149,21 +171,43 @@ class _Watched(fx.Interpreter):
         self.tensors.append((value, result))
         return result
 
-    def sensitivities(self, outputs: Sequence[torch.Tensor], seed: int, again: bool) -> dict[SSAValue, float]:
-        """Σ (∂/∂v·v)² of every value, by the outputs with random signs."""
+    def sensitivities(self, outputs: Sequence[torch.Tensor], seed: int, again: bool) -> dict[tuple[SSAValue, str], float]:
+        """Σ (∂/∂v·v)² of every value, by the outputs with random signs; and by the name of each format Σ (∂/∂v·(round(v) - v))²."""
         reached = [output for output in outputs if output.requires_grad]
         if not reached:
             return {}
         generator = torch.Generator().manual_seed(seed)
         signs = [(torch.randint(0, 2, o.shape, generator=generator) * 2 - 1).to(o.dtype).to(o.device) for o in reached]
         gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
-        found: dict[SSAValue, float] = {}
+        found: dict[tuple[SSAValue, str], float] = {}
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
+            plain = tensor.detach()
             if gradient is not None:
-                found[value] = (
-                    float(torch.linalg.vector_norm((gradient * tensor.detach()).nan_to_num(0.0, 0.0, 0.0), dtype=torch.float64)) ** 2
-                )
+                found[value, ""] = _square_sum(gradient * plain)
+            for form in self.formats:
+                found[value, form] = _moved_square(plain, gradient, form)
         return found
+
+
+def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> float:
+    """Σ (gradient·(round(x) - x))²; infinite where a finite element has no finite value in the format."""
+    step = -(-tensor.numel() // _MOST_ROUNDED)
+    x = tensor.reshape(-1)[::step]
+    dtype = _NATIVE.get(form)
+    if dtype is not None:
+        rounded = x.to(dtype).to(x.dtype)
+    else:
+        # blocks lie along the last axis, and are not cut into parts
+        whole = tensor if tensor.dim() else tensor.reshape(1)
+        rounded = round_to(whole if whole.dtype in (torch.float32, torch.float64) else whole.float(), format_named(form)).to(tensor.dtype)
+        rounded = rounded.reshape(-1)[::step]
+    away = rounded - x
+    finite = torch.isfinite(x)
+    if not bool(torch.isfinite(away[finite]).all()):
+        return math.inf
+    if gradient is None:
+        return 0.0
+    return _square_sum(gradient.reshape(-1)[::step] * torch.where(finite, away, torch.zeros_like(away))) * step
 
 
 def _observe(into: Observed, tensor: torch.Tensor) -> None:

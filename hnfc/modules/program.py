@@ -61,6 +61,8 @@ class Program:
         captured = capture(model, args, kwargs, settings.dynamic_shapes)
         compiled = rewrite(model, captured, args, kwargs, settings)
         graph = raise_function(compiled.export())
+        if settings.edit is not None:
+            graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))
         states = captured.signature.state(model)
         return Program(

@@ -1,0 +1,24 @@
+"""The function of a module as analyses take it: without what nothing uses, and with movement lifted out of the way."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from xdsl.dialects.func import FuncOp
+
+from hnfc.errors import ModelError
+from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.rewrite.greedy import erase_dead
+from hnfc.rewrite.lift import lift
+
+
+def read_function(module: ir.Module) -> tuple[Imported, FuncOp]:
+    """The import of a module, and its only function. Raises ModelError where it has none, or several."""
+    imported = import_module(module)
+    functions = [op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    if len(functions) != 1:
+        raise ModelError(f"this model has {len(functions)} functions; an analysis takes one")
+    block = functions[0].body.block
+    renamed, origins = lift(block)
+    erase_dead([op for op in block.ops if not any(result.uses for result in op.results)])
+    imported.rebase(renamed, origins)
+    return imported, functions[0]

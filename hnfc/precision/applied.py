@@ -1,0 +1,133 @@
+"""A graph in the formats of an assignment: every value is stored in its own, every operation computes in the widest of those it meets.
+
+An operation on bfloat16 values that gives a bfloat16 value runs in bfloat16, with whatever accumulation its kernel has; where it meets
+float32, or must give it, its operands are widened first. Casts are torch's, so that the graph can be written as MLIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensorMode
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch_mlir import ir
+
+from hnfc.backend.torch_mlir import verify
+from hnfc.errors import UsageError
+from hnfc.frontend.pytorch import import_graph
+
+DTYPES: dict[str, torch.dtype] = {
+    "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+}  # fmt: skip
+"""The formats that torch stores values in."""
+_ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def dtype_of(form: str) -> torch.dtype:
+    """Raises UsageError for a format that torch has no type for."""
+    if form not in DTYPES:
+        raise UsageError(f"torch cannot store values in {form}; it has {', '.join(DTYPES)}")
+    return DTYPES[form]
+
+
+def cast_graph(graph: fx.GraphModule, formats: Mapping[int, str], dtypes: Mapping[int, torch.dtype]) -> fx.GraphModule:
+    """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types."""
+    return _Casting(graph, formats, dtypes).run()
+
+
+@dataclass
+class _Casting:
+    graph: fx.GraphModule
+    formats: Mapping[int, str]
+    dtypes: Mapping[int, torch.dtype]
+
+    def run(self) -> fx.GraphModule:
+        self.places = {node: index for index, node in enumerate(self.graph.graph.nodes)}
+        self.new = fx.Graph()
+        self.made: dict[fx.Node, fx.Node] = {}
+        self.types: dict[fx.Node, torch.dtype] = {}
+        self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
+        for index, node in enumerate(self.graph.graph.nodes):
+            if node.op == "output":
+                self.new.output(fx.node.map_arg(node.args[0], lambda n: self.cast(self.made[n], self.original(n))))
+            elif node.op == "call_function":
+                self._call(index, node)
+            else:
+                self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), self.dtypes.get(index))
+        return fx.GraphModule(self.graph, self.new)
+
+    def original(self, node: fx.Node) -> torch.dtype | None:
+        return self.dtypes.get(self.places[node])
+
+    def cast(self, value: fx.Node, dtype: torch.dtype | None) -> fx.Node:
+        """The value in another floating-point type; made once."""
+        if dtype is None or not dtype.is_floating_point or self.types.get(value, dtype) == dtype:
+            return value
+        key = value, dtype
+        if key not in self.casts:
+            self.casts[key] = self.new.call_function(torch.ops.aten.to.dtype, (value, dtype))
+            self.types[self.casts[key]] = dtype
+        return self.casts[key]
+
+    def _store(self, index: int, node: fx.Node, made: fx.Node, dtype: torch.dtype | None) -> None:
+        if dtype is not None and dtype.is_floating_point:
+            self.types[made] = dtype
+            if index in self.formats:
+                made = self.cast(made, dtype_of(self.formats[index]))
+        self.made[node] = made
+
+    def _call(self, index: int, node: fx.Node) -> None:
+        dtype = self.dtypes.get(index)
+        operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
+        explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
+        wanted = [self.types[self.made[n]] for n in operands]
+        if dtype is not None and dtype.is_floating_point and index in self.formats:
+            wanted.append(dtype_of(self.formats[index]))
+        computing = None if explicit or not wanted else widest(wanted)
+
+        def operand(n: fx.Node) -> fx.Node:
+            return self.cast(self.made[n], computing) if n in operands else self.made[n]
+
+        made = self.new.node_copy(node, operand)
+        self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+
+def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:
+    """The graph as the function `main` of a torch-dialect module; the arguments say what its types are, and are not computed with."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(graph, mode).propagate(*arguments)
+    module = import_graph(graph.graph)
+    verify(module)
+    return module
+
+
+def widest(dtypes: list[torch.dtype]) -> torch.dtype:
+    """The type that holds the values of all; types that are only for storage compute in bfloat16."""
+    found = torch.bfloat16 if dtypes[0] in _ONLY_STORED else dtypes[0]
+    for dtype in dtypes[1:]:
+        found = torch.promote_types(found, torch.bfloat16 if dtype in _ONLY_STORED else dtype)
+    return found
+
+
+@dataclass(frozen=True)
+class Casts:
+    """An assignment by the places of nodes, for every graph of the same structure."""
+
+    formats: Mapping[int, str]
+    dtypes: Mapping[int, torch.dtype]
+    names: tuple[str, ...]
+    """The targets of the nodes that the assignment is for."""
+
+    def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
+        """Raises UsageError for a graph of other operations."""
+        if names_of(graph) != self.names:
+            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+        return cast_graph(graph, self.formats, self.dtypes)
+
+
+def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
+    return tuple(str(node.target) if node.op == "call_function" else node.op for node in graph.graph.nodes)

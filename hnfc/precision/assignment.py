@@ -1,0 +1,266 @@
+"""The cheapest format for every site so that the estimated error of the outputs stays below a target; or why there is none.
+
+Rounding errors of different values are taken to be independent, so that their squares add up to the square of the output's error: a
+budget over all nodes. Pins, formats that overflow and casts that are not allowed are constraints on one node or two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from hnfc.errors import UsageError
+from hnfc.precision.formats import format_named
+from hnfc.precision.policy import Policy
+from hnfc.precision.sites import Site, Sites
+from hnfc.sheaf.ilp import Budget, Weights, cheapest
+from hnfc.sheaf.system import Constraint, System
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What an assignment must meet. target: of the error of the outputs, relative to their root mean square, or absolute.
+
+    pins: formats by patterns of names of sites, modules or operations, as a shell matches them. uncast: pairs of such patterns between
+    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together.
+    """
+
+    target: float = 1e-3
+    relative: bool = True
+    formats: tuple[str, ...] = ("bf16", "fp16", "fp32")
+    pins: Mapping[str, str] = field(default_factory=dict)
+    uncast: Sequence[tuple[str, str]] = ()
+    memory: float = math.inf
+    policy: Policy | None = None
+    headroom: float = 2.0
+    """By how much a value may become larger than on the samples before it overflows."""
+
+    def limit(self, sites: Sites) -> float:
+        """The largest absolute error that is allowed."""
+        return self.target * sites.rms if self.relative else self.target
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A format for every site by its name. error: the estimated root mean square error of the outputs."""
+
+    formats: Mapping[str, str]
+    error: float
+    limit: float
+    size: float
+    """Bytes of all sites."""
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """One change that makes the wishes possible, and what it costs."""
+
+    change: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why no assignment meets the wishes: requirements of which none can be left out, in the reader's words.
+
+    nodes: the sites that the reasons speak of. needed: for a site the bits of significand that it needs, and what its format has.
+    """
+
+    reasons: tuple[str, ...]
+    nodes: tuple[str, ...]
+    needed: Mapping[str, tuple[int, int]]
+    relaxations: tuple[Relaxation, ...]
+
+
+def bytes_of(site: Site, form: str) -> float:
+    return site.elements * format_named(form).stored_bits / 8
+
+
+def assign(sites: Sites, wishes: Wishes) -> Assignment | Refusal:
+    """The assignment of fewest bytes, proved by HiGHS; or a minimal reason why there is none.
+
+    Raises UsageError for a pin that names nothing, and HnfError for an unknown format.
+    """
+    for form in (*wishes.formats, *wishes.pins.values()):
+        format_named(form)
+    problem = _Problem(sites, wishes)
+    formats = problem.solve()
+    if formats is None:
+        return problem.refusal()
+    return problem.assignment(formats)
+
+
+class _Problem:
+    def __init__(self, sites: Sites, wishes: Wishes) -> None:
+        self.sites, self.wishes, self.limit = sites, wishes, wishes.limit(sites)
+        self.pins = {site.name: found for site in sites.sites if (found := _pinned(site, wishes)) is not None}
+        for pattern in wishes.pins:
+            if not any(_matches(site, pattern) for site in sites.sites):
+                raise UsageError(f"the pin `{pattern}` matches no site; hnfc precision lists them with --all")
+        self.pairs = [(u, v) for u, v in sites.edges if _uncast(sites, u, v, wishes.uncast)]
+
+    def candidates(self, site: Site, pinned: bool = True) -> list[str]:
+        """The formats that a site may have: its pin, or those in which it does not overflow."""
+        pin = self.pins.get(site.name) if pinned else None
+        return [pin[0]] if pin else [form for form in self.wishes.formats if self.fits(site, form)]
+
+    def fits(self, site: Site, form: str) -> bool:
+        return math.isfinite(site.moved[form]) and site.magnitude * self.wishes.headroom <= format_named(form).largest
+
+    def square(self, site: Site, form: str) -> float:
+        moved = site.moved[form]
+        return moved * moved
+
+    def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> dict[str, str] | None:
+        """The cheapest formats; `released` pins do not count, and with `cast` every cast is allowed."""
+        forms = {site.name: self.candidates(site, site.name not in released) for site in self.sites.sites}
+        if any(not any(math.isfinite(site.moved[f]) for f in forms[site.name]) for site in self.sites.sites):
+            return None
+        scale = self.limit * self.limit or math.ulp(0.0)
+        squares: Weights = {site.name: {f: self.square(site, f) / scale for f in forms[site.name]} for site in self.sites.sites}
+        size: Weights = {site.name: {f: bytes_of(site, f) for f in forms[site.name]} for site in self.sites.sites}
+        same = () if cast else tuple(Constraint(f"no cast between {u} and {v}", (u, v), lambda a, b: a == b) for u, v in self.pairs)
+        if not same and math.fsum(min(by_form.values()) for by_form in squares.values()) > 1:
+            return None
+        budgets = [Budget("the error of the outputs", squares, 1.0)]
+        if self.wishes.memory < math.inf:
+            budgets.append(Budget("memory", size, self.wishes.memory))
+        # of formats of one size the more accurate one: all errors together weigh a thousandth of a byte
+        cost: Weights = {name: {f: size[name][f] + squares[name][f] / 1000 for f in by_form} for name, by_form in squares.items()}
+        found = cheapest(System({name: tuple(f) for name, f in forms.items()}, same), cost, tuple(budgets))
+        return None if found is None else {str(name): str(form) for name, form in found.items()}
+
+    def assignment(self, formats: Mapping[str, str]) -> Assignment:
+        error = math.sqrt(math.fsum(self.square(site, formats[site.name]) for site in self.sites.sites))
+        return Assignment(formats, error, self.limit, math.fsum(bytes_of(s, formats[s.name]) for s in self.sites.sites))
+
+    # why not
+
+    def refusal(self) -> Refusal:
+        """By deletion: pins are released one after the other as long as there is no assignment without them."""
+        groups: dict[str, list[str]] = {}
+        for name, (_, pattern) in self.pins.items():
+            groups.setdefault(pattern, []).append(name)
+        released: frozenset[str] = frozenset()
+        kept: list[str] = []
+        for pattern, names in groups.items():
+            without = released | frozenset(names)
+            if self.solve(without) is None:
+                released = without
+            else:
+                kept.append(pattern)
+        casts_matter = bool(self.pairs) and self.solve(released, cast=True) is not None
+        memory_matters = self.wishes.memory < math.inf and _Problem(self.sites, _without_memory(self.wishes)).solve(released) is not None
+        culprits = self._culprits(released)
+        reasons = [self._reason(site) for site in culprits]
+        best = self._least_error(released)
+        reasons.append(
+            f"the outputs may be off by {self.limit:.3g}, and with the best formats allowed they are off by {best:.3g}"
+            if best > self.limit else f"the outputs may be off by {self.limit:.3g}"
+        )  # fmt: skip
+        if casts_matter:
+            reasons += [f"no cast is allowed between {u} and {v}" for u, v in self.pairs if {u, v} & {s.name for s in culprits}][:3]
+        if memory_matters:
+            reasons.append(f"all values together may take {self.wishes.memory:.4g} bytes")
+        return Refusal(
+            tuple(reasons), tuple(site.name for site in culprits),
+            {site.name: (site.bits_for(self._share()), self._best(site)) for site in culprits},
+            tuple(self._relaxations(kept, groups, released, best, casts_matter, memory_matters)),
+        )  # fmt: skip
+
+    def _share(self) -> float:
+        """What a site may move the outputs by if all have equal parts of the budget."""
+        return self.limit / math.sqrt(max(len(self.sites.sites), 1))
+
+    def _best(self, site: Site) -> int:
+        return max((format_named(form).precision for form in self.candidates(site)), default=0)
+
+    def _culprits(self, released: frozenset[str]) -> list[Site]:
+        """The sites that use up the budget although they have the best format that they may have, the worst first, at most five."""
+        by_error = sorted(self.sites.sites, key=lambda site: -self._least(site, released))
+        found: list[Site] = []
+        rest = math.fsum(self._least(site, released) for site in by_error)
+        for site in by_error[:5]:
+            square = self._least(site, released)
+            if square == 0 or (rest <= self.limit**2 and found):
+                break
+            found.append(site)
+            rest = rest - square if math.isfinite(square) else math.fsum(self._least(s, released) for s in by_error[len(found) :])
+        return found
+
+    def _least(self, site: Site, released: frozenset[str]) -> float:
+        return min((self.square(site, form) for form in self.candidates(site, site.name not in released)), default=math.inf)
+
+    def _least_error(self, released: frozenset[str]) -> float:
+        return math.sqrt(math.fsum(self._least(site, released) for site in self.sites.sites))
+
+    def _reason(self, site: Site) -> str:
+        pin = self.pins.get(site.name)
+        where = f"{site.name} ({site.place})" if site.place not in (site.name, "") else site.name
+        if pin and not math.isfinite(site.moved[pin[0]]):
+            return (
+                f"{where} reaches {site.magnitude:.4g}, and {pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
+            )
+        if not self.candidates(site):
+            widest = max(self.wishes.formats, key=lambda form: format_named(form).largest)
+            return (
+                f"{where} reaches {site.magnitude:.4g}, and the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
+            )
+        needs, has = site.bits_for(self._share()), self._best(site)
+        held = f"{pin[1]} gives it {pin[0]}, which has {has}" if pin else f"the best format allowed has {has}"
+        short = f": {needs - has} bits short" if needs > has else ""
+        return f"{where} needs {needs} bits of significand, since it moves the outputs by {site.sensitivity:.3g}·u; {held}{short}"
+
+    def _relaxations(
+        self, kept: list[str], groups: Mapping[str, list[str]], released: frozenset[str], best: float, casts: bool, memory: bool
+    ) -> Iterable[Relaxation]:
+        for pattern in kept:
+            found = self.solve(released | frozenset(groups[pattern]))
+            if found is not None:
+                wider = sorted({found[name] for name in groups[pattern]})
+                extra = self.assignment(found).size - math.fsum(
+                    bytes_of(s, self.pins[s.name][0] if s.name in self.pins else found[s.name]) for s in self.sites.sites
+                )
+                yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {extra:+,.0f} bytes")
+        if casts:
+            yield Relaxation("allow the casts", "each costs a pass over its value")
+        if memory:
+            yield Relaxation("allow more memory", f"{self._needed_memory(released):,.0f} bytes are enough")
+        if math.isfinite(best) and best > self.limit:
+            scale = self.sites.rms if self.wishes.relative and self.sites.rms else 1.0
+            yield Relaxation(f"raise the target to {best / scale * 1.01:.2g}", "the outputs are off by as much")
+        wider_formats = [f for f in ("fp32", "fp64") if f not in self.wishes.formats and f in self.sites.sites[0].moved]
+        for form in wider_formats:
+            yield Relaxation(f"allow {form}", "for the sites that need it")
+
+    def _needed_memory(self, released: frozenset[str]) -> float:
+        free = _Problem(self.sites, _without_memory(self.wishes))
+        found = free.solve(released)
+        return free.assignment(found).size if found is not None else math.inf
+
+
+def _without_memory(wishes: Wishes) -> Wishes:
+    return replace(wishes, memory=math.inf)
+
+
+def _matches(site: Site, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
+
+
+def _pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
+    """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
+    for pattern, form in wishes.pins.items():
+        if _matches(site, pattern):
+            return form, f"the pin `{pattern}`"
+    if wishes.policy is not None:
+        wanted = site.role.to_dtype(wishes.policy)
+        name = next((known for known in site.moved if format_named(known) == wanted), str(wanted))
+        return name, f"the policy `{wishes.policy.part(site.role)}`"
+    return None
+
+
+def _uncast(sites: Sites, u: str, v: str, pairs: Sequence[tuple[str, str]]) -> bool:
+    first, second = sites[u], sites[v]
+    return any((_matches(first, a) and _matches(second, b)) or (_matches(first, b) and _matches(second, a)) for a, b in pairs)

@@ -1,0 +1,100 @@
+"""Formats for a model in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch_mlir import ir
+
+from hnfc.analysis.calibrated import Calibration, calibrate
+from hnfc.analysis.reading import read_function
+from hnfc.backend.fx import raise_function
+from hnfc.backend.torch_mlir import emit_torch
+from hnfc.frontend.models import read_model
+from hnfc.modules.tensors import to_torch
+from hnfc.precision.applied import as_module, cast_graph
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.formats import format_named
+from hnfc.precision.sites import Sites, sites_of
+from hnfc.samples import from_file
+
+
+@dataclass
+class FileAnalysis:
+    """The outcome for the function of a module."""
+
+    module: ir.Module
+    function: str
+    sample: list[torch.Tensor]
+    sites: Sites
+    wishes: Wishes
+    outcome: Assignment | Refusal
+    calibration: Calibration
+
+    @property
+    def refused(self) -> bool:
+        return isinstance(self.outcome, Refusal)
+
+    @property
+    def error(self) -> float:
+        assert isinstance(self.outcome, Assignment)
+        return self.outcome.error / self.sites.rms if self.wishes.relative and self.sites.rms else self.outcome.error
+
+    @property
+    def original_size(self) -> float:
+        """Bytes of all sites as the model has them."""
+        sizes = {site.nodes[0]: site.elements for site in self.sites.sites}
+        return math.fsum(n * self.calibration.dtypes[node].itemsize for node, n in sizes.items())
+
+    def cochain(self) -> dict[tuple[str, str], int]:
+        """The bits by which formats differ along edges, or that sites are short of."""
+        if isinstance(self.outcome, Refusal):
+            return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
+        bits = {name: format_named(form).precision for name, form in self.outcome.formats.items()}
+        return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
+
+    def rows(self) -> Iterator[list[str]]:
+        assert isinstance(self.outcome, Assignment)
+        whole = self.outcome.error**2
+        for site in self.sites.sites:
+            form = self.outcome.formats[site.name]
+            part = f"{site.moved[form] ** 2 / whole:.1%}" if whole else ""
+            yield [site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part]
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        if isinstance(self.outcome, Refusal):
+            changes = [{"change": r.change, "cost": r.cost} for r in self.outcome.relaxations]
+            needed = {name: {"needs": needs, "has": has} for name, (needs, has) in self.outcome.needed.items()}
+            return {"found": False, "reasons": list(self.outcome.reasons), "needed": needed, "relaxations": changes}
+        sites = [
+            {"name": s.name, "place": s.place, "role": s.role.value, "format": self.outcome.formats[s.name], "low": s.low, "high": s.high,
+             "elements": s.elements, "moves_outputs_by": s.moved[self.outcome.formats[s.name]]}
+            for s in self.sites.sites
+        ]  # fmt: skip
+        return {"found": True, "error": self.error, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
+
+    def emit(self) -> bytes:
+        """The model with its casts."""
+        assert isinstance(self.outcome, Assignment)
+        formats = {node: self.outcome.formats[site.name] for site in self.sites.sites for node in site.nodes}
+        graph = cast_graph(raise_function(self.module, self.function), formats, self.calibration.dtypes)
+        return emit_torch(as_module(graph, self.sample)).encode()
+
+
+def analyze_file(path: str, samples: str, wishes: Wishes) -> FileAnalysis:
+    """Raises ModelError for a file that cannot be read or has several functions, and where samples do not fit."""
+    imported, function = read_function(read_model(path))
+    block, name = function.body.block, function.sym_name.data
+    given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]
+    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), "fp32")))
+    for form in tried:
+        format_named(form)
+    calibration = calibrate(imported, given, name, formats=tried)
+    sites = sites_of(imported, block, calibration)
+    return FileAnalysis(imported.torch, name, given[0], sites, wishes, assign(sites, wishes), calibration)

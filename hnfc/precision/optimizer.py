@@ -1,0 +1,194 @@
+"""`PrecisionOptimizer`: formats for the values of a PyTorch model, measured on samples, and what is done with them."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from hnfc.analysis.calibrated import calibrate
+from hnfc.analysis.reading import read_function
+from hnfc.errors import ModelError
+from hnfc.frontend.pytorch import capture
+from hnfc.modules.optimized import Programs, arguments_of, wrapped
+from hnfc.modules.program import Program, rewrite
+from hnfc.modules.signature import State
+from hnfc.precision.amp import AmpConfig, amp_config
+from hnfc.precision.applied import Casts, names_of
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.formats import format_named
+from hnfc.precision.picture import picture
+from hnfc.precision.policy import Policy, SemanticDType
+from hnfc.precision.sites import Sites, sites_of
+from hnfc.rewriter import Settings, load_rules
+
+WIDE = "fp32"
+"""The format of the reference: a model in a narrower one is analyzed as if it were in this one."""
+_SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
+
+
+@dataclass(frozen=True)
+class PrecisionOptimizer:
+    """What formats must meet. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off.
+
+    formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
+    no cast is allowed. memory_budget: bytes. policy: as JMP spells it. group: rules that rewrite the model first.
+    """
+
+    target_accuracy: float = 1e-3
+    relative: bool = True
+    formats: tuple[str, ...] = ("bf16", "fp16", "fp32")
+    pins: Mapping[str, str] = field(default_factory=dict)
+    uncast: Sequence[tuple[str, str]] = ()
+    memory_budget: float = float("inf")
+    policy: Policy | str | None = None
+    group: str = "none"
+    headroom: float = 2.0
+
+    def wishes(self) -> Wishes:
+        policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
+        given = self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom
+        return Wishes(*given)
+
+    def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
+        """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
+
+        The samples have the same shapes. A model in half precision is measured, and later applied, as a copy in float32.
+        """
+        wishes = self.wishes()
+        if _is_narrow(model, sample):
+            model, sample, more = copy.deepcopy(model).float(), _widened(sample), tuple(_widened(other) for other in more)
+        args, kwargs = arguments_of(sample)
+        settings = Settings(load_rules(self.group))
+        captured = capture(model, args, kwargs)
+        compiled = rewrite(model, captured, args, kwargs, settings)
+        imported, function = read_function(compiled.export())
+        block = function.body.block
+        given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
+        tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *_of_policy(wishes.policy), WIDE)))
+        found = calibrate(imported, [[t.detach() for t in tensors] for tensors in given], formats=tried)
+        names = {index: source.name for index, source in enumerate(captured.signature.arguments) if isinstance(source, State)}
+        sites = sites_of(imported, block, found, names)
+        return PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group)
+
+
+@dataclass
+class PrecisionAnalysis:
+    """The outcome on one model. `outcome` is an Assignment, or the Refusal that says why there is none."""
+
+    model: torch.nn.Module
+    sample: Any
+    sites: Sites
+    wishes: Wishes
+    outcome: Assignment | Refusal
+    dtypes: dict[int, torch.dtype]
+    group: str
+
+    @property
+    def h0_dim(self) -> int:
+        """The rank of H⁰ of the uniform sheaf (no cast anywhere), ℤ on its global sections: how many formats do for the whole model.
+
+        0 says that uniform precision does not meet the wishes; `outcome` says whether mixed precision does.
+        """
+        return sum(1 for form in self.wishes.formats if self._uniform(form))
+
+    def _uniform(self, form: str) -> bool:
+        found = assign(self.sites, replace(self.wishes, formats=(form,), uncast=()))
+        return isinstance(found, Assignment) and set(found.formats.values()) == {form}
+
+    @property
+    def h1_cocycle(self) -> dict[tuple[str, str], int]:
+        """The bits by which formats differ along edges, without zeros: empty where one format does for the whole model.
+
+        With an assignment p it is d⁰p, the casts that mixed precision makes. Without one, it is from each site that is short of bits to the
+        target ("outputs"): how many it lacks. The cochain says where; that it cannot be removed is proved by the solver, not by its class.
+        """
+        if isinstance(self.outcome, Refusal):
+            return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
+        if self.h0_dim:
+            return {}
+        bits = {name: format_named(form).precision for name, form in self.outcome.formats.items()}
+        return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
+
+    def get_precision_assignment(self) -> dict[str, str]:
+        """The format of every site by its name. Raises ModelError, with the reasons, where there is none."""
+        return dict(self._found().formats)
+
+    def _found(self) -> Assignment:
+        if isinstance(self.outcome, Refusal):
+            raise ModelError("no assignment of formats meets the target:\n  " + "\n  ".join(self.outcome.reasons))
+        return self.outcome
+
+    @property
+    def error(self) -> float:
+        """The estimated error of the outputs, as the target is given."""
+        found = self._found()
+        return found.error / self.sites.rms if self.wishes.relative and self.sites.rms else found.error
+
+    def casts(self) -> Casts:
+        """What the graph of the model is given."""
+        found = self._found()
+        formats = {node: found.formats[site.name] for site in self.sites.sites for node in site.nodes}
+        args, kwargs = arguments_of(self.sample)
+        program = Program.of(self.model, args, kwargs, Settings(load_rules(self.group)))
+        return Casts(formats, self.dtypes, names_of(program.graph))
+
+    def apply(self) -> torch.nn.Module:
+        """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""
+        settings = Settings(load_rules(self.group), edit=self.casts())
+        args, kwargs = arguments_of(self.sample)
+        programs = Programs(settings)
+        programs.add(Program.of(self.model, args, kwargs, settings))
+        return wrapped(self.model, programs)
+
+    def to_amp_config(self, device: str = "cpu") -> AmpConfig:
+        """Which modules run under torch.autocast, and which do not. It is coarser than the assignment: a module is narrow or it is not."""
+        return amp_config(self.sites, self._found().formats, device)
+
+    def policy_string(self) -> str:
+        """The policy of the most frequent formats: `p=f32,c=bf16,o=f32`."""
+        found = self._found().formats
+        parts = []
+        for key, role in (("p", SemanticDType.PARAM), ("c", SemanticDType.COMPUTE), ("o", SemanticDType.OUTPUT)):
+            weights: Counter[str] = Counter()
+            for site in self.sites.sites:
+                if site.role is role:
+                    weights[found[site.name]] += site.elements
+            form = weights.most_common(1)[0][0] if weights else WIDE
+            parts.append(f"{key}={_SHORT.get(form, form)}")
+        return ",".join(parts)
+
+    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
+        """Name, role, format, range and share of the squared error of every site."""
+        found = self._found()
+        whole = found.error**2
+        for site in self.sites.sites:
+            form = found.formats[site.name]
+            part = site.moved[form] ** 2 / whole if whole else 0.0
+            yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
+
+    def visualize_obstruction(self, path: str | Path | None = None) -> str:
+        """An SVG of the sites that are wider than others, or that the refusal is about, and what feeds them; written to `path` too."""
+        svg = picture(self.sites, self.outcome, self.h1_cocycle)
+        if path is not None:
+            Path(path).write_text(svg, encoding="utf-8")
+        return svg
+
+
+def _is_narrow(model: torch.nn.Module, sample: Any) -> bool:
+    tensors = [*model.parameters(), *model.buffers(), *(t for t in pytree.tree_leaves(sample) if isinstance(t, torch.Tensor))]
+    return any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
+
+
+def _widened(sample: Any) -> Any:
+    return pytree.tree_map(lambda t: t.float() if isinstance(t, torch.Tensor) and t.is_floating_point() else t, sample)
+
+
+def _of_policy(policy: Policy | None) -> tuple[str, ...]:
+    return () if policy is None else tuple(str(role.to_dtype(policy)) for role in SemanticDType)

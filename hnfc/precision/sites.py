@@ -1,0 +1,167 @@
+"""The values of a model that need a format, each once: what only moves elements keeps the format of what it moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.types import DYNAMIC, format_of
+from hnfc.precision.formats import format_named
+from hnfc.precision.policy import SemanticDType
+
+if TYPE_CHECKING:
+    from hnfc.analysis.calibrated import Calibration
+    from hnfc.frontend.torch_mlir import Imported
+
+_MOVING = frozenset(("num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.detach"))
+_DIMENSION = 128
+"""What a size counts that is not known."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One node of the precision sheaf: a value, and those that hold the same elements elsewhere.
+
+    name: what the reader calls it, unlike all others. module: the path of the module that computes it. moved: by the name of a format, how
+    far the outputs move where the value is rounded to it (root mean square; infinite where it overflows).
+    nodes: the places of its values in the FX graph.
+    """
+
+    name: str
+    operation: str
+    module: str
+    place: str
+    role: SemanticDType
+    elements: int
+    low: float
+    high: float
+    sensitivity: float
+    moved: Mapping[str, float] = field(repr=False)
+    nodes: tuple[int, ...] = ()
+
+    @property
+    def magnitude(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+    def bits_for(self, error: float) -> int:
+        """Bits of significand with which a rounding moves the outputs by at most `error`: u·sensitivity ≤ error, u = 2^-p."""
+        return 0 if self.sensitivity <= error else math.ceil(math.log2(self.sensitivity / error)) if error > 0 else 10**6
+
+
+@dataclass(frozen=True)
+class Sites:
+    """All sites of a model, in the order of the program, and which of them feed which."""
+
+    sites: tuple[Site, ...]
+    edges: tuple[tuple[str, str], ...]
+    rms: float
+
+    def __getitem__(self, name: str) -> Site:
+        return next(site for site in self.sites if site.name == name)
+
+
+def sites_of(imported: Imported, block: Block, calibration: Calibration, parameters: Mapping[int, str] | None = None) -> Sites:
+    """parameters: the names of those arguments of the function that are parameters or buffers, by their places."""
+    parameters = parameters or {}
+    roots = _roots(block, calibration)
+    members: dict[SSAValue, list[SSAValue]] = {}
+    for value, root in roots.items():
+        members.setdefault(root, []).append(value)
+    outputs = {roots[v] for v in (block.last_op.operands if block.last_op is not None else ()) if v in roots}
+    counts: dict[str, int] = {}
+    named: dict[SSAValue, Site] = {}
+    for root, values in members.items():
+        seen = calibration.values[root]
+        operation, module, place, role = _described(imported, root, parameters)
+        if root in outputs:
+            role = SemanticDType.OUTPUT
+        base = f"{module}.{operation}" if module and role is not SemanticDType.PARAM else operation
+        counts[base] = counts.get(base, 0) + 1
+        name = base if counts[base] == 1 else f"{base}#{counts[base]}"
+        moved = {form: _moved(calibration, root, values, form) for form in seen.moved}
+        named[root] = Site(
+            name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved,
+            tuple(sorted(calibration.nodes[v] for v in values)),
+        )  # fmt: skip
+    return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms)
+
+
+def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue], form: str) -> float:
+    """The largest movement of the outputs where the values are rounded: to the format that they are computed in by the operation itself."""
+    own = format_of(root.type)
+    found = max(calibration.values[v].moved[form] if v is root else _overflow(calibration, v, form) for v in values)
+    rounds = isinstance(root.owner, NumOp) and root.owner.FACTS.ulps > 0 and root.owner.operands
+    if rounds and own is not None and format_named(form).unit_roundoff <= own.unit_roundoff:
+        return max(found, calibration.values[root].sensitivity * format_named(form).unit_roundoff)
+    return found
+
+
+def _overflow(calibration: Calibration, value: SSAValue, form: str) -> float:
+    return math.inf if calibration.values[value].moved.get(form) == math.inf else 0.0
+
+
+def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:
+    """For every observed floating-point value the one whose elements it holds."""
+    roots: dict[SSAValue, SSAValue] = {}
+    source: dict[SSAValue, SSAValue] = {}
+
+    def note(value: SSAValue, moved_from: SSAValue | None) -> None:
+        source[value] = source.get(moved_from, moved_from) if moved_from is not None else value
+        if value in calibration.values and format_of(value.type) is not None:
+            roots[value] = source[value] if source[value] in calibration.values else value
+
+    for argument in block.args:
+        note(argument, None)
+    for operation in block.ops:
+        moves = operation.name in _MOVING and len(operation.operands) == 1
+        for result in operation.results:
+            note(result, operation.operands[0] if moves else None)
+    return roots
+
+
+def _described(imported: Imported, value: SSAValue, parameters: Mapping[int, str]) -> tuple[str, str, str, SemanticDType]:
+    """Operation, module, place and role."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        index = value.index  # type: ignore[attr-defined]
+        if index in parameters:
+            name = parameters[index]
+            return name, name.rpartition(".")[0], name, SemanticDType.PARAM
+        return f"input {index}", "", f"input {index}", SemanticDType.COMPUTE
+    location = imported.location(owner)
+    module, separator, rest = location.partition(" (")
+    place = rest.rstrip(")") if separator else location
+    if owner.name in ("num.weight", "num.constant"):
+        role = SemanticDType.PARAM
+    else:
+        role = SemanticDType.COMPUTE
+    return owner.name.removeprefix("num.") if isinstance(owner, NumOp) else "operation", module if separator else "", place, role
+
+
+def _edges(block: Block, roots: Mapping[SSAValue, SSAValue], named: Mapping[SSAValue, Site]) -> Sequence[tuple[str, str]]:
+    """From each site to those that are computed from it; operations that are no sites are passed through."""
+    behind: dict[SSAValue, tuple[str, ...]] = {}
+
+    def names(value: SSAValue) -> tuple[str, ...]:
+        root = roots.get(value)
+        return (named[root].name,) if root is not None and root in named else behind.get(value, ())
+
+    found: dict[tuple[str, str], None] = {}
+    for operation in block.ops:
+        before = tuple(dict.fromkeys(name for operand in operation.operands for name in names(operand)))
+        for result in operation.results:
+            behind[result] = before
+            for name in names(result) if result in roots else ():
+                found.update({(other, name): None for other in before if other != name})
+    return list(found)
+
+
+def _elements(value: SSAValue) -> int:
+    assert isinstance(value.type, TensorType)
+    return math.prod(_DIMENSION if size == DYNAMIC else size for size in value.type.get_shape())

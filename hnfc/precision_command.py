@@ -1,0 +1,147 @@
+"""`hnfc precision`: the cheapest formats with which a model meets a target, or what stands in the way."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hnfc.errors import ModelError, UsageError
+from hnfc.terminal import DONE, WRONG, Progress, say, table, write
+
+_EXAMPLE = """example:
+  hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
+  hnfc precision model.mlir --calibrate samples.npz --formats bf16,fp32 --pin '*norm*=fp32' --emit torch -o mixed.mlir
+  hnfc precision model.mlir --calibrate samples.npz --policy p=f32,c=bf16,o=f32 --picture why.svg"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command; the exit code: 1 also where no formats meet the target."""
+    return _run(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hnfc precision", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Gives every value of a model the cheapest number format with which the error of the outputs stays below a target, as\n"
+        "estimated from samples; or says which values make that impossible, and what would help. Needs torch.",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
+    parser.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
+    parser.add_argument("--target-accuracy", dest="target", type=float, default=1e-3, metavar="E",
+                        help="the error of the outputs, relative to their root mean square (default 1e-3)")  # fmt: skip
+    parser.add_argument("--absolute", action="store_true", help="the target is absolute")
+    parser.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", help="the formats to choose from (default bf16,fp16,fp32)")
+    parser.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
+                        help="a format for the sites, modules or operations whose names match, as a shell matches them")  # fmt: skip
+    parser.add_argument("--no-cast", action="append", default=[], metavar="A,B", help="one format for sites that match and feed each other")
+    parser.add_argument("--policy", metavar="P", help="formats by roles, as JMP spells them: p=f32,c=bf16,o=f32")
+    parser.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
+    parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
+    parser.add_argument("--all", action="store_true", help="list every site, not only those that differ from the most frequent format")
+    parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
+    parser.add_argument("--picture", metavar="OUT.svg", help="draw the sites that are wider than others, or what stands in the way")
+    parser.add_argument("--emit", choices=("torch",), help="write the model with its casts, in the torch dialect")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not options.target > 0 or not options.headroom >= 1:
+        raise UsageError("--target-accuracy takes a number above 0, and --headroom one from 1")
+    if options.output and not options.emit:
+        raise UsageError("-o says where --emit writes the model; give both")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        raise ModelError("hnfc precision runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    from hnfc.dsl.diagnostics import HnfError
+    from hnfc.precision.files import FileAnalysis, analyze_file
+    from hnfc.terminal import report_diagnostics
+
+    with Progress() as progress:
+        progress("measuring …")
+        try:
+            found: FileAnalysis = analyze_file(options.model, options.calibrate, _wishes(options))
+        except HnfError as error:
+            progress.stop()
+            report_diagnostics(error)
+            return WRONG
+        progress("writing …")
+        if options.picture:
+            from hnfc.precision.picture import picture
+
+            write(options.picture, picture(found.sites, found.outcome, found.cochain()).encode())
+        if options.json:
+            write(options.json, (json.dumps(found.data(), indent=1) + "\n").encode())
+        output = found.emit() if options.emit and not found.refused else None
+    return _tell(found, options, output)
+
+
+def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
+    to_terminal = say if options.emit and options.output is None else print
+    if found.refused:
+        to_terminal("no assignment of formats meets the target:")
+        for reason in found.outcome.reasons:
+            to_terminal(f"  {reason}")
+        if found.outcome.relaxations:
+            to_terminal("any one of these would resolve it:")
+        for relaxation in found.outcome.relaxations:
+            to_terminal(f"  {relaxation.change} ({relaxation.cost})")
+        return WRONG
+    if output is not None:
+        write(options.output, output)
+    counts = Counter(found.outcome.formats.values())
+    common = counts.most_common(1)[0][0]
+    rows = [row for row in found.rows() if options.all or row[2] != common]
+    if rows:
+        to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
+    kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
+    say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
+    unit = "" if options.absolute else " of their root mean square"
+    say(f"error of the outputs about {found.error:.3g}{unit}, allowed {options.target:.3g}")
+    say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
+    say("an estimate from the samples, not a bound")
+    return DONE
+
+
+def _wishes(options: argparse.Namespace) -> Any:
+    from hnfc.precision.assignment import Wishes
+    from hnfc.precision.policy import Policy
+
+    pins = {}
+    for text in options.pin:
+        pattern, separator, form = text.rpartition("=")
+        if not separator or not pattern:
+            raise UsageError(f"--pin takes PATTERN=FORMAT, not `{text}`")
+        pins[pattern] = form
+    pairs = []
+    for text in options.no_cast:
+        first, separator, second = text.partition(",")
+        if not separator:
+            raise UsageError(f"--no-cast takes two patterns, A,B, not `{text}`")
+        pairs.append((first, second))
+    formats = tuple(part.strip() for part in options.formats.split(",") if part.strip())
+    if not formats:
+        raise UsageError("--formats takes names of formats, such as bf16,fp32")
+    policy = None
+    if options.policy:
+        try:
+            policy = Policy.parse(options.policy)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    return Wishes(options.target, not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom)
+
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "B": 1}
+
+
+def _size(text: str) -> float:
+    number = text.strip().rstrip("BbIiKkMmGgTt")
+    unit = text.strip()[len(number) :].upper()
+    try:
+        return float("inf") if text == "inf" else float(number) * _UNITS[unit]
+    except (ValueError, KeyError):
+        raise UsageError(f"--memory-budget takes bytes or a size such as 24GB, not `{text}`") from None

@@ -1,0 +1,185 @@
+"""Formats for whole models: the error that is predicted is the one that is measured, and what cannot be is refused with its reasons."""
+
+from __future__ import annotations
+
+import pickle
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from hnfc.backend.torch_mlir import emit_torch
+from hnfc.errors import ModelError, UsageError
+from hnfc.modules.program import Program
+from hnfc.precision.applied import as_module
+from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
+from hnfc.rewriter import Settings, load_rules
+from tests.analysis.capturing import encoder, mlp
+
+
+class DoubleExponential(torch.nn.Module):
+    """linear, relu, exp(exp), linear: the second exponential is large, and sensitive to the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.exp(torch.exp(torch.relu(self.first(x)))))
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def measured(model: torch.nn.Module, mixed: torch.nn.Module, x: torch.Tensor) -> float:
+    """The relative root mean square error of the mixed model, against the original in float64."""
+    with torch.no_grad():
+        found = mixed(x).double()
+        true = model.double()(x.double())
+        model.float()
+    return float((found - true).square().mean().sqrt() / true.square().mean().sqrt())
+
+
+def analyzed(model: torch.nn.Module, x: torch.Tensor, **wishes: object) -> PrecisionAnalysis:
+    return PrecisionOptimizer(**wishes).analyze(model, x)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [1e-2, 1e-3, 2e-4, 3e-5])
+def test_the_error_is_as_predicted_on_inputs_that_were_not_seen(target: float) -> None:
+    model = encoder(2, 32)
+    found = analyzed(model, normal(4, 16, 32), target_accuracy=target)
+    assert isinstance(found.outcome, Assignment) and found.error <= target
+    error = measured(model, found.apply(), normal(4, 16, 32, seed=9))
+    assert error / 3 < found.error < error * 3
+    assert error < 1.5 * target
+
+
+def test_cheaper_formats_for_looser_targets() -> None:
+    model, x = encoder(1, 32), normal(2, 8, 32)
+    sizes = [analyzed(model, x, target_accuracy=t).outcome.size for t in (1e-2, 3e-4, 1e-4, 1e-6)]  # type: ignore[union-attr]
+    assert sizes == sorted(sizes) and sizes[0] < 0.6 * sizes[-1]
+
+
+def test_mixed_precision_is_needed_where_no_one_format_does() -> None:
+    """float16 overflows after two exponentials, and bfloat16 has too few bits before them; fp32 is not allowed."""
+    model, x = DoubleExponential(), (1.5 * normal(256, 8)).clamp(-2.5, 2.5)
+    found = analyzed(model, x, target_accuracy=2e-2, formats=("bf16", "fp16"))
+    assert max(site.magnitude for site in found.sites.sites) > 65504
+    assert found.h0_dim == 0 and isinstance(found.outcome, Assignment)
+    assert set(found.get_precision_assignment().values()) == {"bf16", "fp16"}
+    assert found.h1_cocycle and set(found.h1_cocycle.values()) <= {3, -3}
+    assert measured(model, found.apply(), (1.5 * normal(256, 8, seed=5)).clamp(-2.5, 2.5)) < 6e-2
+
+
+def test_a_target_out_of_reach_is_refused_by_name() -> None:
+    model, x = encoder(2, 32), normal(2, 16, 32)
+    found = analyzed(model, x, target_accuracy=1e-4, pins={"*norm2*": "bf16"})
+    assert isinstance(found.outcome, Refusal)
+    assert all("norm2" in name for name in found.outcome.nodes)
+    assert any("bits short" in reason and "*norm2*" in reason for reason in found.outcome.reasons)
+    assert any("release the pin `*norm2*`" in r.change for r in found.outcome.relaxations)
+    assert all(bits > 0 for bits in found.h1_cocycle.values()) and found.h0_dim == 0
+    with pytest.raises(ModelError, match="norm2"):
+        found.get_precision_assignment()
+    released = analyzed(model, x, target_accuracy=1e-4)
+    assert isinstance(released.outcome, Assignment)
+
+
+def test_a_core_names_only_the_pins_that_matter() -> None:
+    model, x = encoder(2, 32), normal(2, 16, 32)
+    found = analyzed(model, x, target_accuracy=1e-4, pins={"*linear1*": "fp32", "*norm2*": "bf16", "*norm1*": "fp32"})
+    assert isinstance(found.outcome, Refusal)
+    assert not any("linear1" in reason or "norm1*" in reason for reason in found.outcome.reasons)
+
+
+def test_an_overflow_is_a_reason() -> None:
+    model, x = DoubleExponential(), 2.2 * normal(64, 8)
+    found = analyzed(model, x, target_accuracy=0.5, formats=("fp16",))
+    assert isinstance(found.outcome, Refusal)
+    assert any("reaches" in reason and "65504" in reason for reason in found.outcome.reasons)
+
+
+def test_memory_and_target_together() -> None:
+    model, x = mlp(), normal(16, 8)
+    free = analyzed(model, x, target_accuracy=1e-5)
+    assert isinstance(free.outcome, Assignment)
+    tight = analyzed(model, x, target_accuracy=1e-5, memory_budget=free.outcome.size * 0.6)
+    assert isinstance(tight.outcome, Refusal) and any("bytes" in reason for reason in tight.outcome.reasons)
+    assert any("more memory" in r.change for r in tight.outcome.relaxations)
+
+
+def test_pairs_without_a_cast_have_one_format() -> None:
+    model, x = encoder(1, 32), normal(2, 16, 32)
+    found = analyzed(model, x, target_accuracy=1e-4, uncast=[("*linear1*", "*")])
+    assert isinstance(found.outcome, Assignment)
+    formats = found.outcome.formats
+    pairs = [(u, v) for u, v in found.sites.edges if "linear1" in found.sites[u].module or "linear1" in found.sites[v].module]
+    assert pairs and all(formats[u] == formats[v] for u, v in pairs)
+
+
+def test_a_policy_is_respected_or_named() -> None:
+    model, x = mlp(), normal(16, 8)
+    found = analyzed(model, x, target_accuracy=1e-1, policy="p=f32,c=bf16,o=f32")
+    assert isinstance(found.outcome, Assignment) and found.policy_string() == "p=f32,c=bf16,o=f32"
+    refused = analyzed(model, x, target_accuracy=1e-4, policy="p=f32,c=bf16,o=f32")
+    assert isinstance(refused.outcome, Refusal) and any("c=bf16" in reason for reason in refused.outcome.reasons)
+
+
+def test_the_graph_is_written_as_torch_operations() -> None:
+    model, x = encoder(1, 32), normal(2, 8, 32)
+    found = analyzed(model, x, target_accuracy=1e-3)
+    program = Program.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
+    tensors = [t.detach() for t in program.signature.gather(model, [x])]
+    text = emit_torch(as_module(program.graph, tensors))
+    assert "torch.aten.to.dtype" in text and ("f16>" in text or "bf16>" in text)
+
+
+def test_the_mixed_module_is_a_module_like_the_original() -> None:
+    model, x = mlp(), normal(16, 8)
+    mixed = analyzed(model, x, target_accuracy=1e-3).apply()
+    assert type(mixed).__name__ == "Sequential" and dict(mixed.named_parameters()).keys() == dict(model.named_parameters()).keys()
+    assert mixed(normal(5, 8)).dtype == torch.float32  # another batch
+    mixed(x).sum().backward()
+    assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in model.parameters())
+    assert torch.equal(pickle.loads(pickle.dumps(mixed))(x), mixed(x))
+
+
+def test_a_model_in_half_precision_gets_wider_values_where_it_needs_them() -> None:
+    class Mean(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * x).mean(-1, keepdim=True) * 1e-3
+
+    found = analyzed(Mean(), (300 + normal(4, 64)).half(), target_accuracy=2e-3, formats=("fp16", "fp32"))
+    assert isinstance(found.outcome, Assignment)
+    wide = {name for name, form in found.outcome.formats.items() if form == "fp32"}
+    assert wide and any("mul" in name or "square" in name for name in wide) and "input 0" not in wide
+
+
+def test_autocast_region_by_region() -> None:
+    model, x = mlp(), normal(64, 8)
+    found = analyzed(model, x, target_accuracy=3e-3, formats=("bf16", "fp32"))
+    config = found.to_amp_config()
+    assert config.dtype == torch.bfloat16 and set(config.enabled) <= {"", *(name for name, _ in model.named_modules())}
+    with config.on(model) as mixed, torch.no_grad():
+        assert isinstance(mixed(x), torch.Tensor)
+    assert "forward" not in model[0].__dict__
+    narrow = PrecisionOptimizer(0.5, formats=("bf16",)).analyze(model, x).to_amp_config()
+    assert all(on for path, on in narrow.enabled.items() if path)
+    with narrow.on(model), torch.no_grad():
+        result = model(x)
+    assert result.dtype == torch.bfloat16
+
+
+def test_the_picture() -> None:
+    model, x = encoder(1, 32), normal(2, 8, 32)
+    for wishes in ({"target_accuracy": 1e-4}, {"target_accuracy": 1e-4, "pins": {"*norm2*": "bf16"}}):
+        tree = ElementTree.fromstring(analyzed(model, x, **wishes).visualize_obstruction())
+        assert len(tree.findall(".//{http://www.w3.org/2000/svg}rect")) > 5
+
+
+def test_a_pin_that_matches_nothing_is_said() -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        analyzed(mlp(), normal(4, 8), pins={"nowhere*": "bf16"})

@@ -1,0 +1,62 @@
+"""`hnfc precision` as a person meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hnfc.frontend.torch_mlir import read
+from hnfc.main import main
+
+ATTENTION = str(Path(__file__).parents[2] / "examples" / "naive_attention.mlir")
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> str:
+    generator = np.random.default_rng(0)
+    np.savez(tmp_path / "s.npz", **{f"arg{i}": generator.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    return str(tmp_path / "s.npz")
+
+
+def test_formats_and_the_model_with_its_casts(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, data, picture = tmp_path / "m.mlir", tmp_path / "m.json", tmp_path / "m.svg"
+    files = ["--emit", "torch", "-o", str(out), "--json", str(data), "--picture", str(picture)]
+    assert main(["precision", ATTENTION, "--calibrate", samples, "--target-accuracy", "1e-3", *files, "--all"]) == 0
+    printed = capsys.readouterr()
+    assert "exp" in printed.out and "an estimate" in printed.err and "% of the original's" in printed.err
+    assert "torch.aten.to.dtype" in out.read_text()
+    read(out)
+    found = json.loads(data.read_text())
+    assert found["found"] and found["error"] <= 1e-3 and found["bytes"] < found["original_bytes"]
+    assert picture.read_text().startswith("<svg")
+
+
+def test_the_written_model_has_the_predicted_error(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "m.mlir"
+    assert main(["precision", ATTENTION, "--calibrate", samples, "--target-accuracy", "1e-3", "--emit", "torch", "-o", str(out)]) == 0
+    results = []
+    for model in (ATTENTION, str(out)):
+        assert main(["run", model, "--inputs", samples, "-o", str(tmp_path / "r.npz")]) == 0
+        results.append(np.load(tmp_path / "r.npz")["output0"].astype(np.float64))
+    error = np.sqrt(np.mean((results[0] - results[1]) ** 2) / np.mean(results[0] ** 2))
+    assert 1e-5 < error < 1.5e-3
+
+
+def test_a_refusal(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--target-accuracy", "3e-4", "--pin", "exp=bf16", "--memory-budget", "1GB"]
+    assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == 1
+    out = capsys.readouterr().out
+    assert "exp (export_naive_attention.py:21) needs" in out and "bits short" in out and "release the pin `exp`" in out
+
+
+@pytest.mark.parametrize(("given", "code", "message"), [
+    (["--pin", "exp"], 2, "PATTERN=FORMAT"), (["--pin", "exp=bf17"], 1, "bf17"), (["--formats", ""], 2, "names of formats"),
+    (["--policy", "q=f32"], 2, "q=f32"), (["--memory-budget", "much"], 2, "24GB"), (["--target-accuracy", "0"], 2, "above 0"),
+    (["--no-cast", "a"], 2, "two patterns"), (["--pin", "nowhere=bf16"], 2, "nowhere"), (["-o", "x"], 2, "--emit"),
+])  # fmt: skip
+def test_what_is_wrong_is_said(given: list[str], code: int, message: str, samples: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == code
+    assert message in capsys.readouterr().err
