@@ -25,7 +25,19 @@ FORBIDDEN = {
     ),
     "hnfc": ("torch",),
 }
-ON_TORCH = ("hnfc/modules/", "hnfc/tracing/", "hnfc/frontend/pytorch.py", "hnfc/backend/fx.py", "hnfc/precision/torch_rounding.py")
+ON_TORCH = (
+    "hnfc/modules/",
+    "hnfc/tracing/",
+    "hnfc/frontend/pytorch.py",
+    "hnfc/backend/fx.py",
+    "hnfc/analysis/calibrated.py",
+    "hnfc/precision/amp.py",
+    "hnfc/precision/applied.py",
+    "hnfc/precision/files.py",
+    "hnfc/precision/optimizer.py",
+    "hnfc/precision/torch_rounding.py",
+    "hnfc/precision_command.py",
+)
 """What is about PyTorch's modules; everything else works where torch is not installed."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hnfc.dialects.formats import Block, Fixed, Float, Format, Overflow, Rounding, Specials, finite_values, maximal, minimal
 from hnfc.precision.casting import cast_floating
-from hnfc.precision.formats import format_named, known_formats, load_formats
+from hnfc.precision.formats import UnknownFormat, format_named, known_formats, load_formats
 from hnfc.precision.policy import Policy, SemanticDType, as_format, current_policy, get_policy, use_policy
 from hnfc.precision.rounding import round_to
 
@@ -31,6 +32,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Policy", "PrecisionOptimizer", "SemanticDType", "apply", "as_format", "cast_floating", "current_policy", "format_named", "get_policy",
-    "known_formats", "load_formats", "round_to", "use_policy",
+    "Block", "Fixed", "Float", "Format", "Overflow", "Policy", "PrecisionOptimizer", "Rounding", "SemanticDType", "Specials",
+    "UnknownFormat", "apply", "as_format", "cast_floating", "current_policy", "finite_values", "format_named", "get_policy",
+    "known_formats", "load_formats", "maximal", "minimal", "round_to", "use_policy",
 ]  # fmt: skip
