@@ -9,7 +9,7 @@ independent variances do.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,8 @@ class Observed:
     sensitivity: float = 0.0
     moved: dict[str, float] = field(default_factory=dict)
     """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
+    vanishing: set[str] = field(default_factory=set)
+    """The formats in which an element that is not 0 becomes 0."""
 
     @property
     def magnitude(self) -> float:
@@ -108,24 +110,34 @@ def _ulps(value: SSAValue) -> float:
 
 
 def calibrate(
-    imported: Imported, samples: Sequence[Sequence[torch.Tensor]], function: str = "main", probes: int = 1, formats: Sequence[str] = ()
+    imported: Imported,
+    samples: Sequence[Sequence[torch.Tensor]],
+    function: str = "main",
+    probes: int = 1,
+    formats: Sequence[str] = (),
+    elementwise: bool = False,
+    edit: Callable[[fx.GraphModule], None] | None = None,
 ) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
     probes: backward passes for each sample; more make sensitivities less random, by the square root of their number.
     formats: what to try each value in, one at a time: to first order, by the derivative times what the rounding does to each element.
+    edit: what is changed in the graph first, its nodes staying in their places.
+    elementwise: outputs count by how far they move relative to themselves, each element, and not in their own units.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
     nodes: dict[Any, Any] = {}
     graph = raise_function(imported.torch, function, nodes)
+    if edit is not None:
+        edit(graph)
     wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
     place = {node: index for index, node in enumerate(graph.graph.nodes)}
     calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
     squares: dict[tuple[SSAValue, str], float] = {}
     size, count = 0.0, 0
     for index, sample in enumerate(samples):
-        run = _Watched(graph, wanted, calibration.values, formats)
+        run = _Watched(graph, wanted, calibration.values, formats, elementwise)
         outputs = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
         floats = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_floating_point()]
@@ -139,7 +151,7 @@ def calibrate(
             calibration.values[value].moved[form] = math.sqrt(square / max(count, 1))
         else:
             calibration.values[value].sensitivity = math.sqrt(_VARIANCE * square / max(count, 1))
-    calibration.rms = math.sqrt(size / max(count, 1))
+    calibration.rms = 1.0 if elementwise else math.sqrt(size / max(count, 1))
     return calibration
 
 
@@ -147,10 +159,11 @@ class _Watched(fx.Interpreter):
     """A graph that notes what its values are, and which of them take part in derivatives."""
 
     def __init__(
-        self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed], formats: Sequence[str]
-    ) -> None:
+        self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed], formats: Sequence[str],
+        elementwise: bool,
+    ) -> None:  # fmt: skip
         super().__init__(graph)
-        self.wanted, self.values, self.formats = wanted, values, formats
+        self.wanted, self.values, self.formats, self.elementwise = wanted, values, formats, elementwise
         self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
         self.dtypes: dict[fx.Node, torch.dtype] = {}
 
@@ -178,6 +191,8 @@ class _Watched(fx.Interpreter):
             return {}
         generator = torch.Generator().manual_seed(seed)
         signs = [(torch.randint(0, 2, o.shape, generator=generator) * 2 - 1).to(o.dtype).to(o.device) for o in reached]
+        if self.elementwise:
+            signs = [sign / torch.where(o == 0, torch.ones_like(o), o.abs()).detach() for sign, o in zip(signs, reached, strict=True)]
         gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
         found: dict[tuple[SSAValue, str], float] = {}
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
@@ -185,12 +200,14 @@ class _Watched(fx.Interpreter):
             if gradient is not None:
                 found[value, ""] = _square_sum(gradient * plain)
             for form in self.formats:
-                found[value, form] = _moved_square(plain, gradient, form)
+                found[value, form], vanishes = _moved_square(plain, gradient, form)
+                if vanishes:
+                    self.values[value].vanishing.add(form)
         return found
 
 
-def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> float:
-    """Σ (gradient·(round(x) - x))²; infinite where a finite element has no finite value in the format."""
+def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> tuple[float, bool]:
+    """Σ (gradient·(round(x) - x))², infinite where a finite element has no finite value in the format; and whether one becomes 0."""
     step = -(-tensor.numel() // _MOST_ROUNDED)
     x = tensor.reshape(-1)[::step]
     dtype = _NATIVE.get(form)
@@ -203,11 +220,12 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
         rounded = rounded.reshape(-1)[::step]
     away = rounded - x
     finite = torch.isfinite(x)
+    vanishes = bool(((rounded == 0) & (x != 0)).any())
     if not bool(torch.isfinite(away[finite]).all()):
-        return math.inf
+        return math.inf, vanishes
     if gradient is None:
-        return 0.0
-    return _square_sum(gradient.reshape(-1)[::step] * torch.where(finite, away, torch.zeros_like(away))) * step
+        return 0.0, vanishes
+    return _square_sum(gradient.reshape(-1)[::step] * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
 
 
 def _observe(into: Observed, tensor: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The function of a module as analyses take it: without what nothing uses, and with movement lifted out of the way."""
+"""The function of a module as analyses take it: its values are those of the model, without what nothing uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from xdsl.dialects.func import FuncOp
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported, import_module
 from hnfc.rewrite.greedy import erase_dead
-from hnfc.rewrite.lift import lift
 
 
 def read_function(module: ir.Module) -> tuple[Imported, FuncOp]:
@@ -17,8 +16,5 @@ def read_function(module: ir.Module) -> tuple[Imported, FuncOp]:
     functions = [op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
     if len(functions) != 1:
         raise ModelError(f"this model has {len(functions)} functions; an analysis takes one")
-    block = functions[0].body.block
-    renamed, origins = lift(block)
-    erase_dead([op for op in block.ops if not any(result.uses for result in op.results)])
-    imported.rebase(renamed, origins)
+    erase_dead([op for op in functions[0].body.block.ops if not any(result.uses for result in op.results)])
     return imported, functions[0]

@@ -6,6 +6,8 @@ float32, or must give it, its operands are widened first. Casts are torch's, so 
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,6 +83,8 @@ class _Casting:
         self.made[node] = made
 
     def _call(self, index: int, node: fx.Node) -> None:
+        if node.target is _ASSERTION:
+            return
         dtype = self.dtypes.get(index)
         operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
         explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
@@ -94,6 +98,44 @@ class _Casting:
 
         made = self.new.node_copy(node, operand)
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+
+_CASTS = (torch.ops.aten.to.dtype, torch.ops.aten._to_copy.default)
+_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
+"""What torch.export notes of the operand of a cast."""
+
+
+def without_narrow_casts(graph: fx.GraphModule) -> None:
+    """Casts to formats narrower than float32 that the model makes itself become casts to float32: formats are chosen elsewhere."""
+    for node in graph.graph.nodes:
+        if node.target in _CASTS:
+            node.args = tuple(torch.float32 if _is_narrow(a) else a for a in node.args)
+            node.kwargs = {k: torch.float32 if _is_narrow(a) else a for k, a in node.kwargs.items()}
+        elif node.target is _ASSERTION:
+            node.args, node.kwargs = node.args[:1], {}
+    graph.recompile()
+
+
+def _is_narrow(argument: object) -> bool:
+    return isinstance(argument, torch.dtype) and argument.is_floating_point and argument.itemsize < 4
+
+
+def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
+    """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
+    reference = fx.GraphModule(graph, copy.copy(graph.graph))
+    if casts.widened:
+        without_narrow_casts(reference)
+    with torch.no_grad():
+        true, found = reference(*sample), casts(fx.GraphModule(graph, copy.copy(graph.graph)))(*sample)
+    total, count = 0.0, 0
+    for a, b in zip(true, found, strict=True):
+        if isinstance(a, torch.Tensor) and a.is_floating_point():
+            a, b = a.double(), b.double()
+            away = torch.where(a == b, torch.zeros_like(a), (a - b) / torch.where(a == 0, 1.0, a.abs()) if elementwise else a - b)
+            total += float(away[torch.isfinite(a)].square().sum())
+            count += a.numel()
+    found_error = math.sqrt(total / max(count, 1))
+    return found_error if math.isfinite(found_error) else math.inf
 
 
 def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:
@@ -121,11 +163,15 @@ class Casts:
     dtypes: Mapping[int, torch.dtype]
     names: tuple[str, ...]
     """The targets of the nodes that the assignment is for."""
+    widened: bool = False
+    """Whether the model's own casts to narrow formats are dropped."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
         """Raises UsageError for a graph of other operations."""
         if names_of(graph) != self.names:
             raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+        if self.widened:
+            without_narrow_casts(graph)
         return cast_graph(graph, self.formats, self.dtypes)
 
 

@@ -51,6 +51,8 @@ class Assignment:
     limit: float
     size: float
     """Bytes of all sites."""
+    measured: float | None = None
+    """What the error on the samples is when the model runs in these formats."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,15 @@ def bytes_of(site: Site, form: str) -> float:
     return site.elements * format_named(form).stored_bits / 8
 
 
-def assign(sites: Sites, wishes: Wishes) -> Assignment | Refusal:
+def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> Assignment | Refusal:
     """The assignment of fewest bytes, proved by HiGHS; or a minimal reason why there is none.
 
+    margin: the part of the target that estimates may use up. strict: whether no value that is not 0 may become 0.
     Raises UsageError for a pin that names nothing, and HnfError for an unknown format.
     """
     for form in (*wishes.formats, *wishes.pins.values()):
         format_named(form)
-    problem = _Problem(sites, wishes)
+    problem = _Problem(sites, wishes, margin, strict)
     formats = problem.solve()
     if formats is None:
         return problem.refusal()
@@ -93,8 +96,8 @@ def assign(sites: Sites, wishes: Wishes) -> Assignment | Refusal:
 
 
 class _Problem:
-    def __init__(self, sites: Sites, wishes: Wishes) -> None:
-        self.sites, self.wishes, self.limit = sites, wishes, wishes.limit(sites)
+    def __init__(self, sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> None:
+        self.sites, self.wishes, self.limit, self.strict = sites, wishes, wishes.limit(sites) * margin, strict
         self.pins = {site.name: found for site in sites.sites if (found := _pinned(site, wishes)) is not None}
         for pattern in wishes.pins:
             if not any(_matches(site, pattern) for site in sites.sites):
@@ -107,7 +110,13 @@ class _Problem:
         return [pin[0]] if pin else [form for form in self.wishes.formats if self.fits(site, form)]
 
     def fits(self, site: Site, form: str) -> bool:
+        if self.strict and form in site.vanishing:
+            return False
         return math.isfinite(site.moved[form]) and site.magnitude * self.wishes.headroom <= format_named(form).largest
+
+    def affordable(self, site: Site, pinned: bool) -> list[str]:
+        """Those candidates that do not use up the budget by themselves."""
+        return [form for form in self.candidates(site, pinned) if self.square(site, form) <= self.limit**2]
 
     def square(self, site: Site, form: str) -> float:
         moved = site.moved[form]
@@ -115,8 +124,8 @@ class _Problem:
 
     def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> dict[str, str] | None:
         """The cheapest formats; `released` pins do not count, and with `cast` every cast is allowed."""
-        forms = {site.name: self.candidates(site, site.name not in released) for site in self.sites.sites}
-        if any(not any(math.isfinite(site.moved[f]) for f in forms[site.name]) for site in self.sites.sites):
+        forms = {site.name: self.affordable(site, site.name not in released) for site in self.sites.sites}
+        if not all(forms.values()):
             return None
         scale = self.limit * self.limit or math.ulp(0.0)
         squares: Weights = {site.name: {f: self.square(site, f) / scale for f in forms[site.name]} for site in self.sites.sites}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from hnfc.modules.optimized import Programs, arguments_of, wrapped
 from hnfc.modules.program import Program, rewrite
 from hnfc.modules.signature import State
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.applied import Casts, names_of
+from hnfc.precision.applied import Casts, distance, names_of, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.formats import format_named
 from hnfc.precision.picture import picture
@@ -28,6 +29,9 @@ from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.rewriter import Settings, load_rules
 
+_ROUNDS = 6
+_TOLERANCE = 1.1
+"""A measured error so little above the target is taken for it: an estimate is no sharper."""
 WIDE = "fp32"
 """The format of the reference: a model in a narrower one is analyzed as if it were in this one."""
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
@@ -38,7 +42,8 @@ class PrecisionOptimizer:
     """What formats must meet. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off.
 
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
-    no cast is allowed. memory_budget: bytes. policy: as JMP spells it. group: rules that rewrite the model first.
+    no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
+    policy: as JMP spells it. group: rules that rewrite the model first.
     """
 
     target_accuracy: float = 1e-3
@@ -50,6 +55,7 @@ class PrecisionOptimizer:
     policy: Policy | str | None = None
     group: str = "none"
     headroom: float = 2.0
+    elementwise: bool = False
 
     def wishes(self) -> Wishes:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
@@ -59,7 +65,8 @@ class PrecisionOptimizer:
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
-        The samples have the same shapes. A model in half precision is measured, and later applied, as a copy in float32.
+        The samples have the same shapes. A model in half precision is measured, and later applied, as a copy in float32; casts to narrow
+        formats that it makes itself are dropped, since the formats are chosen here.
         """
         wishes = self.wishes()
         if _is_narrow(model, sample):
@@ -72,10 +79,39 @@ class PrecisionOptimizer:
         block = function.body.block
         given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
         tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *_of_policy(wishes.policy), WIDE)))
-        found = calibrate(imported, [[t.detach() for t in tensors] for tensors in given], formats=tried)
+        found = calibrate(
+            imported,
+            [[t.detach() for t in tensors] for tensors in given],
+            formats=tried,
+            elementwise=self.elementwise,
+            edit=without_narrow_casts,
+        )
         names = {index: source.name for index, source in enumerate(captured.signature.arguments) if isinstance(source, State)}
         sites = sites_of(imported, block, found, names)
-        return PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group)
+        analysis = PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group)
+        self._tighten(analysis, given)
+        return analysis
+
+    def _tighten(self, analysis: PrecisionAnalysis, samples: Sequence[Sequence[torch.Tensor]]) -> None:
+        """Runs the model in the formats found: where errors of values do not add up as if they were independent, the target is made
+        stricter by as much as it was missed."""
+        margin, strict = 1.0, False
+        limit = analysis.wishes.limit(analysis.sites)
+        program = analysis.program()
+        for _ in range(_ROUNDS):
+            if isinstance(analysis.outcome, Refusal):
+                return
+            measured = max(distance(program.graph, analysis.casts(program), sample, self.elementwise) for sample in samples)
+            analysis.outcome = replace(analysis.outcome, measured=measured)
+            if measured <= limit * _TOLERANCE:
+                return
+            if math.isinf(measured):
+                if strict:
+                    break
+                strict = True
+            else:
+                margin *= max(0.8 * limit / measured, 1e-3)
+            analysis.outcome = assign(analysis.sites, analysis.wishes, margin, strict)
 
 
 @dataclass
@@ -131,13 +167,17 @@ class PrecisionAnalysis:
         found = self._found()
         return found.error / self.sites.rms if self.wishes.relative and self.sites.rms else found.error
 
-    def casts(self) -> Casts:
+    def program(self) -> Program:
+        """The graph of the model before it is given formats."""
+        args, kwargs = arguments_of(self.sample)
+        return Program.of(self.model, args, kwargs, Settings(load_rules(self.group)))
+
+    def casts(self, program: Program | None = None) -> Casts:
         """What the graph of the model is given."""
         found = self._found()
         formats = {node: found.formats[site.name] for site in self.sites.sites for node in site.nodes}
-        args, kwargs = arguments_of(self.sample)
-        program = Program.of(self.model, args, kwargs, Settings(load_rules(self.group)))
-        return Casts(formats, self.dtypes, names_of(program.graph))
+        program = self.program() if program is None else program
+        return Casts(formats, self.dtypes, names_of(program.graph), True)
 
     def apply(self) -> torch.nn.Module:
         """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
 from hnfc.precision.formats import format_named
 from hnfc.precision.policy import SemanticDType
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hnfc.frontend.torch_mlir import Imported
 
 _MOVING = frozenset(("num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.detach"))
+_POLES = frozenset(("num.log", "num.log2", "num.log10", "num.rsqrt", "num.reciprocal"))
 _DIMENSION = 128
 """What a size counts that is not known."""
 
@@ -43,6 +45,8 @@ class Site:
     high: float
     sensitivity: float
     moved: Mapping[str, float] = field(repr=False)
+    vanishing: frozenset[str] = frozenset()
+    """The formats in which an element that is not 0 becomes 0."""
     nodes: tuple[int, ...] = ()
 
     @property
@@ -86,7 +90,7 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
         name = base if counts[base] == 1 else f"{base}#{counts[base]}"
         moved = {form: _moved(calibration, root, values, form) for form in seen.moved}
         named[root] = Site(
-            name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved,
+            name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)),
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms)
@@ -96,10 +100,20 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     """The largest movement of the outputs where the values are rounded: to the format that they are computed in by the operation itself."""
     own = format_of(root.type)
     found = max(calibration.values[v].moved[form] if v is root else _overflow(calibration, v, form) for v in values)
+    if form in calibration.values[root].vanishing:
+        # a small number in a divisor matters, and so does one that somebody wrote down
+        if isinstance(root.owner, ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
+            return math.inf
     rounds = isinstance(root.owner, NumOp) and root.owner.FACTS.ulps > 0 and root.owner.operands
     if rounds and own is not None and format_named(form).unit_roundoff <= own.unit_roundoff:
         return max(found, calibration.values[root].sensitivity * format_named(form).unit_roundoff)
     return found
+
+
+def _has_pole(use: Use) -> bool:
+    """Whether an operation has no value where this operand is 0."""
+    name = use.operation.name
+    return name in _POLES or (name in ("num.div", "num.fmod", "num.remainder") and use.index == 1)
 
 
 def _overflow(calibration: Calibration, value: SSAValue, form: str) -> float:
