@@ -12,11 +12,14 @@ import pytest
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Literal, Rule
-from hnfc.dsl.soundness import Status, prove
+from hnfc.dsl.rulebook import shipped
+from hnfc.dsl.soundness import Status, prove, refute
 from hnfc.dsl.soundness.batches import single_matrices
+from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.obligations import obligations
 from hnfc.dsl.soundness.smtlib import to_smt2
-from tests.soundness.reading import rule_of
+from tests.soundness.mutation import mutants
+from tests.soundness.reading import corpus, rule_of
 from tests.soundness.test_mutants import proves
 from tests.soundness.test_smtlib import asked
 
@@ -112,9 +115,23 @@ def test_what_has_a_value_is_not_vacuous(text: str) -> None:
     assert not proves(absurd(rule_of(text)), 2.0)
 
 
+@pytest.mark.parametrize("rule", [*shipped().rules[::4], *corpus("proved.hnf")[::4]], ids=lambda rule: rule.name)
+def test_no_right_rule_is_vacuous(rule: Rule) -> None:
+    """Each has an input that gives its left side a value."""
+    assert not proves(absurd(rule))
+
+
+@pytest.mark.slow
+def test_no_mutant_with_an_input_is_vacuous() -> None:
+    for rule in shipped().rules:
+        for what, mutant in mutants(rule):
+            if proves(absurd(mutant)):
+                assert refute.search(explicit_roundings(mutant), 500, 5.0, seed=99).vacuous, f"{mutant.name}: {what}"
+
+
 def absurd(rule: Rule) -> Rule:
     """The rule by whose proof its left side would be shown to have no value."""
-    return replace(rule, replacement=Apply(OPERATIONS["add"], (rule.pattern, Literal(Fraction(1)))))
+    return replace(rule, replacement=Apply(OPERATIONS["add"], (rule.pattern, Literal(Fraction(1)))), both_ways=False)
 
 
 @pytest.mark.parametrize("text", PROVED)
