@@ -13,10 +13,15 @@ from fnmatch import fnmatchcase
 
 from hnfc.errors import UsageError
 from hnfc.precision.formats import format_named
+from hnfc.precision.knapsack import cheapest_choice
 from hnfc.precision.policy import Policy
 from hnfc.precision.sites import Site, Sites
-from hnfc.sheaf.ilp import Budget, Weights, cheapest
-from hnfc.sheaf.system import Constraint, System
+from hnfc.sheaf.graph import Graph
+from hnfc.sheaf.ilp import Budget, cheapest
+from hnfc.sheaf.system import System
+
+_EXACT = 2000
+"""Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,19 @@ class Assignment:
     limit: float
     size: float
     """Bytes of all sites."""
+    bound: float
+    """No assignment takes fewer bytes; the same as `size` for models of up to 2,000 sites, and a little below it for larger ones."""
     measured: float | None = None
     """What the error on the samples is when the model runs in these formats."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Formats, the bytes of all sites, and a number of bytes that no other assignment is below."""
+
+    formats: Mapping[str, str]
+    size: float
+    bound: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +97,7 @@ def bytes_of(site: Site, form: str) -> float:
 
 
 def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> Assignment | Refusal:
-    """The assignment of fewest bytes, proved by HiGHS; or a minimal reason why there is none.
+    """The assignment of fewest bytes, proved or with a bound of how few there could be; or a minimal reason why there is none.
 
     margin: the part of the target that estimates may use up. strict: whether no value that is not 0 may become 0.
     Raises UsageError for a pin that names nothing, and HnfError for an unknown format.
@@ -89,10 +105,8 @@ def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = Fal
     for form in (*wishes.formats, *wishes.pins.values()):
         format_named(form)
     problem = _Problem(sites, wishes, margin, strict)
-    formats = problem.solve()
-    if formats is None:
-        return problem.refusal()
-    return problem.assignment(formats)
+    found = problem.solve()
+    return problem.refusal() if found is None else problem.assignment(found)
 
 
 class _Problem:
@@ -102,7 +116,9 @@ class _Problem:
         for pattern in wishes.pins:
             if not any(_matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"the pin `{pattern}` matches no site; hnfc precision lists them with --all")
-        self.pairs = [(u, v) for u, v in sites.edges if _uncast(sites, u, v, wishes.uncast)]
+        by_name = {site.name: site for site in sites.sites}
+        self.pairs = [(u, v) for u, v in sites.edges if wishes.uncast and _uncast(by_name[u], by_name[v], wishes.uncast)]
+        self.groups = _groups(sites, self.pairs)
 
     def candidates(self, site: Site, pinned: bool = True) -> list[str]:
         """The formats that a site may have: its pin, or those in which it does not overflow."""
@@ -122,28 +138,47 @@ class _Problem:
         moved = site.moved[form]
         return moved * moved
 
-    def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> dict[str, str] | None:
+    def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
         """The cheapest formats; `released` pins do not count, and with `cast` every cast is allowed."""
-        forms = {site.name: self.affordable(site, site.name not in released) for site in self.sites.sites}
-        if not all(forms.values()):
+        groups = [[site] for site in self.sites.sites] if cast else self.groups
+        forms = [self._common(group, released) for group in groups]
+        if not all(forms):
             return None
         scale = self.limit * self.limit or math.ulp(0.0)
-        squares: Weights = {site.name: {f: self.square(site, f) / scale for f in forms[site.name]} for site in self.sites.sites}
-        size: Weights = {site.name: {f: bytes_of(site, f) for f in forms[site.name]} for site in self.sites.sites}
-        same = () if cast else tuple(Constraint(f"no cast between {u} and {v}", (u, v), lambda a, b: a == b) for u, v in self.pairs)
-        if not same and math.fsum(min(by_form.values()) for by_form in squares.values()) > 1:
-            return None
-        budgets = [Budget("the error of the outputs", squares, 1.0)]
-        if self.wishes.memory < math.inf:
-            budgets.append(Budget("memory", size, self.wishes.memory))
+        choices = list(zip(groups, forms, strict=True))
+        size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
+        square = [[math.fsum(self.square(site, form) for site in group) / scale for form in found] for group, found in choices]
         # of formats of one size the more accurate one: all errors together weigh a thousandth of a byte
-        cost: Weights = {name: {f: size[name][f] + squares[name][f] / 1000 for f in by_form} for name, by_form in squares.items()}
-        found = cheapest(System({name: tuple(f) for name, f in forms.items()}, same), cost, tuple(budgets))
-        return None if found is None else {str(name): str(form) for name, form in found.items()}
+        cost = [[b + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(size, square, strict=True)]
+        if math.fsum(map(min, square)) > 1:
+            return None
+        if len(groups) <= _EXACT:
+            places = self._exactly(cost, square)
+            bound = math.nan
+        else:
+            found_choice = cheapest_choice(cost, square, 1.0)
+            places, bound = (None, math.nan) if found_choice is None else (found_choice.places, found_choice.bound)
+        if places is None:
+            return None
+        chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
+        total = math.fsum(size[i][place] for i, place in enumerate(places))
+        # what is minimized are bytes, so that a budget of them holds for the cheapest assignment or for none
+        return Solution(chosen, total, total if math.isnan(bound) else bound) if total <= self.wishes.memory else None
 
-    def assignment(self, formats: Mapping[str, str]) -> Assignment:
-        error = math.sqrt(math.fsum(self.square(site, formats[site.name]) for site in self.sites.sites))
-        return Assignment(formats, error, self.limit, math.fsum(bytes_of(s, formats[s.name]) for s in self.sites.sites))
+    def _common(self, group: Sequence[Site], released: frozenset[str]) -> list[str]:
+        """The formats that all sites of a group can have."""
+        first, *others = (self.affordable(site, site.name not in released) for site in group)
+        return [form for form in first if all(form in other for other in others)]
+
+    def _exactly(self, cost: list[list[float]], square: list[list[float]]) -> tuple[int, ...] | None:
+        domains = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
+        budget = Budget("the error of the outputs", {i: dict(enumerate(row)) for i, row in enumerate(square)}, 1.0)
+        found = cheapest(System(domains), {i: dict(enumerate(row)) for i, row in enumerate(cost)}, (budget,))
+        return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
+
+    def assignment(self, found: Solution) -> Assignment:
+        error = math.sqrt(math.fsum(self.square(site, found.formats[site.name]) for site in self.sites.sites))
+        return Assignment(found.formats, error, self.limit, found.size, found.bound)
 
     # why not
 
@@ -228,9 +263,9 @@ class _Problem:
         for pattern in kept:
             found = self.solve(released | frozenset(groups[pattern]))
             if found is not None:
-                wider = sorted({found[name] for name in groups[pattern]})
-                extra = self.assignment(found).size - math.fsum(
-                    bytes_of(s, self.pins[s.name][0] if s.name in self.pins else found[s.name]) for s in self.sites.sites
+                wider = sorted({found.formats[name] for name in groups[pattern]})
+                extra = found.size - math.fsum(
+                    bytes_of(s, self.pins[s.name][0] if s.name in self.pins else found.formats[s.name]) for s in self.sites.sites
                 )
                 yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {extra:+,.0f} bytes")
         if casts:
@@ -247,7 +282,7 @@ class _Problem:
     def _needed_memory(self, released: frozenset[str]) -> float:
         free = _Problem(self.sites, _without_memory(self.wishes))
         found = free.solve(released)
-        return free.assignment(found).size if found is not None else math.inf
+        return math.inf if found is None else found.size
 
 
 def _without_memory(wishes: Wishes) -> Wishes:
@@ -270,6 +305,12 @@ def _pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
     return None
 
 
-def _uncast(sites: Sites, u: str, v: str, pairs: Sequence[tuple[str, str]]) -> bool:
-    first, second = sites[u], sites[v]
+def _uncast(first: Site, second: Site, pairs: Sequence[tuple[str, str]]) -> bool:
     return any((_matches(first, a) and _matches(second, b)) or (_matches(first, b) and _matches(second, a)) for a, b in pairs)
+
+
+def _groups(sites: Sites, pairs: Sequence[tuple[str, str]]) -> list[list[Site]]:
+    """The sites that must have one format, together: connected by pairs between which there is no cast."""
+    joined = Graph(tuple(site.name for site in sites.sites), tuple((u, v) for u, v in pairs if u != v))
+    by_name = {site.name: site for site in sites.sites}
+    return [[by_name[str(name)] for name in component] for component in joined.components()]
