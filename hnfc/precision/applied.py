@@ -105,26 +105,26 @@ _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 """What torch.export notes of the operand of a cast."""
 
 
-def without_narrow_casts(graph: fx.GraphModule) -> None:
-    """Casts to formats narrower than float32 that the model makes itself become casts to float32: formats are chosen elsewhere."""
+def without_narrow_casts(graph: fx.GraphModule, wide: torch.dtype = torch.float32) -> None:
+    """Casts to formats narrower than `wide` that the model makes itself become casts to it: formats are chosen elsewhere."""
     for node in graph.graph.nodes:
         if node.target in _CASTS:
-            node.args = tuple(torch.float32 if _is_narrow(a) else a for a in node.args)
-            node.kwargs = {k: torch.float32 if _is_narrow(a) else a for k, a in node.kwargs.items()}
+            node.args = tuple(wide if is_narrow(a, wide) else a for a in node.args)
+            node.kwargs = {k: wide if is_narrow(a, wide) else a for k, a in node.kwargs.items()}
         elif node.target is _ASSERTION:
             node.args, node.kwargs = node.args[:1], {}
     graph.recompile()
 
 
-def _is_narrow(argument: object) -> bool:
-    return isinstance(argument, torch.dtype) and argument.is_floating_point and argument.itemsize < 4
+def is_narrow(dtype: object, wide: torch.dtype) -> bool:
+    return isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < wide.itemsize
 
 
 def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
     """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
     reference = fx.GraphModule(graph, copy.copy(graph.graph))
-    if casts.widened:
-        without_narrow_casts(reference)
+    if casts.wide is not None:
+        without_narrow_casts(reference, casts.wide)
     with torch.no_grad():
         true, found = reference(*sample), casts(fx.GraphModule(graph, copy.copy(graph.graph)))(*sample)
     total, count = 0.0, 0
@@ -163,15 +163,15 @@ class Casts:
     dtypes: Mapping[int, torch.dtype]
     names: tuple[str, ...]
     """The targets of the nodes that the assignment is for."""
-    widened: bool = False
-    """Whether the model's own casts to narrow formats are dropped."""
+    wide: torch.dtype | None = None
+    """The model's own casts to narrower formats than this are dropped; None keeps all."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
         """Raises UsageError for a graph of other operations."""
         if names_of(graph) != self.names:
             raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
-        if self.widened:
-            without_narrow_casts(graph)
+        if self.wide is not None:
+            without_narrow_casts(graph, self.wide)
         return cast_graph(graph, self.formats, self.dtypes)
 
 

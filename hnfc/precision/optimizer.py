@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hnfc.modules.optimized import Programs, arguments_of, wrapped
 from hnfc.modules.program import Program, rewrite
 from hnfc.modules.signature import State
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.applied import Casts, distance, names_of, without_narrow_casts
+from hnfc.precision.applied import Casts, distance, is_narrow, names_of, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.formats import format_named
 from hnfc.precision.picture import picture
@@ -33,7 +34,7 @@ _ROUNDS = 6
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
 WIDE = "fp32"
-"""The format of the reference: a model in a narrower one is analyzed as if it were in this one."""
+"""The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 
@@ -65,12 +66,15 @@ class PrecisionOptimizer:
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
-        The samples have the same shapes. A model in half precision is measured, and later applied, as a copy in float32; casts to narrow
-        formats that it makes itself are dropped, since the formats are chosen here.
+        The samples have the same shapes. A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
+        later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
         wishes = self.wishes()
-        if _is_narrow(model, sample):
-            model, sample, more = copy.deepcopy(model).float(), _widened(sample), tuple(_widened(other) for other in more)
+        tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *_of_policy(wishes.policy), WIDE)))
+        # what fp64 is better at does not show beside a reference that is rounded to float32 itself
+        wide = torch.float64 if "fp64" in tried else torch.float32
+        if _is_narrow(model, sample, wide):
+            model, sample, more = copy.deepcopy(model).to(wide), _widened(sample, wide), tuple(_widened(other, wide) for other in more)
         args, kwargs = arguments_of(sample)
         settings = Settings(load_rules(self.group))
         captured = capture(model, args, kwargs)
@@ -78,17 +82,16 @@ class PrecisionOptimizer:
         imported, function = read_function(compiled.export())
         block = function.body.block
         given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
-        tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *_of_policy(wishes.policy), WIDE)))
         found = calibrate(
             imported,
             [[t.detach() for t in tensors] for tensors in given],
             formats=tried,
             elementwise=self.elementwise,
-            edit=without_narrow_casts,
+            edit=partial(without_narrow_casts, wide=wide),
         )
         names = {index: source.name for index, source in enumerate(captured.signature.arguments) if isinstance(source, State)}
         sites = sites_of(imported, block, found, names)
-        analysis = PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group)
+        analysis = PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group, wide)
         self._tighten(analysis, given)
         return analysis
 
@@ -125,6 +128,8 @@ class PrecisionAnalysis:
     outcome: Assignment | Refusal
     dtypes: dict[int, torch.dtype]
     group: str
+    wide: torch.dtype
+    """What the model is in as the reference."""
 
     @property
     def h0_dim(self) -> int:
@@ -177,7 +182,7 @@ class PrecisionAnalysis:
         found = self._found()
         formats = {node: found.formats[site.name] for site in self.sites.sites for node in site.nodes}
         program = self.program() if program is None else program
-        return Casts(formats, self.dtypes, names_of(program.graph), True)
+        return Casts(formats, self.dtypes, names_of(program.graph), self.wide)
 
     def apply(self) -> torch.nn.Module:
         """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""
@@ -221,13 +226,13 @@ class PrecisionAnalysis:
         return svg
 
 
-def _is_narrow(model: torch.nn.Module, sample: Any) -> bool:
+def _is_narrow(model: torch.nn.Module, sample: Any, wide: torch.dtype) -> bool:
     tensors = [*model.parameters(), *model.buffers(), *(t for t in pytree.tree_leaves(sample) if isinstance(t, torch.Tensor))]
-    return any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
+    return any(is_narrow(t.dtype, wide) for t in tensors)
 
 
-def _widened(sample: Any) -> Any:
-    return pytree.tree_map(lambda t: t.float() if isinstance(t, torch.Tensor) and t.is_floating_point() else t, sample)
+def _widened(sample: Any, wide: torch.dtype) -> Any:
+    return pytree.tree_map(lambda t: t.to(wide) if isinstance(t, torch.Tensor) and is_narrow(t.dtype, wide) else t, sample)
 
 
 def _of_policy(policy: Policy | None) -> tuple[str, ...]:

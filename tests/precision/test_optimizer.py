@@ -158,6 +158,19 @@ def test_a_model_in_half_precision_gets_wider_values_where_it_needs_them() -> No
     assert wide and any("mul" in name or "square" in name for name in wide) and "input 0" not in wide
 
 
+def test_a_reference_for_fp64_is_in_float64() -> None:
+    class Difference(torch.nn.Module):
+        def forward(self, n: torch.Tensor) -> torch.Tensor:
+            return torch.lgamma(n + 3) - torch.lgamma(n)
+
+    n = torch.tensor([5e6, 3e6, 1e6])
+    found = analyzed(Difference(), n, target_accuracy=1e-6, formats=("fp32", "fp64"))
+    assert isinstance(found.outcome, Assignment)
+    formats = found.get_precision_assignment()
+    assert {name for name, form in formats.items() if form == "fp64"} == {"lgamma", "lgamma#2"}
+    assert measured(Difference(), found.apply(), n.double()) < 1e-6
+
+
 def test_autocast_region_by_region() -> None:
     model, x = mlp(), normal(64, 8)
     found = analyzed(model, x, target_accuracy=3e-3, formats=("bf16", "fp32"))
