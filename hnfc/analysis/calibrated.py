@@ -25,6 +25,7 @@ from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.formats import format_named
 from hnfc.precision.rounding import round_to
+from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
 
 _LEAST_EXPONENT = -1100
 _EXPONENTS = 2200
@@ -58,6 +59,8 @@ class Observed:
     sensitivity: float = 0.0
     moved: dict[str, float] = field(default_factory=dict)
     """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
+    scales: dict[str, int] = field(default_factory=dict)
+    """By the name of a format in which it overflows, the exponent of the scale with which it does not."""
     vanishing: set[str] = field(default_factory=set)
     """The formats in which an element that is not 0 becomes 0."""
 
@@ -203,7 +206,23 @@ class _Watched(fx.Interpreter):
                 found[value, form], vanishes = _moved_square(plain, gradient, form)
                 if vanishes:
                     self.values[value].vanishing.add(form)
+                if form in SCALABLE and math.isinf(found[value, form]):
+                    self._try_scaled(found, value, plain, gradient, form)
         return found
+
+    def _try_scaled(
+        self, found: dict[tuple[SSAValue, str], float], value: SSAValue, tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
+    ) -> None:
+        """The same with a scale for the whole value, which is chosen on the first sample that needs one."""
+        known = self.values[value].scales
+        if form not in known:
+            known[form] = exponent_for(self.values[value].magnitude, form)
+        scale = 2.0 ** known[form]
+        moved, vanishes = _moved_square(tensor / scale, None if gradient is None else gradient * scale, form)
+        name = scaled_name(form, known[form])
+        found[value, name] = moved
+        if vanishes:
+            self.values[value].vanishing.add(name)
 
 
 def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> tuple[float, bool]:

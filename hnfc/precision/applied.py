@@ -20,6 +20,7 @@ from torch_mlir import ir
 from hnfc.backend.torch_mlir import verify
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import import_graph
+from hnfc.precision.scaled import split
 
 DTYPES: dict[str, torch.dtype] = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
@@ -53,6 +54,7 @@ class _Casting:
         self.made: dict[fx.Node, fx.Node] = {}
         self.types: dict[fx.Node, torch.dtype] = {}
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
+        self.scales: dict[fx.Node, int] = {}
         for index, node in enumerate(self.graph.graph.nodes):
             if node.op == "output":
                 self.new.output(fx.node.map_arg(node.args[0], lambda n: self.cast(self.made[n], self.original(n))))
@@ -67,19 +69,31 @@ class _Casting:
 
     def cast(self, value: fx.Node, dtype: torch.dtype | None) -> fx.Node:
         """The value in another floating-point type; made once."""
-        if dtype is None or not dtype.is_floating_point or self.types.get(value, dtype) == dtype:
+        exponent = self.scales.get(value, 0)
+        if dtype is None or not dtype.is_floating_point or (self.types.get(value, dtype) == dtype and not exponent):
             return value
         key = value, dtype
         if key not in self.casts:
-            self.casts[key] = self.new.call_function(torch.ops.aten.to.dtype, (value, dtype))
-            self.types[self.casts[key]] = dtype
+            wide = torch.promote_types(dtype, torch.float32) if exponent else dtype
+            made = self.new.call_function(torch.ops.aten.to.dtype, (value, wide))
+            if exponent:
+                made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**exponent))
+                made = self.new.call_function(torch.ops.aten.to.dtype, (made, dtype)) if wide != dtype else made
+            self.casts[key] = made
+            self.types[made] = dtype
         return self.casts[key]
 
     def _store(self, index: int, node: fx.Node, made: fx.Node, dtype: torch.dtype | None) -> None:
         if dtype is not None and dtype.is_floating_point:
             self.types[made] = dtype
             if index in self.formats:
-                made = self.cast(made, dtype_of(self.formats[index]))
+                base, exponent = split(self.formats[index])
+                if exponent:
+                    made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**-exponent))
+                    self.types[made] = dtype
+                made = self.cast(made, dtype_of(base))
+                if exponent:
+                    self.scales[made] = exponent
         self.made[node] = made
 
     def _call(self, index: int, node: fx.Node) -> None:
@@ -88,9 +102,11 @@ class _Casting:
         dtype = self.dtypes.get(index)
         operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
         explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
-        wanted = [self.types[self.made[n]] for n in operands]
+        # what is stored with a scale is computed with in float32, which holds it
+        wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in operands]
         if dtype is not None and dtype.is_floating_point and index in self.formats:
-            wanted.append(dtype_of(self.formats[index]))
+            base, exponent = split(self.formats[index])
+            wanted.append(torch.float32 if exponent else dtype_of(base))
         computing = None if explicit or not wanted else widest(wanted)
 
         def operand(n: fx.Node) -> fx.Node:

@@ -15,10 +15,11 @@ from hnfc.errors import UsageError
 from hnfc.precision.formats import format_named
 from hnfc.precision.knapsack import cheapest_choice
 from hnfc.precision.policy import Policy
+from hnfc.precision.scaled import largest, split, stored_format
 from hnfc.precision.sites import Site, Sites
-from hnfc.sheaf.graph import Graph
+from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, cheapest
-from hnfc.sheaf.system import System
+from hnfc.sheaf.system import System, Value
 
 _EXACT = 2000
 """Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
@@ -41,6 +42,8 @@ class Wishes:
     policy: Policy | None = None
     headroom: float = 2.0
     """By how much a value may become larger than on the samples before it overflows."""
+    scaling: bool = True
+    """Whether a value that overflows may be stored with a scale that is a power of two."""
 
     def limit(self, sites: Sites) -> float:
         """The largest absolute error that is allowed."""
@@ -93,7 +96,7 @@ class Refusal:
 
 
 def bytes_of(site: Site, form: str) -> float:
-    return site.elements * format_named(form).stored_bits / 8
+    return site.elements * stored_format(form).stored_bits / 8
 
 
 def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> Assignment | Refusal:
@@ -123,12 +126,15 @@ class _Problem:
     def candidates(self, site: Site, pinned: bool = True) -> list[str]:
         """The formats that a site may have: its pin, or those in which it does not overflow."""
         pin = self.pins.get(site.name) if pinned else None
-        return [pin[0]] if pin else [form for form in self.wishes.formats if self.fits(site, form)]
+        if pin:
+            return [pin[0]]
+        scaled = [form for form in site.moved if split(form)[1] and split(form)[0] in self.wishes.formats] if self.wishes.scaling else []
+        return [form for form in (*self.wishes.formats, *scaled) if self.fits(site, form)]
 
     def fits(self, site: Site, form: str) -> bool:
         if self.strict and form in site.vanishing:
             return False
-        return math.isfinite(site.moved[form]) and site.magnitude * self.wishes.headroom <= format_named(form).largest
+        return math.isfinite(site.moved[form]) and site.magnitude * self.wishes.headroom <= largest(form)
 
     def affordable(self, site: Site, pinned: bool) -> list[str]:
         """Those candidates that do not use up the budget by themselves."""
@@ -171,7 +177,7 @@ class _Problem:
         return [form for form in first if all(form in other for other in others)]
 
     def _exactly(self, cost: list[list[float]], square: list[list[float]]) -> tuple[int, ...] | None:
-        domains = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
+        domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
         budget = Budget("the error of the outputs", {i: dict(enumerate(row)) for i, row in enumerate(square)}, 1.0)
         found = cheapest(System(domains), {i: dict(enumerate(row)) for i, row in enumerate(cost)}, (budget,))
         return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
@@ -219,7 +225,7 @@ class _Problem:
         return self.limit / math.sqrt(max(len(self.sites.sites), 1))
 
     def _best(self, site: Site) -> int:
-        return max((format_named(form).precision for form in self.candidates(site)), default=0)
+        return max((stored_format(form).precision for form in self.candidates(site)), default=0)
 
     def _culprits(self, released: frozenset[str]) -> list[Site]:
         """The sites that use up the budget although they have the best format that they may have, the worst first, at most five."""

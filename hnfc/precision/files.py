@@ -20,6 +20,7 @@ from hnfc.modules.tensors import to_torch
 from hnfc.precision.applied import as_module, cast_graph
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.formats import format_named
+from hnfc.precision.scaled import stored_format
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.samples import from_file
 
@@ -55,7 +56,7 @@ class FileAnalysis:
         """The bits by which formats differ along edges, or that sites are short of."""
         if isinstance(self.outcome, Refusal):
             return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
-        bits = {name: format_named(form).precision for name, form in self.outcome.formats.items()}
+        bits = {name: stored_format(form).precision for name, form in self.outcome.formats.items()}
         return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
 
     def rows(self) -> Iterator[list[str]]:

@@ -24,9 +24,9 @@ from hnfc.modules.signature import State
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.applied import Casts, distance, is_narrow, names_of, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
-from hnfc.precision.formats import format_named
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import Policy, SemanticDType
+from hnfc.precision.scaled import split, stored_format
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.rewriter import Settings, load_rules
 
@@ -44,6 +44,7 @@ class PrecisionOptimizer:
 
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
+    scaling: values that overflow may be stored with a scale that is a power of two.
     policy: as JMP spells it. group: rules that rewrite the model first.
     """
 
@@ -57,11 +58,14 @@ class PrecisionOptimizer:
     group: str = "none"
     headroom: float = 2.0
     elementwise: bool = False
+    scaling: bool = True
 
     def wishes(self) -> Wishes:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
-        given = self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom
-        return Wishes(*given)
+        return Wishes(
+            self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
+            self.scaling,
+        )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
@@ -154,7 +158,7 @@ class PrecisionAnalysis:
             return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
         if self.h0_dim:
             return {}
-        bits = {name: format_named(form).precision for name, form in self.outcome.formats.items()}
+        bits = {name: stored_format(form).precision for name, form in self.outcome.formats.items()}
         return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
 
     def get_precision_assignment(self) -> dict[str, str]:
@@ -204,7 +208,7 @@ class PrecisionAnalysis:
             weights: Counter[str] = Counter()
             for site in self.sites.sites:
                 if site.role is role:
-                    weights[found[site.name]] += site.elements
+                    weights[split(found[site.name])[0]] += site.elements
             form = weights.most_common(1)[0][0] if weights else WIDE
             parts.append(f"{key}={_SHORT.get(form, form)}")
         return ",".join(parts)

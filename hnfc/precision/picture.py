@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from hnfc.precision.assignment import Assignment, Refusal
-from hnfc.precision.formats import format_named
+from hnfc.precision.scaled import stored_format
 from hnfc.precision.sites import Sites
 
 _MOST = 36
@@ -63,7 +63,7 @@ def _look(name: str, outcome: Assignment | Refusal) -> tuple[str, str]:
     """The second line of a box, and its colour."""
     if isinstance(outcome, Assignment):
         form = outcome.formats[name]
-        return form, next(colour for bits, colour in _COLOURS if format_named(form).precision <= bits)
+        return form, next(colour for bits, colour in _COLOURS if stored_format(form).precision <= bits)
     if name in outcome.needed:
         needs, has = outcome.needed[name]
         return (f"needs {needs} bits, has {has}", _SHORT) if needs > has else (f"{has} bits", "#f0d0c8")

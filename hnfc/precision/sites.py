@@ -13,8 +13,8 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
-from hnfc.precision.formats import format_named
 from hnfc.precision.policy import SemanticDType
+from hnfc.precision.scaled import split, stored_format
 
 if TYPE_CHECKING:
     from hnfc.analysis.calibrated import Calibration
@@ -105,8 +105,8 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
         if isinstance(root.owner, ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
             return math.inf
     rounds = isinstance(root.owner, NumOp) and root.owner.FACTS.ulps > 0 and root.owner.operands
-    if rounds and own is not None and format_named(form).unit_roundoff <= own.unit_roundoff:
-        return max(found, calibration.values[root].sensitivity * format_named(form).unit_roundoff)
+    if rounds and own is not None and stored_format(form).unit_roundoff <= own.unit_roundoff:
+        return max(found, calibration.values[root].sensitivity * stored_format(form).unit_roundoff)
     return found
 
 
@@ -117,7 +117,7 @@ def _has_pole(use: Use) -> bool:
 
 
 def _overflow(calibration: Calibration, value: SSAValue, form: str) -> float:
-    return math.inf if calibration.values[value].moved.get(form) == math.inf else 0.0
+    return math.inf if calibration.values[value].moved.get(split(form)[0]) == math.inf and not split(form)[1] else 0.0
 
 
 def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:

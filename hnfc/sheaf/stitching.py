@@ -77,8 +77,8 @@ def _by_block(system: System, blocks: Sequence[tuple[Node, ...]]) -> list[tuple[
     found: list[list[Constraint]] = [[] for _ in blocks]
     for constraint in system.constraints:
         holding = (index for index in places[constraint.scope[0]] if set(constraint.scope) <= set(blocks[index]))
-        index = next(holding, None)
-        if index is None:
+        first = next(holding, None)
+        if first is None:
             raise ValueError(f"no block holds the scope of: {constraint.reason}")
-        found[index].append(constraint)
+        found[first].append(constraint)
     return [tuple(constraints) for constraints in found]

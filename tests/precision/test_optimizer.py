@@ -66,7 +66,7 @@ def test_cheaper_formats_for_looser_targets() -> None:
 def test_mixed_precision_is_needed_where_no_one_format_does() -> None:
     """float16 overflows after two exponentials, and bfloat16 has too few bits before them; fp32 is not allowed."""
     model, x = DoubleExponential(), (1.5 * normal(256, 8)).clamp(-2.5, 2.5)
-    found = analyzed(model, x, target_accuracy=2e-2, formats=("bf16", "fp16"))
+    found = analyzed(model, x, target_accuracy=2e-2, formats=("bf16", "fp16"), scaling=False)
     assert max(site.magnitude for site in found.sites.sites) > 65504
     assert found.h0_dim == 0 and isinstance(found.outcome, Assignment)
     assert set(found.get_precision_assignment().values()) == {"bf16", "fp16"}
@@ -97,9 +97,29 @@ def test_a_core_names_only_the_pins_that_matter() -> None:
 
 def test_an_overflow_is_a_reason() -> None:
     model, x = DoubleExponential(), 2.2 * normal(64, 8)
-    found = analyzed(model, x, target_accuracy=0.5, formats=("fp16",))
+    found = analyzed(model, x, target_accuracy=0.5, formats=("fp16",), scaling=False)
     assert isinstance(found.outcome, Refusal)
     assert any("reaches" in reason and "65504" in reason for reason in found.outcome.reasons)
+
+
+class FeedForward(torch.nn.Module):
+    """A branch whose result does not fit float16 and is scaled down by the norm that follows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 400 * torch.relu(x) * x
+        return y / (y.abs().amax(-1, keepdim=True) + 1)
+
+
+def test_a_power_of_two_is_preferred_to_a_wider_format() -> None:
+    model, x = FeedForward(), 20 * normal(8, 64)
+    found = analyzed(model, x, target_accuracy=3e-3, formats=("fp16", "fp32"))
+    formats = found.get_precision_assignment()
+    scaled = {name: form for name, form in formats.items() if "*2^" in form}
+    assert scaled and "fp32" not in formats.values()
+    assert measured(model, found.apply(), 20 * normal(8, 64, seed=3)) < 5e-3
+    plain = analyzed(model, x, target_accuracy=3e-3, formats=("fp16", "fp32"), scaling=False)
+    assert {name for name, form in plain.get_precision_assignment().items() if form == "fp32"} >= scaled.keys()
+    assert found.outcome.size < plain.outcome.size  # type: ignore[union-attr]
 
 
 def test_memory_and_target_together() -> None:
