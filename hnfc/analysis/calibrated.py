@@ -60,7 +60,7 @@ class Observed:
     moved: dict[str, float] = field(default_factory=dict)
     """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
     scales: dict[str, int] = field(default_factory=dict)
-    """By the name of a format in which it overflows, the exponent of the scale with which it does not."""
+    """By the name of a format in which it nearly overflows, the exponent of the scale with which it does not."""
     vanishing: set[str] = field(default_factory=set)
     """The formats in which an element that is not 0 becomes 0."""
 
@@ -206,7 +206,7 @@ class _Watched(fx.Interpreter):
                 found[value, form], vanishes = _moved_square(plain, gradient, form)
                 if vanishes:
                     self.values[value].vanishing.add(form)
-                if form in SCALABLE and math.isinf(found[value, form]):
+                if form in SCALABLE and exponent_for(self.values[value].magnitude, form):
                     self._try_scaled(found, value, plain, gradient, form)
         return found
 
