@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hnfc.modules.differences import diff as diff
+    from hnfc.precision.optimizer import PrecisionOptimizer as PrecisionOptimizer
     from hnfc.rewriter import GraphRewriter as GraphRewriter
     from hnfc.rewriter import load_rules as load_rules
     from hnfc.rewriter import optimize as optimize
     from hnfc.tracing import trace as trace
 
 _HOMES = {"optimize": "hnfc.rewriter", "GraphRewriter": "hnfc.rewriter", "load_rules": "hnfc.rewriter", "diff": "hnfc.modules.differences",
-          "trace": "hnfc.tracing"}  # fmt: skip
+          "trace": "hnfc.tracing", "PrecisionOptimizer": "hnfc.precision.optimizer"}  # fmt: skip
 """What `hnfc` itself offers, and where it lies: the command line on a `.mlir` file must not wait for torch."""
 
 

@@ -206,6 +206,16 @@ def test_autocast_region_by_region() -> None:
     assert result.dtype == torch.bfloat16
 
 
+def test_the_names_of_the_literature() -> None:
+    import hnfc
+    from hnfc.sheaf import ComputationGraph
+    from hnfc.sheaf import PrecisionOptimizer as Same
+
+    assert Same is PrecisionOptimizer is hnfc.PrecisionOptimizer
+    graph = ComputationGraph.from_fx(torch.fx.symbolic_trace(DoubleExponential()))
+    assert graph.graph.nodes == ("x", "first", "relu", "exp", "exp_1", "last") and graph.inputs_of("exp_1") == ("exp",)
+
+
 def test_the_picture() -> None:
     model, x = encoder(1, 32), normal(2, 8, 32)
     for wishes in ({"target_accuracy": 1e-4}, {"target_accuracy": 1e-4, "pins": {"*norm2*": "bf16"}}):

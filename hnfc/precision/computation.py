@@ -1,0 +1,29 @@
+"""The graph of a computation as the mathematics of sheaves takes it: nodes are what torch.fx calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import fx
+
+from hnfc.sheaf.graph import Graph
+
+
+@dataclass(frozen=True)
+class ComputationGraph:
+    """The nodes of a graph that compute or hold values, and which of them feeds which; `graph` is the undirected one of the sheaf."""
+
+    graph: Graph
+    feeds: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def from_fx(module: fx.GraphModule | fx.Graph) -> ComputationGraph:
+        """Nodes by their names in the order of the graph, without its output."""
+        graph = module.graph if isinstance(module, fx.GraphModule) else module
+        nodes = [node for node in graph.nodes if node.op != "output"]
+        feeds = dict.fromkeys((source.name, node.name) for node in nodes for source in node.all_input_nodes)
+        return ComputationGraph(Graph(tuple(node.name for node in nodes), tuple(feeds)), tuple(feeds))
+
+    def inputs_of(self, node: str) -> tuple[str, ...]:
+        """What feeds it."""
+        return tuple(source for source, target in self.feeds if target == node)
