@@ -42,6 +42,8 @@ def _parser() -> argparse.ArgumentParser:
         help="the form of the output: the torch dialect (default), hnfc's own, linalg or StableHLO as text; the torch dialect as "
         "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree)",
     )  # fmt: skip
+    parser.add_argument("--why-not", action="append", default=[], metavar="RULE",
+                        help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
     parser.add_argument("--version", action="version", version=f"hnfc {_version()}")
     return parser
 
@@ -121,12 +123,42 @@ def _optimize(options: argparse.Namespace) -> int:
         rules = rewriting(options, progress, calibrate=options.calibrate)
         if rules is None:
             return WRONG
+        rules.rules.check(options.why_not)
+        asked = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
         output = _emit(compiled, options.emit)
     rules.report(compiled)
+    for name, places in asked.items():
+        from hnfc.report.text import why_not
+
+        say(why_not(compiled, name, places, width()))
     write(options.output, output)
     return DONE
+
+
+def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+    """For each rule the places that come closest to it in the model as it was read."""
+    if not names:
+        return {}
+    from xdsl.dialects.func import FuncOp
+
+    from hnfc.frontend.torch_mlir import import_module
+    from hnfc.rewrite.diagnosis import nearly
+    from hnfc.rewrite.greedy import erase_dead
+    from hnfc.rewrite.lift import lift
+
+    imported = import_module(module)
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    known = {rule.name: rule for phase in rules.phases for rule in phase}
+    for function in (op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks):
+        block = function.body.block
+        renamed, origins = lift(block)
+        erase_dead([op for op in block.ops if not any(result.uses for result in op.results)])
+        imported.rebase(renamed, origins)
+        for name in names:
+            found[name] += nearly(known[name], block, imported.location)
+    return found
 
 
 def _emit(compiled: Any, form: str) -> bytes:

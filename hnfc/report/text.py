@@ -10,6 +10,7 @@ from typing import Any
 
 from hnfc.compile import Applied, Compiled
 from hnfc.dsl.soundness import Status, Verdict
+from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validate import Error
 
@@ -109,6 +110,23 @@ def _near_misses(compiled: Compiled, width: int) -> list[str]:
     if len(misses) > _MAX_NEAR:
         lines.append(f"  … and {len(misses) - _MAX_NEAR} more kinds")
     return lines
+
+
+def why_not(compiled: Compiled, name: str, places: list[Nearly], width: int) -> str:
+    """Where a rule ran, where it fitted and did not run, and where it nearly fitted; how often each happened."""
+    counted = compiled.statistics.get(name)
+    numbers = f"fitted {counted.matched}×, ran {counted.applied}×, was kept from it {counted.blocked}×" if counted else "fitted nowhere"
+    lines = ["", f"{name}: {numbers}"]
+    misses = Counter((m.place, m.reason) for m in compiled.near_misses if m.rule.name == name)
+    for (place, reason), count in misses.items():
+        times = f" ({count}×)" if count > 1 else ""
+        lines += textwrap.wrap(f"{place}{times}: it fits, but {reason}", width - 2, initial_indent="  ", subsequent_indent="      ")
+    for near in places:
+        text = f"{near.place}: {near.found} of {near.size} parts are there; {near.missing}"
+        lines += textwrap.wrap(text, width - 2, initial_indent="  ", subsequent_indent="      ")
+    if not misses and not places and not (counted and counted.applied):
+        lines.append("  nothing in the model looks like its left side (`hnfc rules` shows it)")
+    return "\n".join(lines)
 
 
 def _is_quiet(reason: str) -> bool:
