@@ -39,6 +39,7 @@ from hnfc.dsl.soundness.scan import (
     scalar_captures,
     spatial_rank,
     universe,
+    with_axes,
 )
 from hnfc.dsl.soundness.sym import Env, Sym, Value, joined
 from hnfc.dsl.soundness.symbolic import SymMath
@@ -178,6 +179,9 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
     ranks, fixed = known_ranks(rule), all_ranks_known(rule)
     memo: dict[Expr, Sym] = {}
 
+    def is_number(node: Expr) -> bool:
+        return isinstance(node, Literal) or (isinstance(node, Capture) and node.name in layout.scalars)
+
     def tensor(node: Expr) -> Sym:
         if node not in memo:
             memo[node] = build(node)
@@ -202,10 +206,8 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
             case Size(operand, axes):
                 return math.size(tensor(operand), axes)
             case Apply(operation, operands):
-                if "axis" in dict(node.attributes) and any(
-                    isinstance(x, Literal) or (isinstance(x, Capture) and x.name in layout.scalars) for x in operands
-                ):
-                    # a number has no axis along which its elements could move
+                if any(map(is_number, with_axes(node))):
+                    # it has no axis along which its elements could move or be contracted, so the expression has no type
                     layout.bounds.append(lambda n: [FALSE])
                 step = reshaping(node)
                 if step is not None and fixed:

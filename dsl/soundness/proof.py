@@ -17,6 +17,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import term
+from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
@@ -146,7 +147,7 @@ class Proof:
             self.journal.equal(left, right, reason)
             self.steps.append(prefix + reason)
         except Contradiction:
-            if known is not None and not closer.entails(known, FALSE):
+            if known is not None and not excluded(closer, known):
                 raise Blocked(f"{prefix}the right side has no value, or no type") from None
             self.journal.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
@@ -154,7 +155,7 @@ class Proof:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
-            if closer.entails(known or n.signs, FALSE):
+            if excluded(closer, known or n.signs):
                 self.journal.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return
@@ -187,6 +188,14 @@ class Proof:
         else:
             n.signs.assume(cond, True, tuple(ixs))
         del n.bound[len(n.bound) - len(ixs) :]
+
+
+def excluded(closer: Closer, signs: Signs) -> bool:
+    """Whether Z3 finds that the facts exclude each other; not where the question would need a distinction of cases itself."""
+    try:
+        return closer.entails(signs, FALSE)
+    except (Split, NotProved, Contradiction):
+        return False
 
 
 def assume_size(n: Normalizer, size: Cond) -> None:

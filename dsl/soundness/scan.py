@@ -65,6 +65,15 @@ def of_matrices(node: Expr) -> bool:
     return isinstance(node, Apply) and node.name in CONTRACTING and not isinstance(dict(node.attributes).get("perm"), Capture | Apply)
 
 
+def with_axes(node: Apply) -> tuple[Expr, ...]:
+    """The operands that must have the axes along which the operation works: a number has none. The mask of an attention may be one."""
+    if node.name == "concat":
+        return node.operands
+    if of_matrices(node):
+        return node.operands[:3]
+    return node.operands[:1] if "axis" in dict(node.attributes) else ()
+
+
 def reshaping(node: Expr) -> tuple[str, int] | None:
     """The reshapes that only add or drop an axis of size 1, as (`unsqueeze` or `squeeze`, axis)."""
     if isinstance(node, Apply) and node.name == "reshape" and len(node.operands) == 1 and len(node.attributes) == 1:

@@ -147,6 +147,14 @@ def test_the_lemmas_are_cited() -> None:
     assert lemmas <= cited, lemmas - cited
 
 
+def test_a_question_that_needs_cases_is_none_of_a_contradiction() -> None:
+    """The facts are renamed for Z3, and an absolute value among them asks for the sign of what it is of."""
+    m = "max(max[k](abs(x)), 1)"
+    rule = rule_of(f"x / sqrt(mean[k](x * x) + c) => c / {m} / sqrt(mean[k](x / {m} * (x / {m})) + c / ({m} * {m}))")
+    assert not proves(rule, 2.0)
+    assert prove(rule).status is Status.REFUTED
+
+
 # Floors, groups and numbers ---------------------------------------------------------------------------------------------
 
 GROUPS = "stride=1, padding=0, dilation=1, groups=const r"
@@ -166,6 +174,16 @@ def test_a_convolution_has_no_more_groups_than_output_channels() -> None:
 @pytest.mark.parametrize("text", ["slice[k](const c, 0, 1) => c", "concat[k](x, 1) => x", "reverse[k](x) => x"])
 def test_a_number_has_no_axis(text: str) -> None:
     assert prove(rule_of(text)).status is (Status.REFUTED if "reverse" in text else Status.VACUOUS)
+
+
+def test_a_number_is_no_matrix() -> None:
+    assert prove(rule_of("a @ const c => c * a")).status is Status.VACUOUS
+    fused = rule_of("softmax[-1](a @ transpose(b) * const s) @ b => attention(a, s, b, scale=s, causal=false)")
+    assert not proves(fused, 2.0)
+    assert prove(fused).status is Status.REFUTED
+    # but the mask of an attention may be one
+    masked = "softmax[-1](a @ transpose(b) * const s + const m) @ b => attention(a, b, b, m, scale=s, causal=false)"
+    assert prove(rule_of(masked)).status is Status.PROVED
 
 
 # Batches ------------------------------------------------------------------------------------------------------------------
