@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hnfc.modules.analyses import analyze as analyze
     from hnfc.modules.differences import diff as diff
     from hnfc.precision.optimizer import PrecisionOptimizer as PrecisionOptimizer
     from hnfc.rewriter import GraphRewriter as GraphRewriter
@@ -13,8 +14,15 @@ if TYPE_CHECKING:
     from hnfc.rewriter import optimize as optimize
     from hnfc.tracing import trace as trace
 
-_HOMES = {"optimize": "hnfc.rewriter", "GraphRewriter": "hnfc.rewriter", "load_rules": "hnfc.rewriter", "diff": "hnfc.modules.differences",
-          "trace": "hnfc.tracing", "PrecisionOptimizer": "hnfc.precision.optimizer"}  # fmt: skip
+_HOMES = {
+    "analyze": "hnfc.modules.analyses",
+    "optimize": "hnfc.rewriter",
+    "GraphRewriter": "hnfc.rewriter",
+    "load_rules": "hnfc.rewriter",
+    "diff": "hnfc.modules.differences",
+    "trace": "hnfc.tracing",
+    "PrecisionOptimizer": "hnfc.precision.optimizer",
+}
 """What `hnfc` itself offers, and where it lies: the command line on a `.mlir` file must not wait for torch."""
 
 

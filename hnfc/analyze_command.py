@@ -96,7 +96,7 @@ def _programs(options: argparse.Namespace) -> int:
 
 
 def _model(options: argparse.Namespace) -> int:
-    from hnfc.analysis.findings import Findings, certified_findings, estimated_findings
+    from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
     from hnfc.analysis.reading import read_function
     from hnfc.frontend.models import read_model
     from hnfc.report.analysis import annotate, growth_picture, rows_of
@@ -108,9 +108,9 @@ def _model(options: argparse.Namespace) -> int:
         progress("analyzing …")
         found: Findings
         if options.estimate:
-            found = estimated_findings(imported, block, function.sym_name.data, options.calibrate)
+            found = estimated_findings(imported, block, _calibration(imported, block, function.sym_name.data, options.calibrate))
         else:
-            found = certified_findings(imported, block, options.ranges, options.calibrate)
+            found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate))
     headings, rows = rows_of(found, options.top)
     if options.json:
         write(options.json, (json.dumps(_finite(found.data()), indent=1) + "\n").encode())
@@ -123,6 +123,17 @@ def _model(options: argparse.Namespace) -> int:
     to_terminal(table(headings, rows, 1))
     say(found.summary())
     return DONE
+
+
+def _calibration(imported: Any, block: Any, function: str, samples: str) -> Any:
+    try:
+        from hnfc.analysis.calibrated import calibrate
+        from hnfc.modules.tensors import to_torch
+    except ModuleNotFoundError:
+        raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    from hnfc.samples import from_file
+
+    return calibrate(imported, [[to_torch(sample[a]) for a in block.args] for sample in from_file(samples, block)], function)
 
 
 def _finite(data: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -19,6 +19,9 @@ from hnfc.dialects.types import DYNAMIC, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.samples import declared, from_file, parse_range
+
+if TYPE_CHECKING:
+    from hnfc.analysis.calibrated import Calibration
 
 _SOURCES = (ConstantOp, WeightOp)
 
@@ -86,9 +89,9 @@ class Findings:
         return "\n".join(lines)
 
 
-def certified_findings(imported: Imported, block: Block, ranges: Sequence[str], samples: str | None) -> Findings:
-    """Bounds on the declared ranges, or on each of the samples in a file: the worst of them. Raises ModelError."""
-    results: list[Certified] = [certified(block, boxes, imported.weight) for boxes in _boxes(block, ranges, samples)]
+def certified_findings(imported: Imported, block: Block, boxes: Sequence[Mapping[SSAValue, Boxes]]) -> Findings:
+    """Bounds on each of the boxes of inputs: the worst of them."""
+    results: list[Certified] = [certified(block, box, imported.weight) for box in boxes]
     bounds = {value: _worst([r.bounds[value] for r in results]) for value in results[0].bounds if all(value in r.bounds for r in results)}
     found = [_bounded(imported, op, bounds) for op in block.ops if isinstance(op, NumOp) and op.results and op.results[0] in bounds]
     missing: dict[str, int] = {}
@@ -101,7 +104,8 @@ def certified_findings(imported: Imported, block: Block, ranges: Sequence[str], 
     return Findings([f for f in found if not isinstance(f.value.owner, _SOURCES)], outputs, True, missing, worst, 0.0)
 
 
-def _boxes(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, Boxes]]:
+def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, Boxes]]:
+    """The declared ranges as one box, or each of the samples in a file as one. Raises ModelError."""
     if samples:
         return [{value: Boxes.of(np.asarray(array).astype(np.float64)[None]) for value, array in sample.items()}
                 for sample in from_file(samples, block)]  # fmt: skip
@@ -139,15 +143,8 @@ def _bounded(imported: Imported, operation: Operation, bounds: dict[SSAValue, Bo
     )  # fmt: skip
 
 
-def estimated_findings(imported: Imported, block: Block, function: str, samples: str) -> Findings:
-    """Sensitivities on the samples of a file. Raises ModelError, also where torch is not there."""
-    try:
-        from hnfc.analysis.calibrated import calibrate
-        from hnfc.modules.tensors import to_torch
-    except ModuleNotFoundError:
-        raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
-    given = from_file(samples, block)
-    calibration = calibrate(imported, [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in given], function)
+def estimated_findings(imported: Imported, block: Block, calibration: Calibration) -> Findings:
+    """The operations by how far their roundings move the outputs."""
     total = calibration.error()
     found = []
     for operation in block.ops:

@@ -121,3 +121,18 @@ def test_a_calibration_needs_samples() -> None:
     imported, _, _ = captured(mlp(), torch.randn(1, 8))
     with pytest.raises(ModelError, match="sample"):
         calibrate(imported, [])
+
+
+def test_analyze_of_a_module() -> None:
+    import hnfc
+
+    model, x = encoder(1), torch.randn(2, 8, 32, generator=torch.Generator().manual_seed(1))
+    estimate = hnfc.analyze(model, x)
+    bounds = hnfc.analyze(model, x, certified=True)
+    measured = errors(model, x, torch.float32)
+    assert estimate.error / 10 < float(measured.square().mean().sqrt()) < 10 * estimate.error
+    assert float(measured.abs().max()) <= bounds.error < 1e6 * float(measured.abs().max())
+    assert bounds.certified and not estimate.certified
+    assert "layer_norm" in str(bounds) and "certified" in str(bounds) and "an estimate" in str(estimate)
+    assert hnfc.analyze(model, x, certified=True, width=1e-4).error > bounds.error
+    assert estimate.picture().startswith("<svg")
