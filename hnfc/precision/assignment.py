@@ -249,12 +249,16 @@ class _Problem:
     def _reason(self, site: Site) -> str:
         pin = self.pins.get(site.name)
         where = f"{site.name} ({site.place})" if site.place not in (site.name, "") else site.name
+        if pin and _vanishes(site, pin[0]):
+            return f"{where} {_too_small(site, pin[0])}, which {pin[1]} asks for"
         if pin and not math.isfinite(site.moved[pin[0]]):
             return (
                 f"{where} reaches {site.magnitude:.4g}, and {pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
             )
         if not self.candidates(site):
             widest = max(self.wishes.formats, key=lambda form: format_named(form).largest)
+            if _vanishes(site, widest):
+                return f"{where} {_too_small(site, widest)}, the widest format allowed"
             return (
                 f"{where} reaches {site.magnitude:.4g}, and the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
             )
@@ -289,6 +293,16 @@ class _Problem:
         free = _Problem(self.sites, _without_memory(self.wishes))
         found = free.solve(released)
         return math.inf if found is None else found.size
+
+
+def _vanishes(site: Site, form: str) -> bool:
+    """Whether what rules the format out is that it is too coarse near 0, and not that it ends too early."""
+    return form in site.vanishing and not math.isfinite(site.moved[form]) and site.magnitude <= format_named(form).largest
+
+
+def _too_small(site: Site, form: str) -> str:
+    what = "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"
+    return f"{what}, and has elements that are not 0 and become 0 in {form}"
 
 
 def _without_memory(wishes: Wishes) -> Wishes:

@@ -102,6 +102,18 @@ def test_an_overflow_is_a_reason() -> None:
     assert any("reaches" in reason and "65504" in reason for reason in found.outcome.reasons)
 
 
+def test_a_vanishing_divisor_is_a_reason() -> None:
+    class Adam(torch.nn.Module):
+        def forward(self, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return m / (torch.sqrt(v) + 1e-8)
+
+    zero = torch.tensor([0.0, 0.5])
+    for wishes in ({"formats": ("fp16",)}, {"pins": {"add": "fp16"}}):
+        found = PrecisionOptimizer(**wishes).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
+        assert isinstance(found.outcome, Refusal) and found.outcome.nodes == ("add",)
+        assert "is a divisor" in found.outcome.reasons[0] and "become 0 in fp16" in found.outcome.reasons[0]
+
+
 class FeedForward(torch.nn.Module):
     """A branch whose result does not fit float16 and is scaled down by the norm that follows."""
 
