@@ -35,7 +35,7 @@ _QUANTILES = (0.01, 0.5, 0.99)
 _NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _MOST_ROUNDED = 2**20
 """Of a longer value a part of the elements is rounded, and the rest taken to be like it."""
-_MOST_COUNTED, _MOST_SORTED = 2**18, 2**13
+_MOST_COUNTED, _MOST_SORTED = 2**16, 2**10
 """Of a longer value a part of the elements, evenly spaced, is counted by exponents, and sorted."""
 
 
@@ -264,14 +264,17 @@ def _observe(into: Observed, tensor: torch.Tensor) -> None:
     into.low, into.high = min(into.low, low), max(into.high, high)
     into.square += _square_sum(flat)
     step = -(-flat.numel() // _MOST_COUNTED)
-    size = flat[::step].double().abs()
+    size = flat[::step].abs()
     nonzero = size[size > 0]
     into.zeros += (size.numel() - nonzero.numel()) * step
-    exponents = torch.frexp(nonzero).exponent.long() - _LEAST_EXPONENT
-    into.exponents += torch.bincount(exponents, minlength=_EXPONENTS).cpu().numpy() * step
-    few = size[:: -(-size.numel() // _MOST_SORTED)]
+    if nonzero.numel():
+        exponents = torch.frexp(nonzero if size.dtype in (torch.float32, torch.float64) else nonzero.float()).exponent
+        least = int(exponents.min())
+        counts = torch.bincount(exponents.long() - least).cpu().numpy() * step
+        into.exponents[least - _LEAST_EXPONENT : least - _LEAST_EXPONENT + len(counts)] += counts
+    few = size[:: -(-size.numel() // _MOST_SORTED)].sort().values
     # the latest sample's: quantiles of several do not add up
-    into.quantiles = tuple(torch.quantile(few, torch.tensor(_QUANTILES, dtype=few.dtype, device=few.device)).tolist())
+    into.quantiles = tuple(few[[round(place * (few.numel() - 1)) for place in _QUANTILES]].tolist())
 
 
 def _square_sum(tensor: torch.Tensor) -> float:
