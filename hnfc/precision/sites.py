@@ -102,9 +102,10 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     found = max(calibration.values[v].moved[form] if v is root else _overflow(calibration, v, form) for v in values)
     if form in calibration.values[root].vanishing:
         # a small number in a divisor matters, and so does one that somebody wrote down
-        if isinstance(root.owner, ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
+        if isinstance(_computing(root), ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
             return math.inf
-    rounds = isinstance(root.owner, NumOp) and root.owner.FACTS.ulps > 0 and root.owner.operands
+    owner = _computing(root)
+    rounds = isinstance(owner, NumOp) and owner.FACTS.ulps > 0 and owner.operands
     if rounds and own is not None and stored_format(form).unit_roundoff <= own.unit_roundoff:
         return max(found, calibration.values[root].sensitivity * stored_format(form).unit_roundoff)
     return found
@@ -139,9 +140,17 @@ def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:
     return roots
 
 
+def _computing(root: SSAValue) -> Operation | Block:
+    """What computes the elements: one operation of torch may be several here, of which only the result of the last is observed."""
+    owner = root.owner
+    while isinstance(owner, Operation) and owner.name in _MOVING and isinstance(owner.operands[0].owner, Operation):
+        owner = owner.operands[0].owner
+    return owner
+
+
 def _described(imported: Imported, value: SSAValue, parameters: Mapping[int, str]) -> tuple[str, str, str, SemanticDType]:
     """Operation, module, place and role."""
-    owner = value.owner
+    owner = _computing(value)
     if not isinstance(owner, Operation):
         index = value.index  # type: ignore[attr-defined]
         if index in parameters:
