@@ -187,6 +187,11 @@ class _Watched(fx.Interpreter):
         self.tensors.append((value, result))
         return result
 
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is torch.ops.aten._native_batch_norm_legit_no_training.default:
+            return _normalized(*args)
+        return super().call_function(target, args, kwargs)
+
     def sensitivities(self, outputs: Sequence[torch.Tensor], seed: int, again: bool) -> dict[tuple[SSAValue, str], float]:
         """Σ (∂/∂v·v)² of every value, by the outputs with random signs; and by the name of each format Σ (∂/∂v·(round(v) - v))²."""
         reached = [output for output in outputs if output.requires_grad]
@@ -223,6 +228,17 @@ class _Watched(fx.Interpreter):
         found[value, name] = moved
         if vanishes:
             self.values[value].vanishing.add(name)
+
+
+def _normalized(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor, variance: torch.Tensor, momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Batch normalization with given statistics; torch's own has no derivative in these."""
+    scale = torch.rsqrt(variance + eps) if weight is None else weight * torch.rsqrt(variance + eps)
+    shift = -mean * scale if bias is None else bias - mean * scale
+    shape = (1, -1, *(1,) * (x.dim() - 2))
+    return x * scale.reshape(shape) + shift.reshape(shape), x.new_empty(0), x.new_empty(0)
 
 
 def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> tuple[float, bool]:

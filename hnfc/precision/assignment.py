@@ -21,6 +21,7 @@ from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, cheapest
 from hnfc.sheaf.system import System, Value
 
+_OWN = "fp32"
 _EXACT = 2000
 """Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
 
@@ -134,7 +135,9 @@ class _Problem:
     def fits(self, site: Site, form: str) -> bool:
         if self.strict and form in site.vanishing:
             return False
-        return math.isfinite(site.moved[form]) and site.magnitude * self.wishes.headroom <= largest(form)
+        # what fits the model's own format needs no room there: masks are often its lowest number
+        room = self.wishes.headroom if largest(form) < largest(_OWN) else 1.0
+        return math.isfinite(site.moved[form]) and site.magnitude * room <= largest(form)
 
     def affordable(self, site: Site, pinned: bool) -> list[str]:
         """Those candidates that do not use up the budget by themselves."""

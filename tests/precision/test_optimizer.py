@@ -134,6 +134,29 @@ def test_a_power_of_two_is_preferred_to_a_wider_format() -> None:
     assert found.outcome.size < plain.outcome.size  # type: ignore[union-attr]
 
 
+def test_a_mask_of_the_lowest_number_has_room_in_its_own_format() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, scores: torch.Tensor) -> torch.Tensor:
+            mask = torch.full((8, 8), torch.finfo(torch.float32).min).triu(1)
+            return torch.softmax(scores + mask, -1) @ scores
+
+    found = analyzed(Masked(), normal(8, 8), target_accuracy=5e-3)
+    assert isinstance(found.outcome, Assignment) and found.outcome.formats["add"] == "fp32"
+    assert measured(Masked(), found.apply(), normal(8, 8, seed=4)) < 5e-3
+
+
+def test_batch_normalization() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    model[1].running_mean.normal_()
+    model[1].running_var.uniform_(0.5, 2)
+    found = analyzed(model.eval(), normal(2, 3, 8, 8), target_accuracy=1e-3)
+    assert isinstance(found.outcome, Assignment)
+    assert found.sites["1.running_mean"].sensitivity > 0 and found.sites["1.running_var"].sensitivity > 0
+    error = measured(model, found.apply(), normal(2, 3, 8, 8, seed=3))
+    assert error / 3 < found.error < error * 3
+
+
 def test_memory_and_target_together() -> None:
     model, x = mlp(), normal(16, 8)
     free = analyzed(model, x, target_accuracy=1e-5)
