@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,8 @@ class _Casting:
         self.types: dict[fx.Node, torch.dtype] = {}
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
         self.scales: dict[fx.Node, int] = {}
+        self.several: dict[fx.Node, torch.dtype] = {}
+        """What an operation with several results computes in."""
         for index, node in enumerate(self.graph.graph.nodes):
             if node.op == "output":
                 self.new.output(fx.node.map_arg(node.args[0], lambda n: self.cast(self.made[n], self.original(n))))
@@ -100,12 +103,18 @@ class _Casting:
         if node.target is _ASSERTION:
             return
         dtype = self.dtypes.get(index)
+        if node.target is operator.getitem:
+            whole = node.all_input_nodes[0]
+            given = self.several.get(whole, dtype) if dtype is not None and dtype.is_floating_point else dtype
+            self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), given)
+            return
         operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
         explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
         # what is stored with a scale is computed with in float32, which holds it
         wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in operands]
-        if dtype is not None and dtype.is_floating_point and index in self.formats:
-            base, exponent = split(self.formats[index])
+        results = [index] if dtype is not None else [self.places[user] for user in node.users if user.target is operator.getitem]
+        for form in (self.formats[i] for i in results if i in self.formats and self.dtypes[i].is_floating_point):
+            base, exponent = split(form)
             wanted.append(torch.float32 if exponent else dtype_of(base))
         computing = None if explicit or not wanted else widest(wanted)
 
@@ -113,6 +122,8 @@ class _Casting:
             return self.cast(self.made[n], computing) if n in operands else self.made[n]
 
         made = self.new.node_copy(node, operand)
+        if dtype is None and computing is not None:
+            self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
 
 

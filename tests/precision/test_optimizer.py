@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -155,6 +156,24 @@ def test_batch_normalization() -> None:
     assert found.sites["1.running_mean"].sensitivity > 0 and found.sites["1.running_var"].sensitivity > 0
     error = measured(model, found.apply(), normal(2, 3, 8, 8, seed=3))
     assert error / 3 < found.error < error * 3
+
+
+class Parts(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        large, _ = (3 * x).square().max(-1, keepdim=True)
+        first, second = (x / (large + 1)).chunk(2, -1)
+        return first * second
+
+
+@pytest.mark.parametrize("model", [Parts(), torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.ReLU()).eval()], ids=["parts", "norm"])
+def test_each_value_around_operations_with_several_results_may_be_narrow(model: torch.nn.Module) -> None:
+    x = normal(2, 3, 4, 8)
+    found = analyzed(model, x, formats=("fp16", "fp32"))
+    assert isinstance(found.outcome, Assignment)
+    formats = dict.fromkeys(found.outcome.formats, "fp32")
+    for name in formats:
+        found.outcome = replace(found.outcome, formats=formats | {name: "fp16"})
+        assert 0 <= measured(model, found.apply(), x) < 3e-3
 
 
 def test_memory_and_target_together() -> None:
