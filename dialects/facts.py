@@ -100,6 +100,8 @@ class Facts:
         to the element type (`NumOp.transfer` adds that).
     torch: the names of the torch operations that mean exactly this (the first is what is written on export).
     ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
+    derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
+        which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     """
 
@@ -109,3 +111,4 @@ class Facts:
     torch: tuple[str, ...]
     ulps: float = 8.0
     contextual: bool = False
+    derivative: Formula | None = None

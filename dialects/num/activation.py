@@ -106,6 +106,11 @@ def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOW
     return Interval(y.lo - below, max(y.hi + stray, 8 * unit * abs(min(x.lo, 0.0)) if x.lo > -math.inf else 1.0), nan)
 
 
+def square(x: Any) -> Any:
+    """x·x, of which an interval is never negative."""
+    return x * x
+
+
 def square_of(m: Any, x: Any) -> Any:
     """(1 + e^x)² = e^(2·softplus(x))."""
     return (m.const(1) + m.exp(x)) * (m.const(1) + m.exp(x))
@@ -122,6 +127,7 @@ class SigmoidOp(UnaryOp):
         range=sigmoid_range,
         torch=("aten.sigmoid",),
         contextual=True,
+        derivative=lambda m, x, y: m.const(Fraction(1, 4)) - square(y - m.const(Fraction(1, 2))),
     )
 
 
@@ -135,6 +141,7 @@ class LogSigmoidOp(UnaryOp):
         evaluate=lambda x: -softplus(-x),
         range=increasing(lambda x: -_softplus(-x)),
         torch=("aten.log_sigmoid",),
+        derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(x)),
     )
 
 
@@ -162,6 +169,7 @@ class SoftplusOp(UnaryOp):
         evaluate=softplus,
         range=softplus_range,
         torch=("aten.softplus",),
+        derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(-x)),
     )
 
 

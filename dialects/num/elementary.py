@@ -182,7 +182,7 @@ class SqrtOp(UnaryOp):
         evaluate=np.sqrt,
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
         torch=("aten.sqrt",),
-        ulps=1,
+        ulps=2,  # vectorized kernels of torch are not rounded correctly
     )
 
 

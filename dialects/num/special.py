@@ -143,4 +143,5 @@ class LogNdtrOp(UnaryOp):
         range=log_ndtr_range,
         torch=("aten.special_log_ndtr",),
         contextual=True,
+        ulps=64,
     )

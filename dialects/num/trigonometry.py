@@ -138,6 +138,7 @@ class TanhOp(UnaryOp):
         evaluate=np.tanh,
         range=increasing(math.tanh),
         torch=("aten.tanh",),
+        derivative=lambda m, x, y: m.const(1) - y * y,
     )
 
 
@@ -151,6 +152,7 @@ class AsinhOp(UnaryOp):
         evaluate=np.arcsinh,
         range=increasing(math.asinh),
         torch=("aten.asinh",),
+        derivative=lambda m, x, y: m.const(1) / m.sqrt(m.const(1) + x * x),
     )
 
 
@@ -177,4 +179,5 @@ class AtanhOp(UnaryOp):
         evaluate=np.arctanh,
         range=increasing(math.atanh, -1.0, 1.0),
         torch=("aten.atanh",),
+        derivative=lambda m, x, y: m.const(1) / (m.const(1) - x * x),
     )

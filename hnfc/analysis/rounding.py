@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from hnfc.analysis.boxes import Array, Boxes
-from hnfc.analysis.tape import Node, lifted
+from hnfc.analysis.lanes import lifted, places_of
+from hnfc.analysis.tape import Node
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.types import FORMATS, Format
 
@@ -83,14 +84,19 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
     value = result.value
     match name:
         case "sum" | "prod" | "kahan_sum" | "pairwise_sum":
-            return _reduced(name, value, operands[0], tuple(axis + 1 for axis in attributes["axes"]), form)
+            return _reduced(name, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
         case "matmul":
+            n = operands[0].shape[-1]
+            if min(len(x.shape) for x in operands) < 2:
+                size = np.asarray(n * np.max(operands[0].value.magnitude, initial=0.0) * np.max(operands[1].value.magnitude, initial=0.0))
+                return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
             a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
-            n = a.shape[-1]
             if not (np.isfinite(a).all() and np.isfinite(b).all()):
                 return np.full(value.shape, np.inf)
             size = (a @ b) * (1 + 4 * n * 2.0**-52)
             return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
+        case "conv":
+            return _convolved(value, operands[0], operands[1], form)
         case "mul" | "div":
             scales = operands if name == "mul" else operands[1:]
             if any(_power_of_two(x) for x in scales):
@@ -101,6 +107,33 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
     if name in EXACT_OPERATIONS:
         return np.zeros(())
     return within_ulps(value, arithmetic.ulps(facts), form)
+
+
+def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, Any], form: Format) -> Array | None:
+    """What an implementation may add that computes another way than the definition; None where there is no usual one.
+
+    Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
+    digits of 1 + erf on the left.
+    """
+    u = 4 * form.unit_roundoff
+    match name:
+        case "gelu":
+            return np.asarray(operands[0].value.magnitude * (2 * u))
+        case "batch_norm":
+            x, mean, var, *parameters = (lifted(n.value, len(operands[0].shape)) for n in operands)
+            weight = parameters[0].magnitude if parameters else 1.0
+            sigma = np.sqrt(np.maximum(var.lo + attributes["eps"], 0.0)) * (1 - 2.0**-50)
+            return np.asarray((x.magnitude + mean.magnitude) * weight / sigma * u)
+        case "layer_norm":
+            x = operands[0].value
+            places = places_of(len(operands[0].shape), attributes["axes"])
+            weight = np.max(operands[1].value.magnitude, initial=0.0) if len(operands) > 1 else 1.0
+            half = np.maximum(np.max(x.lo, axis=places, keepdims=True) - np.min(x.hi, axis=places, keepdims=True), 0.0) / 2
+            n = math.prod(x.shape[place] for place in places)
+            # the variance is at least that of the two elements that lie furthest apart
+            sigma = np.sqrt(2 * half * half / n + attributes["eps"]) * (1 - 2.0**-40)
+            return np.asarray(np.max(x.magnitude, axis=places, keepdims=True) * (2 * weight * u) / sigma)
+    return None
 
 
 def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:
@@ -120,6 +153,14 @@ def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Fo
         case _:
             error = size * gamma(n - 1, form)
     return _unless_overflow(size, error, form)
+
+
+def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:
+    """As for a matrix product with the largest input: in any order, and also by other algorithms than the definition (FFT not)."""
+    n = math.prod(weight.shape[1:])
+    size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
+    size = np.broadcast_to(size.reshape(size.shape[0], 1, -1, *(1,) * (len(weight.shape) - 2)) * (1 + 4 * n * 2.0**-52), value.shape)
+    return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
 
 
 def _unless_overflow(size: Array, error: Array, form: Format) -> Array:

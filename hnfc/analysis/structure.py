@@ -13,7 +13,8 @@ import numpy as np
 
 from hnfc.analysis import boxes
 from hnfc.analysis.boxes import Array, Boxes
-from hnfc.analysis.tape import Node, Tape, anywhere, filled, total
+from hnfc.analysis.lanes import anywhere, filled, places_of, total
+from hnfc.analysis.tape import Node, Tape
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
 
 _SLACK = 2.0**-40
@@ -71,8 +72,8 @@ def _mean_square(node: Expr, d: Expr) -> Axes | None:
 
 def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
     """e^x / Σ e^x, exactly; its own rounding is the caller's."""
-    places = tuple(axis + 1 for axis in axes)
-    n = math.prod(x.shape[axis] for axis in axes)
+    places = places_of(len(x.shape), axes)
+    n = math.prod(x.value.shape[place] for place in places)
     slack = _SLACK * max(1.0, n / 4096)
     lo, hi = np.broadcast_to(x.value.lo, x.value.shape), np.broadcast_to(x.value.hi, x.value.shape)
     top = np.max(hi, axis=places, keepdims=True)
@@ -98,8 +99,8 @@ def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
 
 def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: bool) -> Node:
     """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
-    places = tuple(axis + 1 for axis in axes)
-    n = math.prod(x.shape[axis] for axis in axes)
+    places = places_of(len(x.shape), axes)
+    n = math.prod(x.value.shape[place] for place in places)
     slack = _SLACK * max(1.0, n / 4096)
     size = Boxes.of(float(n))
 

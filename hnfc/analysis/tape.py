@@ -15,13 +15,29 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hnfc.analysis import boxes
-from hnfc.analysis.boxes import LINE, ONE, UNIT, ZERO, Array, Boxes
-from hnfc.dialects.facts import NoFormula
+from hnfc.analysis.boxes import ONE, ZERO, Array, Boxes
+from hnfc.analysis.contraction import convolution, gathered_along, vector_product
+from hnfc.analysis.lanes import (
+    SIGMA,
+    anywhere,
+    either,
+    filled,
+    gathered,
+    inside,
+    lifted,
+    multiplied,
+    places_of,
+    product,
+    raised,
+    scaled,
+    spread,
+    total,
+)  # fmt: skip
+from hnfc.dialects.facts import Facts, NoFormula
 
 Pull: TypeAlias = Callable[[Boxes], Boxes]
 """From the derivative by a result to the derivative by an operand, through this result."""
 
-_SIGMA = 2.0**-52
 _ABOVE = 1 + 2.0**-48
 """Keeps a bound above the rounding of its own few operations."""
 
@@ -126,6 +142,17 @@ class Tape:
         """f(x), element by element, with the derivatives in `slope`."""
         error = None if x.error is None else scaled(x.error, slope)
         return Node(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
+
+    def rising(self, x: Node, facts: Facts) -> Node:
+        """A function that rises: between its values at the ends, which its evaluation in float64 gives up to `ulps`."""
+        assert facts.evaluate is not None and facts.derivative is not None
+        low, high = (np.asarray(facts.evaluate(end), np.float64) for end in (x.value.lo, x.value.hi))
+        slack = 2.0**-52 * facts.ulps
+        low, high = low - np.abs(low) * slack - 1e-300, high + np.abs(high) * slack + 1e-300
+        value = Boxes(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+        inner = Tape(recording=False)
+        slope: Boxes = facts.derivative(inner, Node(inner, x.value), Node(inner, value)).value
+        return self.function(x, value, slope.meet(0.0, np.inf))
 
     def joined(
         self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
@@ -306,18 +333,18 @@ class Tape:
 
     def sum(self, x: Any, axes: Sequence[int]) -> Node:
         x = self.node(x)
-        places = tuple(axis + 1 for axis in axes)
+        places = places_of(len(x.shape), axes)
         error = None
         if x.error is not None:
-            n = math.prod(x.shape[axis] for axis in axes)
-            error = np.sum(filled(x.error, x.value.shape), axis=places, keepdims=True) * (1 + n * _SIGMA)
+            n = math.prod(x.value.shape[place] for place in places)
+            error = np.sum(filled(x.error, x.value.shape), axis=places, keepdims=True) * (1 + n * SIGMA)
         return Node(self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places), error=error)
 
     def prod(self, x: Any, axes: Sequence[int]) -> Node:
         """By one factor after the other, so that each derivative is the product of the other factors."""
         x = self.node(x)
         result: Node = x
-        for axis in axes:
+        for axis in (place - 1 for place in places_of(len(x.shape), axes)):
             parts = [self.slice(result, axis, i, i + 1, 1) for i in range(result.shape[axis])]
             result = parts[0] if parts else self.node(np.ones([1 if i == axis else n for i, n in enumerate(result.shape)]))
             for part in parts[1:]:
@@ -326,11 +353,11 @@ class Tape:
 
     def amax(self, x: Any, axes: Sequence[int]) -> Node:
         x = self.node(x)
-        places = tuple(axis + 1 for axis in axes)
+        places = places_of(len(x.shape), axes)
         if 0 in x.shape:
             raise NoFormula("an extremum of no elements")
         value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
-        sole = math.prod(x.shape[axis] for axis in axes) == 1
+        sole = math.prod(x.value.shape[place] for place in places) == 1
         taken = Boxes(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
         error = None
         if x.error is not None:
@@ -348,8 +375,10 @@ class Tape:
 
     def matmul(self, a: Any, b: Any) -> Node:
         a, b = self.node(a), self.node(b)
+        if not a.shape or not b.shape:
+            raise NoFormula("a matrix product with a number")
         if len(a.shape) < 2 or len(b.shape) < 2:
-            raise NoFormula("a product with a vector")
+            return vector_product(self, a, b)
         rank = max(len(a.shape), len(b.shape))
         left, right = lifted(a.value, rank), lifted(b.value, rank)
 
@@ -365,7 +394,7 @@ class Tape:
                 parts.append(filled(raised(a.error, rank), left.shape) @ right.magnitude)
             if b.error is not None:
                 parts.append(left.magnitude @ filled(raised(b.error, rank), right.shape))
-            error = sum(parts[1:], parts[0]) * (1 + 2 * left.shape[-1] * _SIGMA)
+            error = sum(parts[1:], parts[0]) * (1 + 2 * left.shape[-1] * SIGMA)
         return Node(self, product(left, right), pulls, lost=lost, error=error)
 
     def transpose(self, x: Any, perm: Any) -> Node:
@@ -379,6 +408,12 @@ class Tape:
 
     def concat(self, parts: Sequence[Any], axis: int) -> Node:
         return self.moved(parts, lambda arrays: np.concatenate(arrays, axis))
+
+    def gather(self, x: Any, index: Any, axis: int) -> Node:
+        return gathered_along(self, self.node(x), self.node(index), axis)
+
+    def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Node:
+        return convolution(self, self.node(x), self.node(weight), stride, padding, dilation, groups)
 
     def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ZERO) -> Node:
         """Elements of the operands in other places; `move` is shown arrays of integers, and -1 stands for `filling`."""
@@ -405,7 +440,7 @@ class Tape:
                     np.add.at(found.T, flat[own] - firsts[which], end[:, own].T)
                     np.add.at(size.T, flat[own] - firsts[which], np.abs(end[:, own]).T)
                     once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
-                    slack = np.where(once, 0.0, size * flat.size * _SIGMA)
+                    slack = np.where(once, 0.0, size * flat.size * SIGMA)
                     sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
                 return Boxes(*sums)
 
@@ -454,90 +489,3 @@ class Tape:
                 before = found.get(parent.index)
                 found[parent.index] = part if before is None else before + part
         return found
-
-
-def scaled(error: Array, slope: Boxes) -> Array:
-    """|slope|·error; where there is no error the slope does not matter."""
-    return np.where(error == 0, 0.0, error * slope.magnitude)
-
-
-def filled(v: Array, shape: tuple[int, ...]) -> Array:
-    """Broadcast to the shape, but for the first axis, which may be longer."""
-    return np.broadcast_to(v, (max(v.shape[0], shape[0]), *shape[1:]))
-
-
-def raised(v: Array, rank: int) -> Array:
-    """With axes of size 1 between the first axis and the others, up to this rank."""
-    return v if v.ndim == rank + 1 else v.reshape(v.shape[0], *(1,) * (rank + 1 - v.ndim), *v.shape[1:])
-
-
-def either(p: Array | None, q: Array | None, rank: int) -> Array | None:
-    """Where one of them holds; None is nowhere."""
-    if p is None or q is None:
-        one = q if p is None else p
-        return None if one is None else raised(one, rank)
-    return np.asarray(raised(p, rank) | raised(q, rank))
-
-
-def anywhere(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -> Array | None:
-    """Whether it holds anywhere along the axes."""
-    return None if p is None else np.any(np.broadcast_to(p, (p.shape[0], *shape)), axis=places, keepdims=True)
-
-
-def multiplied(x: Boxes, y: Boxes) -> Boxes:
-    """x·y, of which nothing is known where one of them may have no value; 0 times such a value is none either."""
-    return (x * y).where(np.isfinite(x.magnitude) & np.isfinite(y.magnitude), LINE)
-
-
-def inside(slope: Boxes, where: Array) -> Boxes:
-    """The slope where the function has one, anything elsewhere."""
-    return slope.where(where, LINE)
-
-
-def lifted(x: Boxes, rank: int) -> Boxes:
-    return x if x.lo.ndim == rank + 1 == x.hi.ndim else x.map(lambda v: raised(v, rank))
-
-
-def gathered(g: Boxes, shape: tuple[int, ...]) -> Boxes:
-    """The derivative by an operand of this shape that was broadcast."""
-    extra = len(g.shape) - 1 - len(shape)
-    axes = tuple(i + 1 for i, n in enumerate(g.shape[1:]) if i < extra or (shape[i - extra] == 1 and n != 1))
-    if not axes:
-        return g
-    summed = total(g, axes)
-    return summed.map(lambda v: v.reshape(v.shape[0], *shape))
-
-
-def spread(g: Boxes, shape: tuple[int, ...]) -> Boxes:
-    return Boxes(np.broadcast_to(g.lo, (g.shape[0], *shape)), np.broadcast_to(g.hi, (g.shape[0], *shape)))
-
-
-def total(x: Boxes, axes: tuple[int, ...]) -> Boxes:
-    """Σ x, kept with size 1; rounding in any order is below n·2u·Σ|x|."""
-    full = Boxes(*np.broadcast_arrays(x.lo, x.hi))
-    n = math.prod(full.lo.shape[axis] for axis in axes)
-    ends = []
-    for end, sign in ((full.lo, -1.0), (full.hi, 1.0)):
-        found = np.sum(end, axis=axes, keepdims=True)
-        slack = np.sum(np.abs(end), axis=axes, keepdims=True) * (n * _SIGMA) if n > 1 else 0.0
-        ends.append(np.where(np.isnan(found + sign * slack), sign * np.inf, found + sign * slack))
-    return Boxes(*ends)
-
-
-def product(a: Boxes, b: Boxes) -> Boxes:
-    """A·B by midpoints and radii (Rump: Fast and parallel interval arithmetic, 1999), with room for the rounding of all of it."""
-    ends = (a.lo, a.hi, b.lo, b.hi)
-    if not all(np.isfinite(e).all() for e in ends):
-        shape = np.matmul(np.zeros(a.shape), np.zeros(b.shape)).shape
-        return Boxes(np.full(shape, -np.inf), np.full(shape, np.inf))
-    am, bm = a.lo / 2 + a.hi / 2, b.lo / 2 + b.hi / 2
-    ar, br = np.maximum(a.hi - am, am - a.lo), np.maximum(b.hi - bm, bm - b.lo)
-    size = np.abs(am) @ np.abs(bm)
-    radius = np.abs(am) @ br + ar @ (np.abs(bm) + br)
-    n = a.shape[-1] + 8
-    slack = (size + radius) * (4 * n * _SIGMA) + n * 1e-300
-    middle = am @ bm
-    return Boxes(middle - radius - slack, middle + radius + slack)
-
-
-__all__ = ["UNIT", "Node", "Tape", "Truth", "gathered", "lifted", "product", "total"]

@@ -18,10 +18,11 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.lanes import filled
 from hnfc.analysis.ranges import WeightReader
-from hnfc.analysis.rounding import Arithmetic, local_error, rounded_to, working_format
+from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
-from hnfc.analysis.tape import Node, Tape, Truth, filled
+from hnfc.analysis.tape import Node, Tape, Truth
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
@@ -169,6 +170,10 @@ class Recorder:
             result = self._steps(steps, named, working_format(storage), operation)
         else:
             result = self._applied(type(operation), operands, attributes, working_format(storage), operation)
+        plain = [self.tape.node(o) for o in operands]
+        more = other_algorithm(short, plain, attributes, FORMATS[working_format(storage)]) if self.rounding else None
+        if more is not None and isinstance(result, Node):
+            result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, Node) and working_format(storage) != storage:
             return self._stored(self._copy(result), storage, operation)
         return result
@@ -205,7 +210,10 @@ class Recorder:
         short = kind.name.removeprefix("num.")
         nodes = [self.tape.node(o) if short != "where" or i else o for i, o in enumerate(operands)]
         plain = {k: v for k, v in attributes.items() if not isinstance(v, Apply | Literal | Size)}
-        found = kind.FACTS.real(self.tape, *nodes, **plain)
+        if kind.FACTS.derivative is not None:
+            found = self.tape.rising(self.tape.node(operands[0]), kind.FACTS)
+        else:
+            found = kind.FACTS.real(self.tape, *nodes, **plain)
         if not isinstance(found, Node):
             if isinstance(found, Truth):
                 return found

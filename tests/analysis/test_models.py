@@ -14,6 +14,7 @@ from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
 from hnfc.dialects.types import FORMATS
 from hnfc.errors import ModelError
+from hnfc.evaluate import evaluate
 from tests.analysis.capturing import captured, encoder, mlp
 from tests.graphs import Graph
 
@@ -50,13 +51,13 @@ def test_the_certified_error_of_a_model_holds_on_its_box() -> None:
 
 
 def test_local_measures() -> None:
-    """e^x has slopes up to e²; x - y loses relative accuracy where x is near y; a matrix product multiplies by row sums."""
+    """softplus has slopes up to σ(2); x - y loses relative accuracy where x is near y; a matrix product multiplies by row sums."""
     g = Graph(("f32",), ("f32", 2, 2))
     x, a = g.args
-    power, difference, product = g.exp(x), g.sub(x, g.constant(2.5)), g.matmul(g.constant(1.0, shape=(1, 2)), a)
-    g.returns(power, difference, product)
+    soft, difference, product = g.softplus(x), g.sub(x, g.constant(2.5)), g.matmul(g.constant(1.0, shape=(1, 2)), a)
+    g.returns(soft, difference, product)
     found = certified(g.block, {x: Boxes(np.array([1.0]), np.array([2.0])), a: Boxes.of(np.array([[[1.0, -2.0], [3.0, 4.0]]]))})
-    assert found.bounds[power].lipschitz == pytest.approx(math.exp(2), rel=1e-6)
+    assert found.bounds[soft].lipschitz == pytest.approx(1 / (1 + math.exp(-2)), rel=1e-6)
     assert found.bounds[difference].lipschitz == pytest.approx(2.0, rel=1e-6)  # each operand's error counts
     assert found.bounds[difference].condition >= 9.0  # (2 + 2.5)/0.5
     assert found.bounds[product].lipschitz == pytest.approx(2 + 6.0, rel=1e-6)
@@ -136,3 +137,20 @@ def test_analyze_of_a_module() -> None:
     assert "layer_norm" in str(bounds) and "certified" in str(bounds) and "an estimate" in str(estimate)
     assert hnfc.analyze(model, x, certified=True, width=1e-4).error > bounds.error
     assert estimate.picture().startswith("<svg")
+
+
+def test_every_value_of_a_transformer_is_where_its_bounds_say() -> None:
+    model, x = encoder(2), torch.randn(1, 8, 32, generator=torch.Generator().manual_seed(3))
+    imported, block, given = captured(model, x)
+    boxes = {value: Boxes.of(tensor.double().numpy()[None]) for value, tensor in zip(block.args, given, strict=True)}
+    found = certified(block, boxes, imported.weight)
+    inputs = {value: tensor.numpy() for value, tensor in zip(block.args, given, strict=True)}
+    rounded, wide = (evaluate(block, inputs, imported.weight, wide=how) for how in (False, True))
+    checked = 0
+    for value, bounds in found.bounds.items():
+        if value in rounded and math.isfinite(bounds.error):
+            checked += 1
+            low, high = float(np.min(rounded[value])), float(np.max(rounded[value]))
+            assert bounds.low <= low and high <= bounds.high, value
+            assert float(np.max(np.abs(np.asarray(rounded[value], np.float64) - wide[value]))) <= bounds.error, value
+    assert checked > 40

@@ -138,5 +138,5 @@ def test_accuracy_in_words(known):
     _, errors = known
     assert accuracy(errors["log1p_fusion"]) == "The right side's bound is never the larger one. This is proved."
     assert accuracy(errors["mean_of_sum"]) == "Both sides have the same bound."
-    assert "never the smaller one" in accuracy(errors["hypot_fusion"]) and "4 times the left one" in accuracy(errors["hypot_fusion"])
+    assert "never the smaller one" in accuracy(errors["hypot_fusion"]) and "2.67 times the left one" in accuracy(errors["hypot_fusion"])
     assert accuracy(ErrorReport(notes=("no formula",))) == "Which bound is smaller is not known (no formula)."

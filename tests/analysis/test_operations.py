@@ -1,0 +1,126 @@
+"""The certified error of every operation, on its samples: neither hnfc's evaluation nor torch's is further from the true value."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block
+
+from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.tape import Node, Tape
+from hnfc.analysis.taylor import NotAnalyzed, forms
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import FORMATS, tensor
+from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, precision
+from hnfc.evaluate import evaluate
+from tests.analysis.test_certified import box_around, name_of, point_in
+from tests.dialects.building import to_numpy, to_torch
+from tests.dialects.samples import SAMPLES, Sample
+from tests.rewrite.random_graphs import exactly
+
+ALL = [pytest.param(name, sample, id=f"{name}-{i}") for name, samples in SAMPLES.items() for i, sample in enumerate(samples)]
+WITHOUT_BOUND = {
+    "cumsum", "two_sum", "embedding", "index_select", "lgamma", "i0", "i0e", "max_pool", "avg_pool", "group_norm", "attention", "iota",
+}  # fmt: skip
+"""What the analysis says of them is that it has no bound; of attention where it is causal."""
+OTHER_IN_TORCH = {"fma", "kahan_sum", "pairwise_sum"}
+"""torch has nothing that rounds as these do."""
+
+
+def block_of(name: str, arrays: list[Any], sample: Sample) -> Block:
+    elements = {np.dtype(kind): element for element, kind in NUMPY_TYPES.items()}
+    block = Block(arg_types=[tensor(elements[array.dtype], array.shape) for array in arrays])
+    made = OPERATIONS[name].make(*block.args, **sample.attributes)
+    block.add_ops([made, ReturnOp(*made.results)])
+    return block
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16", "f64"])
+@pytest.mark.parametrize(("name", "sample"), ALL)
+def test_bounds_hold(name: str, sample: Sample, element: str) -> None:
+    try:
+        arrays = sample.operands(1, NUMPY_TYPES[element])
+        block = block_of(name, arrays, sample)
+    except (TypeError, ValueError, KeyError):
+        pytest.skip("no sample in this format")
+    result = block.last_op.operands[0]  # type: ignore[union-attr]
+    if name_of(result) not in FORMATS:
+        pytest.skip("no floating-point result")
+    generator = random.Random(0)
+    for width in (0.0, 1e-3):
+        floats = [array.dtype.kind not in "iub" for array in arrays]
+        boxes = {
+            value: box_around(array, width if is_float else 0.0, element if is_float else "f64")
+            for value, array, is_float in zip(block.args, arrays, floats, strict=True)
+        }
+        found = forms(block, boxes)
+        try:
+            bound = np.minimum(found.bound(result), found.running(result))
+        except NotAnalyzed:
+            assert name in WITHOUT_BOUND, f"{name} has no bound: {found.walls}"
+            return
+        node = found.node(result)
+        points = [
+            point_in(boxes[value], generator, element) if is_float else array
+            for value, array, is_float in zip(block.args, arrays, floats, strict=True)
+        ]
+        inputs = dict(zip(block.args, points, strict=True))
+        with precision(300):
+            true = exactly(block, inputs).get(result)
+            if true is None:
+                return
+            low, high = (np.broadcast_to(end, (1, *node.shape)).reshape(-1) for end in (node.value.lo, node.value.hi))
+            computed = [np.asarray(evaluate(block, inputs)[result])]
+            if element in ("f32", "f64") and name not in OTHER_IN_TORCH:
+                # narrower ones torch rounds on the way, too
+                computed.append(to_numpy(sample.torch(*map(to_torch, points))))
+            for values in computed:
+                for i, (exact, got) in enumerate(zip(true.values.reshape(-1).tolist(), values.astype(np.float64).reshape(-1), strict=True)):
+                    limit = float(bound.reshape(-1)[i])
+                    if exact is UNDECIDED or not np.isfinite(limit):
+                        continue
+                    assert exact is not UNDEFINED and np.isfinite(got), (exact, got, limit)
+                    assert abs(arb(float(got)) - arb(exact)) <= arb(limit), (float(got), arb(exact).str(20), limit)
+                    assert low[i] <= got <= high[i]
+
+
+def test_most_bounds_are_finite_and_tight() -> None:
+    """At points, in float32, the bound is within a factor of what `ulps` and the length of sums allow."""
+    loose = []
+    for name, samples in SAMPLES.items():
+        sample = samples[0]
+        try:
+            arrays = sample.operands(1, np.float32)
+            block = block_of(name, arrays, sample)
+            result = block.last_op.operands[0]  # type: ignore[union-attr]
+            bound = forms(block, {v: box_around(a, 0.0, "f64") for v, a in zip(block.args, arrays, strict=True)}).running(result)
+        except (TypeError, ValueError, KeyError, NotAnalyzed):
+            continue
+        size = np.abs(np.asarray(evaluate(block, dict(zip(block.args, arrays, strict=True)))[result], np.float64)).max(initial=1.0)
+        if (
+            name not in ("round_to", "cast")
+            and name_of(result) in FORMATS
+            and bound.size
+            and not np.max(bound) <= 2000 * 2.0**-24 * max(size, 1.0)
+        ):
+            loose.append((name, float(np.max(bound)), float(size)))
+    assert not loose
+
+
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if operation.FACTS.derivative is not None])
+def test_derivatives_are_those_of_the_formula(name: str) -> None:
+    facts = OPERATIONS[name].FACTS
+    assert facts.real is not None
+    low, high = SAMPLES[name][0].domain
+    for at in np.linspace(low, high, 23)[1:-1]:
+        tape = Tape()
+        x = Node(tape, Boxes.of(np.array([at])), exact=False)
+        slopes = [tape.adjoints(made, Boxes.of(np.ones(1)))[x.index] for made in (facts.real(tape, x), tape.rising(x, facts))]
+        assert slopes[0].lo[0] <= slopes[1].hi[0] and slopes[1].lo[0] <= slopes[0].hi[0], (at, slopes)
+        assert slopes[1].hi[0] - slopes[1].lo[0] <= 1e-12
