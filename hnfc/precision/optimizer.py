@@ -105,12 +105,12 @@ class PrecisionOptimizer:
         margin, strict = 1.0, False
         limit = analysis.wishes.limit(analysis.sites)
         program = analysis.program()
-        for _ in range(_ROUNDS):
+        for attempt in range(_ROUNDS):
             if isinstance(analysis.outcome, Refusal):
                 return
             measured = max(distance(program.graph, analysis.casts(program), sample, self.elementwise) for sample in samples)
             analysis.outcome = replace(analysis.outcome, measured=measured)
-            if measured <= limit * _TOLERANCE:
+            if measured <= limit * _TOLERANCE or attempt + 1 == _ROUNDS:
                 return
             if math.isinf(measured):
                 if strict:
@@ -173,8 +173,16 @@ class PrecisionAnalysis:
     @property
     def error(self) -> float:
         """The estimated error of the outputs, as the target is given."""
-        found = self._found()
-        return found.error / self.sites.rms if self.wishes.relative and self.sites.rms else found.error
+        return self._as_given(self._found().error)
+
+    @property
+    def measured(self) -> float:
+        """The largest error of the outputs on a sample, as the target is given, when the model runs in these formats."""
+        found = self._found().measured
+        return math.nan if found is None else self._as_given(found)
+
+    def _as_given(self, error: float) -> float:
+        return error / self.sites.rms if self.wishes.relative and self.sites.rms else error
 
     def program(self) -> Program:
         """The graph of the model before it is given formats."""

@@ -53,6 +53,7 @@ def test_the_error_is_as_predicted_on_inputs_that_were_not_seen(target: float) -
     model = encoder(2, 32)
     found = analyzed(model, normal(4, 16, 32), target_accuracy=target)
     assert isinstance(found.outcome, Assignment) and found.error <= target
+    assert found.measured == pytest.approx(measured(model, found.apply(), normal(4, 16, 32)), rel=0.1)
     error = measured(model, found.apply(), normal(4, 16, 32, seed=9))
     assert error / 3 < found.error < error * 3
     assert error < 1.5 * target
