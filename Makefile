@@ -27,6 +27,7 @@ bench: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/rewrite_speed.py
 	$(BIN)/python benchmarks/check_speed.py
 	$(BIN)/python benchmarks/torch_speed.py
+	$(BIN)/python benchmarks/analysis_speed.py
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"

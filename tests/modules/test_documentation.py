@@ -41,3 +41,9 @@ def test_the_page_on_precision(shown: str) -> None:
     """Numbers may differ from one processor to another, words may not."""
     said = "".join(blocks("precision", "text"))
     assert NUMBER.sub("N", " ".join(said.split())) == NUMBER.sub("N", " ".join(shown.split()))
+
+
+@pytest.mark.parametrize("shown", ["analysis"], indirect=True)
+def test_the_page_on_analysis(shown: str) -> None:
+    for words in ("an estimate from the samples", "certified", "tanh", "output 0: in ["):
+        assert words in shown
