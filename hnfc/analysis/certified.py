@@ -14,8 +14,9 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
-from hnfc.analysis.tape import Node, Tape, Truth
+from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp

@@ -12,7 +12,8 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.contraction import padded, windows
 
 if TYPE_CHECKING:
-    from hnfc.analysis.tape import Node, Tape
+    from hnfc.analysis.nodes import Node
+    from hnfc.analysis.tape import Tape
 
 
 def reshaped(tape: Tape, x: Node, shape: Sequence[int]) -> Node:

@@ -9,8 +9,8 @@ import numpy as np
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.branching import DEFAULT_LIMITS, Limits, Maximum, maximum
+from hnfc.analysis.nodes import Truth
 from hnfc.analysis.rounding import Arithmetic
-from hnfc.analysis.tape import Truth
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
 from hnfc.backend.fpcore import expression
 from hnfc.frontend.fpcore import Program

@@ -16,7 +16,7 @@ import numpy as np
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.lanes import lifted, places_of
-from hnfc.analysis.tape import Node
+from hnfc.analysis.nodes import Node
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.types import FORMATS, Format
 

@@ -14,7 +14,8 @@ import numpy as np
 from hnfc.analysis import boxes
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.lanes import anywhere, filled, places_of, total
-from hnfc.analysis.tape import Node, Tape
+from hnfc.analysis.nodes import Node
+from hnfc.analysis.tape import Tape
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
 
 _SLACK = 2.0**-40

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from hnfc.analysis.lanes import (
     gathered,
     inside,
     lifted,
-    multiplied,
     places_of,
     product,
     raised,
@@ -33,86 +32,8 @@ from hnfc.analysis.lanes import (
     spread,
     total,
 )  # fmt: skip
+from hnfc.analysis.nodes import ABOVE, Node, Pull, Truth
 from hnfc.dialects.facts import Facts, NoFormula
-
-Pull: TypeAlias = Callable[[Boxes], Boxes]
-"""From the derivative by a result to the derivative by an operand, through this result."""
-
-_ABOVE = 1 + 2.0**-48
-"""Keeps a bound above the rounding of its own few operations."""
-
-
-class Node:
-    """A value on the tape, and how derivatives go from it to what it was made of.
-
-    exact: the value is the same with and without rounding. noise: how far its own rounding may move it (None: not at all).
-    lost: where the value may be infinite or no number at all (None: nowhere); no bound holds there.
-    error: a bound of the distance to the true value, from the operands' (None: 0), by |∂f|·error: what cancels is not seen to.
-    """
-
-    __slots__ = ("error", "exact", "index", "lost", "noise", "origin", "parents", "tape", "value")
-    exact: bool
-
-    def __init__(
-        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None,
-        error: Array | None = None,
-    ) -> None:  # fmt: skip
-        self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
-        self.error = None if error is None else error * _ABOVE
-        infinite = ~np.isfinite(value.magnitude)
-        if infinite.any():
-            self.lost = infinite if lost is None else infinite | lost
-        self.exact = all(parent.exact for parent, _ in parents) if exact is None else exact
-        if not tape.recording:
-            self.parents = ()
-        self.noise: Array | None = None
-        self.origin: Any = None
-        self.index = len(tape.nodes)
-        if tape.recording:
-            tape.nodes.append(self)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the tensor, without the first axis."""
-        return self.value.shape[1:]
-
-    def __add__(self, other: Any) -> Node:
-        return self.tape.joined(lambda x, y: x + y, self, other, lambda x, y: (ONE, ONE))
-
-    def __sub__(self, other: Any) -> Node:
-        if other is self and np.isfinite(self.value.magnitude).all():
-            return Node(self.tape, Boxes.of(np.zeros(self.value.shape)), exact=True)
-        return self.tape.joined(lambda x, y: x - y, self, other, lambda x, y: (ONE, -ONE))
-
-    def __mul__(self, other: Any) -> Node:
-        if isinstance(other, Node) and other is self:
-            return self.tape.function(self, self.value.square(), self.value * 2.0)
-        return self.tape.joined(multiplied, self, other, lambda x, y: (y, x))
-
-    def __truediv__(self, other: Any) -> Node:
-        return self.tape.joined(lambda x, y: x / y, self, other, lambda x, y: (y.reciprocal(), -(x / y.square())))
-
-    def __neg__(self) -> Node:
-        return self.tape.function(self, -self.value, -ONE)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    def __rsub__(self, other: Any) -> Node:
-        return self.tape.node(other) - self
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return self.tape.node(other) / self
-
-
-@dataclass
-class Truth:
-    """A condition: where it may hold, where it may fail, where it may have no value, and whether rounding cannot change it."""
-
-    may: Array
-    may_not: Array
-    unsure: Array | None
-    exact: bool
 
 
 @dataclass
@@ -469,7 +390,7 @@ class Tape:
         x.value = Boxes(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
                         np.where(before.hi <= 0, np.minimum(x.value.hi, 0.0), x.value.hi))  # fmt: skip
         x.noise = noise if x.noise is None else x.noise + noise
-        x.error = noise if x.error is None else (x.error + noise) * _ABOVE
+        x.error = noise if x.error is None else (x.error + noise) * ABOVE
         if np.isinf(noise).any():
             x.lost = either(x.lost, np.broadcast_to(np.isinf(noise), x.value.shape), len(x.shape))
         x.exact, x.origin = False, origin if origin is not None else x.origin

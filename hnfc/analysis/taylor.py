@@ -19,10 +19,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.lanes import filled
+from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
 from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
-from hnfc.analysis.tape import Node, Tape, Truth
+from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp

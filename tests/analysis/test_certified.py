@@ -17,6 +17,7 @@ from hnfc.dialects.types import FORMATS
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, precision
 from hnfc.evaluate import Array, evaluate
+from tests.graphs import Graph
 from tests.rewrite.random_graphs import Maker, exactly
 
 RULES = shipped().rules
@@ -119,3 +120,15 @@ def test_bounds_hold_in_a_hundred_thousand_trials(record_property: object) -> No
         counts += checked(range(first, first + 200))
         first += 200
     record_property("shown", str(counts))  # type: ignore[operator]
+
+
+def test_what_has_no_value_keeps_none() -> None:
+    """The sigmoid of a NaN lies nowhere, though that of every number lies between 0 and 1; nor does it cancel with itself."""
+    g = Graph(("f32",))
+    (x,) = g.args
+    s = g.sigmoid(g.log(x))
+    cancelled, chosen = g.sub(s, s), g.where(g.compare(s, g.constant(-1.0), predicate="gt"), g.constant(2.0), g.constant(3.0))
+    g.returns(cancelled, chosen)
+    found = forms(g.block, {x: Boxes(np.array([-2.0]), np.array([-1.0]))})
+    for value in (s, cancelled, chosen):
+        assert np.isinf(found.bound(value)).all() and np.isinf(found.running(value)).all()

@@ -12,7 +12,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
 from hnfc.analysis.boxes import Boxes
-from hnfc.analysis.tape import Node, Tape
+from hnfc.analysis.nodes import Node
+from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import NotAnalyzed, forms
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import NUMPY_TYPES
