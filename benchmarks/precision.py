@@ -2,7 +2,7 @@
 
     python benchmarks/precision.py [--quick] [autocast] [search] [MODEL …]
 
-autocast    each model under torch.autocast on the CPU in bfloat16, wholly in bfloat16, and in the formats of PrecisionOptimizer
+autocast    each model under torch.autocast on the CPU in bfloat16, wholly in a 16-bit format, and in the formats of PrecisionOptimizer
 search      Optuna's TPE, 50 trials, on formats by layers, on the same objective
 
 Bytes are those of parameters and of the values live at the worst moment, in the formats that they are stored in; what an operation widens
@@ -154,9 +154,9 @@ def under_autocast(model: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
         return model(*inputs)
 
 
-def in_bfloat16(model: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
-    given = pytree.tree_map(lambda t: t.bfloat16() if t.is_floating_point() else t, inputs)
-    return copy.deepcopy(model).bfloat16()(*given)
+def wholly(dtype: torch.dtype, model: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:
+    given = pytree.tree_map(lambda t: t.to(dtype) if t.is_floating_point() else t, inputs)
+    return copy.deepcopy(model).to(dtype)(*given)
 
 
 def show(name: str, how: str, found: float, size: float, whole: int, more: str = "") -> None:
@@ -189,7 +189,8 @@ def autocast(names: Sequence[str], quick: bool) -> None:
         show(name, "float32", 0.0, captured.in_one(torch.float32), whole)
         show(name, "autocast", amp, whole, whole)
         show(name, "autocast, parameters in float32", amp, captured.under_autocast(narrow_parameters=False), whole)
-        show(name, "all in bfloat16", error(partial(in_bfloat16, model), model, unseen), captured.in_one(torch.bfloat16), whole)
+        for how, dtype in (("all in bfloat16", torch.bfloat16), ("all in float16", torch.float16)):
+            show(name, how, error(partial(wholly, dtype, model), model, unseen), captured.in_one(dtype), whole)
         ours(name, f"hnfc, target {amp:.1e}", analysis, captured, whole, unseen, f"analyzed in {seconds:.1f} s")
         eighths = PrecisionOptimizer(amp, formats=("fp8_e4m3fn", *FORMATS)).analyze(model, sample)
         ours(name, f"hnfc with fp8, target {amp:.1e}", eighths, captured, whole, unseen)
