@@ -96,10 +96,12 @@ def _programs(options: argparse.Namespace) -> int:
 
 
 def _model(options: argparse.Namespace) -> int:
+    from hnfc.analysis.curvature import curvature_of
     from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
     from hnfc.analysis.reading import read_function
     from hnfc.frontend.models import read_model
     from hnfc.report.analysis import annotate, growth_picture, rows_of
+    from hnfc.samples import from_file
 
     with Progress() as progress:
         progress("reading …")
@@ -111,6 +113,8 @@ def _model(options: argparse.Namespace) -> int:
             found = estimated_findings(imported, block, _calibration(imported, block, function.sym_name.data, options.calibrate))
         else:
             found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate))
+        if options.calibrate:
+            found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
     headings, rows = rows_of(found, options.top)
     if options.json:
         write(options.json, (json.dumps(_finite(found.data()), indent=1) + "\n").encode())

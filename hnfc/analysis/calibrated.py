@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import fx
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from hnfc.analysis.rounding import EXACT_OPERATIONS
+from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_function
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
@@ -92,24 +95,32 @@ class Calibration:
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     """The type of each node that is a tensor, by its place."""
 
-    def contribution(self, value: SSAValue, unit_roundoff: float, ulps: float = 1.0) -> float:
-        """How far the outputs move (root mean square) where `value` is off by `ulps` units roundoff."""
-        return self.values[value].sensitivity * unit_roundoff * ulps
+    def contribution(self, value: SSAValue, unit_roundoff: float) -> float:
+        """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
+        return self.values[value].sensitivity * unit_roundoff if rounds(value) else 0.0
 
     def error(self, formats: Mapping[SSAValue, Format] | None = None) -> float:
         """The estimated root mean square error of the outputs where every value is rounded to the format it is in, or to a given one."""
         total = 0.0
+        given = formats or {}
         for value, observed in self.values.items():
-            form = (formats or {}).get(value) or format_of(value.type)
-            if form is not None:
-                total += (observed.sensitivity * form.unit_roundoff * _ulps(value)) ** 2
+            form = given.get(value) or format_of(value.type)
+            # what a model is given is rounded only where it is put into another format
+            if form is not None and (rounds(value) or (value in given and is_source(value))):
+                total += (observed.sensitivity * form.unit_roundoff) ** 2
         return math.sqrt(total)
 
 
-def _ulps(value: SSAValue) -> float:
-    """Roundings of the operation relative to its result: those of a function in practice are about one, whatever its guarantee."""
+def rounds(value: SSAValue) -> bool:
+    """Whether an operation rounded the value: by about one unit, in practice, whatever is guaranteed of a function."""
     owner = value.owner
-    return float(min(owner.FACTS.ulps, 1.0)) if isinstance(owner, NumOp) else 0.0
+    short = owner.name.removeprefix("num.") if isinstance(owner, NumOp) else ""
+    return isinstance(owner, NumOp) and owner.FACTS.ulps > 0 and not is_source(value) and short not in EXACT_OPERATIONS | MOVING
+
+
+def is_source(value: SSAValue) -> bool:
+    """Whether the model is given the value: an input, a weight or a constant."""
+    return not isinstance(value.owner, Operation) or isinstance(value.owner, ConstantOp | WeightOp)
 
 
 def calibrate(

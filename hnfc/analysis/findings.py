@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.certified import Bounds, Certified, certified
+from hnfc.analysis.curvature import Curvature
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
@@ -67,10 +68,13 @@ class Findings:
     missing: dict[str, int]
     error: float
     scale: float
+    curvature: Curvature | None = None
+    """On the samples: how much the operations bend, by the formulas of the sources (see `curvature`)."""
 
     def data(self) -> dict[str, Any]:
         return {
             "certified": self.certified, "error": self.error, "scale": self.scale, "without": self.missing,
+            "curvature": None if self.curvature is None else self.curvature.total,
             "values": [finding.data() for finding in self.findings], "outputs": [finding.data() for finding in self.outputs],
         }  # fmt: skip
 
@@ -84,6 +88,9 @@ class Findings:
         else:
             lines.append(f"outputs: root mean square {self.scale:.3g}, error about {self.error:.3g}")
             lines.append("an estimate from the samples, not a bound")
+        if self.curvature is not None and self.curvature.largest:
+            operation, place, value = self.curvature.largest[0]
+            lines.append(f"curvature {self.curvature.total:.3g}, of which {value:.3g} in {operation.removeprefix('num.')} at {place}")
         if self.missing:
             lines.append("no bound for: " + ", ".join(f"{why} ×{n}" if n > 1 else why for why, n in self.missing.items()))
         return "\n".join(lines)

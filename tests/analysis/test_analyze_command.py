@@ -65,7 +65,7 @@ def test_bounds_for_samples_are_smaller(samples: str, capsys: pytest.CaptureFixt
 def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", ATTENTION, "--calibrate", samples, "--estimate", "--top", "3"]) == 0
     printed = capsys.readouterr()
-    assert "%" in printed.out and "an estimate" in printed.err and len(printed.out.splitlines()) == 5
+    assert "%" in printed.out and "an estimate" in printed.err and "curvature" in printed.err and len(printed.out.splitlines()) == 5
 
 
 @pytest.mark.parametrize(("given", "code", "message"), [
