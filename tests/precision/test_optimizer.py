@@ -166,14 +166,15 @@ class Parts(torch.nn.Module):
         return first * second
 
 
-@pytest.mark.parametrize("model", [Parts(), torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.ReLU()).eval()], ids=["parts", "norm"])
-def test_each_value_around_operations_with_several_results_may_be_narrow(model: torch.nn.Module) -> None:
-    x = normal(2, 3, 4, 8)
+@pytest.mark.parametrize("model", [Parts(), torch.nn.Sequential(torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4)).eval()])
+@pytest.mark.parametrize(("most", "one"), [("fp16", "fp32"), ("fp32", "fp16")])
+def test_each_value_around_operations_with_several_results_has_its_format(model: torch.nn.Module, most: str, one: str) -> None:
+    x = normal(6, 8)
     found = analyzed(model, x, formats=("fp16", "fp32"))
     assert isinstance(found.outcome, Assignment)
-    formats = dict.fromkeys(found.outcome.formats, "fp32")
+    formats = dict.fromkeys(found.outcome.formats, most)
     for name in formats:
-        found.outcome = replace(found.outcome, formats=formats | {name: "fp16"})
+        found.outcome = replace(found.outcome, formats=formats | {name: one})
         assert 0 <= measured(model, found.apply(), x) < 3e-3
 
 
