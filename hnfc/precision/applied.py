@@ -21,21 +21,24 @@ from torch_mlir import ir
 from hnfc.backend.torch_mlir import verify
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import import_graph
+from hnfc.precision.assignment import Assignment
+from hnfc.precision.rounding import round_to
 from hnfc.precision.scaled import split
+from hnfc.precision.sites import Sites
 
 DTYPES: dict[str, torch.dtype] = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
     "fp8_e5m2": torch.float8_e5m2,
 }  # fmt: skip
-"""The formats that torch stores values in."""
+"""The formats that torch stores values in. Values in others are rounded to them, and kept in float32."""
 _ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
-def dtype_of(form: str) -> torch.dtype:
-    """Raises UsageError for a format that torch has no type for."""
-    if form not in DTYPES:
-        raise UsageError(f"torch cannot store values in {form}; it has {', '.join(DTYPES)}")
-    return DTYPES[form]
+def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
+    """The values that a format which torch lacks would store, in the type that they have."""
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    rounded: torch.Tensor = round_to(wide.reshape(-1) if x.dim() == 0 else wide, form)
+    return rounded.reshape(x.shape).to(x.dtype)
 
 
 def cast_graph(graph: fx.GraphModule, formats: Mapping[int, str], dtypes: Mapping[int, torch.dtype]) -> fx.GraphModule:
@@ -94,7 +97,11 @@ class _Casting:
                 if exponent:
                     made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**-exponent))
                     self.types[made] = dtype
-                made = self.cast(made, dtype_of(base))
+                if base in DTYPES:
+                    made = self.cast(made, DTYPES[base])
+                else:
+                    made = self.new.call_function(stored_in, (made, base))
+                    self.types[made] = dtype
                 if exponent:
                     self.scales[made] = exponent
         self.made[node] = made
@@ -115,7 +122,7 @@ class _Casting:
         results = [index] if dtype is not None else [self.places[user] for user in node.users if user.target is operator.getitem]
         for form in (self.formats[i] for i in results if i in self.formats and self.dtypes[i].is_floating_point):
             base, exponent = split(form)
-            wanted.append(torch.float32 if exponent else dtype_of(base))
+            wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
         computing = None if explicit or not wanted else widest(wanted)
 
         def operand(n: fx.Node) -> fx.Node:
@@ -149,11 +156,11 @@ def is_narrow(dtype: object, wide: torch.dtype) -> bool:
 
 def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
     """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
-    reference = fx.GraphModule(graph, copy.copy(graph.graph))
+    reference = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     if casts.wide is not None:
         without_narrow_casts(reference, casts.wide)
     with torch.no_grad():
-        true, found = reference(*sample), casts(fx.GraphModule(graph, copy.copy(graph.graph)))(*sample)
+        true, found = reference(*sample), casts(fx.GraphModule(graph, copy.deepcopy(graph.graph)))(*sample)
     total, count = 0.0, 0
     for a, b in zip(true, found, strict=True):
         if isinstance(a, torch.Tensor) and a.is_floating_point():
@@ -167,6 +174,9 @@ def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor]
 
 def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:
     """The graph as the function `main` of a torch-dialect module; the arguments say what its types are, and are not computed with."""
+    lacking = sorted({str(node.args[1]) for node in graph.graph.nodes if node.target is stored_in})
+    if lacking:
+        raise UsageError(f"torch stores no values in {', '.join(lacking)}; a model can be written with {', '.join(DTYPES)}")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     FakeTensorProp(graph, mode).propagate(*arguments)
     module = import_graph(graph.graph)
@@ -200,6 +210,14 @@ class Casts:
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
         return cast_graph(graph, self.formats, self.dtypes)
+
+
+def casts_of(
+    outcome: Assignment, sites: Sites, graph: fx.GraphModule, dtypes: Mapping[int, torch.dtype], wide: torch.dtype | None
+) -> Casts:
+    """An assignment to sites as one to the nodes of a graph."""
+    formats = {node: outcome.formats[site.name] for site in sites.sites for node in site.nodes}
+    return Casts(formats, dtypes, names_of(graph), wide)
 
 
 def names_of(graph: fx.GraphModule) -> tuple[str, ...]:

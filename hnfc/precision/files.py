@@ -17,9 +17,11 @@ from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.frontend.models import read_model
 from hnfc.modules.tensors import to_torch
-from hnfc.precision.applied import as_module, cast_graph
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.applied import as_module, casts_of, distance
+from hnfc.precision.assignment import Assignment, Refusal, Wishes
 from hnfc.precision.formats import format_named
+from hnfc.precision.holding import assign_what_holds
+from hnfc.precision.policy import SemanticDType
 from hnfc.precision.scaled import stored_format
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.samples import from_file
@@ -83,9 +85,9 @@ class FileAnalysis:
     def emit(self) -> bytes:
         """The model with its casts."""
         assert isinstance(self.outcome, Assignment)
-        formats = {node: self.outcome.formats[site.name] for site in self.sites.sites for node in site.nodes}
-        graph = cast_graph(raise_function(self.module, self.function), formats, self.calibration.dtypes)
-        return emit_torch(as_module(graph, self.sample)).encode()
+        graph = raise_function(self.module, self.function)
+        casts = casts_of(self.outcome, self.sites, graph, self.calibration.dtypes, None)
+        return emit_torch(as_module(casts(graph), self.sample)).encode()
 
 
 def analyze_file(path: str, samples: str, wishes: Wishes) -> FileAnalysis:
@@ -93,9 +95,16 @@ def analyze_file(path: str, samples: str, wishes: Wishes) -> FileAnalysis:
     imported, function = read_function(read_model(path))
     block, name = function.body.block, function.sym_name.data
     given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]
-    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), "fp32")))
+    policy = [] if wishes.policy is None else [str(role.to_dtype(wishes.policy)) for role in SemanticDType]
+    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, "fp32")))
     for form in tried:
         format_named(form)
     calibration = calibrate(imported, given, name, formats=tried)
     sites = sites_of(imported, block, calibration)
-    return FileAnalysis(imported.torch, name, given[0], sites, wishes, assign(sites, wishes), calibration)
+    graph = raise_function(imported.torch, name)
+
+    def measure(outcome: Assignment) -> float:
+        casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
+        return max(distance(graph, casts, tensors, False) for tensors in given)
+
+    return FileAnalysis(imported.torch, name, given[0], sites, wishes, assign_what_holds(sites, wishes, measure), calibration)

@@ -16,23 +16,22 @@ from torch.utils import _pytree as pytree
 
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.reading import read_function
+from hnfc.backend.fx import raise_function
 from hnfc.errors import ModelError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.optimized import Programs, arguments_of, wrapped
 from hnfc.modules.program import Program, rewrite
 from hnfc.modules.signature import State
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.applied import Casts, distance, is_narrow, names_of, without_narrow_casts
+from hnfc.precision.applied import Casts, casts_of, distance, is_narrow, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.scaled import split, stored_format
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.rewriter import Settings, load_rules
 
-_ROUNDS = 6
-_TOLERANCE = 1.1
-"""A measured error so little above the target is taken for it: an estimate is no sharper."""
 WIDE = "fp32"
 """The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
@@ -95,30 +94,14 @@ class PrecisionOptimizer:
         )
         names = {index: source.name for index, source in enumerate(captured.signature.arguments) if isinstance(source, State)}
         sites = sites_of(imported, block, found, names)
-        analysis = PrecisionAnalysis(model, sample, sites, wishes, assign(sites, wishes), dict(found.dtypes), self.group, wide)
-        self._tighten(analysis, given)
-        return analysis
+        graph = raise_function(compiled.export())
 
-    def _tighten(self, analysis: PrecisionAnalysis, samples: Sequence[Sequence[torch.Tensor]]) -> None:
-        """Runs the model in the formats found: where errors of values do not add up as if they were independent, the target is made
-        stricter by as much as it was missed."""
-        margin, strict = 1.0, False
-        limit = analysis.wishes.limit(analysis.sites)
-        program = analysis.program()
-        for attempt in range(_ROUNDS):
-            if isinstance(analysis.outcome, Refusal):
-                return
-            measured = max(distance(program.graph, analysis.casts(program), sample, self.elementwise) for sample in samples)
-            analysis.outcome = replace(analysis.outcome, measured=measured)
-            if measured <= limit * _TOLERANCE or attempt + 1 == _ROUNDS:
-                return
-            if math.isinf(measured):
-                if strict:
-                    break
-                strict = True
-            else:
-                margin *= max(0.8 * limit / measured, 1e-3)
-            analysis.outcome = assign(analysis.sites, analysis.wishes, margin, strict)
+        def measure(outcome: Assignment) -> float:
+            casts = casts_of(outcome, sites, graph, found.dtypes, wide)
+            return max(distance(graph, casts, tensors, self.elementwise) for tensors in given)
+
+        outcome = assign_what_holds(sites, wishes, measure)
+        return PrecisionAnalysis(model, sample, sites, wishes, outcome, dict(found.dtypes), self.group, wide)
 
 
 @dataclass
@@ -184,17 +167,11 @@ class PrecisionAnalysis:
     def _as_given(self, error: float) -> float:
         return error / self.sites.rms if self.wishes.relative and self.sites.rms else error
 
-    def program(self) -> Program:
-        """The graph of the model before it is given formats."""
-        args, kwargs = arguments_of(self.sample)
-        return Program.of(self.model, args, kwargs, Settings(load_rules(self.group)))
-
-    def casts(self, program: Program | None = None) -> Casts:
+    def casts(self) -> Casts:
         """What the graph of the model is given."""
-        found = self._found()
-        formats = {node: found.formats[site.name] for site in self.sites.sites for node in site.nodes}
-        program = self.program() if program is None else program
-        return Casts(formats, self.dtypes, names_of(program.graph), self.wide)
+        args, kwargs = arguments_of(self.sample)
+        graph = Program.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
+        return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
 
     def apply(self) -> torch.nn.Module:
         """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""

@@ -116,6 +116,35 @@ def test_a_vanishing_divisor_is_a_reason() -> None:
         assert "is a divisor" in found.outcome.reasons[0] and "become 0 in fp16" in found.outcome.reasons[0]
 
 
+def test_formats_that_torch_lacks_are_simulated() -> None:
+    model, x = mlp(), normal(64, 8)
+    found = analyzed(model, x, target_accuracy=5e-2, formats=("MXFP8_E4M3", "fp6_e2m3fn", "bf16"))
+    chosen = set(found.get_precision_assignment().values())
+    assert chosen & {"MXFP8_E4M3", "fp6_e2m3fn"}
+    assert measured(model, found.apply(), normal(64, 8, seed=2)) < 8e-2
+    program = Program.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
+    with pytest.raises(UsageError, match="torch stores no values in"):
+        as_module(program.graph, [t.detach() for t in program.signature.gather(model, [x])])
+
+
+def test_what_estimates_allow_and_a_run_does_not() -> None:
+    """The same rounding many times over: each error is small, and all have one sign."""
+
+    class Repeated(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x
+            for _ in range(64):
+                y = y + 2.0**-9 * x
+            return y
+
+    x = 1 + torch.zeros(4, 8)
+    found = analyzed(Repeated(), x, target_accuracy=1e-2, formats=("bf16",))
+    assert isinstance(found.outcome, Refusal)
+    wider = analyzed(Repeated(), x, target_accuracy=1e-2, formats=("bf16", "fp32"))
+    assert isinstance(wider.outcome, Assignment) and wider.outcome.measured is not None
+    assert wider.outcome.measured <= 1.1 * wider.outcome.limit * 1.2
+
+
 class FeedForward(torch.nn.Module):
     """A branch whose result does not fit float16 and is scaled down by the norm that follows."""
 
