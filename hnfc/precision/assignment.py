@@ -85,9 +85,9 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why no assignment meets the wishes: requirements of which none can be left out, in the reader's words.
+    """Why no assignment meets the wishes, in the reader's words: the worst sites, at most five, and the wishes that they run into.
 
-    nodes: the sites that the reasons speak of. needed: for a site the bits of significand that it needs, and what its format has.
+    Of pins only those are named without which there would be an assignment. nodes: the sites that the reasons speak of. needed: for a site the bits of significand that it needs, and what its format has.
     """
 
     reasons: tuple[str, ...]
@@ -101,7 +101,7 @@ def bytes_of(site: Site, form: str) -> float:
 
 
 def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> Assignment | Refusal:
-    """The assignment of fewest bytes, proved or with a bound of how few there could be; or a minimal reason why there is none.
+    """The assignment of fewest bytes, proved or with a bound of how few there could be; or the reasons why there is none.
 
     margin: the part of the target that estimates may use up. strict: whether no value that is not 0 may become 0.
     Raises UsageError for a pin that names nothing, and HnfError for an unknown format.
@@ -167,6 +167,9 @@ class _Problem:
         else:
             found_choice = cheapest_choice(cost, square, 1.0)
             places, bound = (None, math.nan) if found_choice is None else (found_choice.places, found_choice.bound)
+            if found_choice is not None and found_choice.bound <= self.wishes.memory < found_choice.cost:
+                # too close to tell without the optimum
+                places, bound = self._exactly(cost, square), math.nan
         if places is None:
             return None
         chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
@@ -323,7 +326,7 @@ def _pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
             return form, f"the pin `{pattern}`"
     if wishes.policy is not None:
         wanted = site.role.to_dtype(wishes.policy)
-        name = next((known for known in site.moved if format_named(known) == wanted), str(wanted))
+        name = next((known for known in site.moved if not split(known)[1] and format_named(known) == wanted), str(wanted))
         return name, f"the policy `{wishes.policy.part(site.role)}`"
     return None
 

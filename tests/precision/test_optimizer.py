@@ -233,6 +233,12 @@ def test_a_policy_is_respected_or_named() -> None:
     assert isinstance(refused.outcome, Refusal) and any("c=bf16" in reason for reason in refused.outcome.reasons)
 
 
+def test_a_policy_in_a_format_that_is_not_among_the_others() -> None:
+    """Values that nearly overflow float16 are measured with scales, too, which are no formats of a policy."""
+    found = analyzed(FeedForward(), 20 * normal(8, 64), target_accuracy=0.5, formats=("fp16",), policy="p=f32,c=bf16,o=f32")
+    assert isinstance(found.outcome, Assignment) and set(found.outcome.formats.values()) == {"bf16", "fp32"}
+
+
 def test_the_graph_is_written_as_torch_operations() -> None:
     model, x = encoder(1, 32), normal(2, 8, 32)
     found = analyzed(model, x, target_accuracy=1e-3)
