@@ -87,7 +87,8 @@ class Relaxation:
 class Refusal:
     """Why no assignment meets the wishes, in the reader's words: the worst sites, at most five, and the wishes that they run into.
 
-    Of pins only those are named without which there would be an assignment. nodes: the sites that the reasons speak of. needed: for a site the bits of significand that it needs, and what its format has.
+    Of pins only those are named without which there would be an assignment. nodes: the sites that the reasons speak of.
+    needed: for a site the bits of significand that it needs, and what its format has.
     """
 
     reasons: tuple[str, ...]
