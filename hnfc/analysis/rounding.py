@@ -58,7 +58,7 @@ def half_ulp(magnitude: Array, form: Format) -> Array:
     binade = np.where(fraction == 0.5, exponent - 2, exponent - 1)
     spaced = np.ldexp(form.unit_roundoff, np.maximum(binade, -1100).astype(np.int64))
     least = form.tiny / 2 if form.tiny > 5e-324 else form.tiny
-    flushed = np.where(magnitude > 0, np.where(magnitude < form.flushed, magnitude, 0.0), 0.0)
+    flushed = np.minimum(magnitude, form.flushed)
     return np.where(magnitude == 0, 0.0, np.where(np.isfinite(magnitude), np.maximum(np.maximum(spaced, least), flushed), np.inf))
 
 
