@@ -89,12 +89,12 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
             n = operands[0].shape[-1]
             if min(len(x.shape) for x in operands) < 2:
                 size = np.asarray(n * np.max(operands[0].value.magnitude, initial=0.0) * np.max(operands[1].value.magnitude, initial=0.0))
-                return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
+                return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
             a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
             if not (np.isfinite(a).all() and np.isfinite(b).all()):
                 return np.full(value.shape, np.inf)
             size = (a @ b) * (1 + 4 * n * 2.0**-52)
-            return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
+            return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
         case "conv":
             return _convolved(value, operands[0], operands[1], form)
         case "mul" | "div":
@@ -160,7 +160,7 @@ def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:
     n = math.prod(weight.shape[1:])
     size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
     size = np.broadcast_to(size.reshape(size.shape[0], 1, -1, *(1,) * (len(weight.shape) - 2)) * (1 + 4 * n * 2.0**-52), value.shape)
-    return _unless_overflow(size, size * gamma(n, form) + n * form.tiny, form)
+    return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
 
 
 def _unless_overflow(size: Array, error: Array, form: Format) -> Array:
