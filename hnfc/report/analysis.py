@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import Float64Type, FloatAttr
 
 from hnfc.analysis.findings import Finding, Findings
 
-_PLACE = 22
+_PLACE = 18
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 960, 420, 70, 30, 60
 
 
@@ -35,7 +35,8 @@ def _range(finding: Finding) -> str:
 
 
 def _end(place: str) -> str:
-    """The end of a place, where the line is."""
+    """The path of the module, or the end of the place in a file, where the line is."""
+    place = place.partition(" (")[0]
     return place if len(place) <= _PLACE else f"…{place[-_PLACE + 1 :]}"
 
 
