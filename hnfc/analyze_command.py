@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hnfc.errors import ModelError, UsageError
-from hnfc.terminal import DONE, WRONG, Progress, say, table, write
+from hnfc.terminal import DONE, WRONG, Progress, say, table, width, write
 
 _EXAMPLE = """example:
   hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
@@ -115,7 +115,7 @@ def _model(options: argparse.Namespace) -> int:
             found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate))
         if options.calibrate:
             found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
-    headings, rows = rows_of(found, options.top)
+    headings, rows = rows_of(found, options.top, width())
     if options.json:
         write(options.json, (json.dumps(_finite(found.data()), indent=1) + "\n").encode())
     if options.picture:

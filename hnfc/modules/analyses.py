@@ -19,7 +19,7 @@ from hnfc.modules.optimized import arguments_of
 from hnfc.modules.signature import Given
 from hnfc.modules.tensors import to_numpy
 from hnfc.report.analysis import growth_picture, rows_of
-from hnfc.terminal import table
+from hnfc.terminal import table, width
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Analysis:
         return growth_picture(self.found)
 
     def table(self, top: int = 12) -> str:
-        headings, rows = rows_of(self.found, top)
+        headings, rows = rows_of(self.found, top, width())
         return table(headings, rows, 1)
 
     def __str__(self) -> str:
