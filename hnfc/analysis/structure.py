@@ -16,6 +16,7 @@ from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.lanes import anywhere, filled, places_of, total
 from hnfc.analysis.nodes import Node
 from hnfc.analysis.tape import Tape
+from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
 
 _SLACK = 2.0**-40
@@ -75,6 +76,8 @@ def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
     """e^x / Σ e^x, exactly; its own rounding is the caller's."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
+    if 0 in x.shape:
+        raise NoFormula("a tensor without elements")
     slack = _SLACK * max(1.0, n / 4096)
     lo, hi = np.broadcast_to(x.value.lo, x.value.shape), np.broadcast_to(x.value.hi, x.value.shape)
     top = np.max(hi, axis=places, keepdims=True)
@@ -102,6 +105,8 @@ def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: 
     """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
+    if 0 in x.shape:
+        raise NoFormula("a tensor without elements")
     slack = _SLACK * max(1.0, n / 4096)
     size = Boxes.of(float(n))
 

@@ -36,6 +36,11 @@ STANDARD = Arithmetic()
 MOVING = frozenset(("transpose", "reshape", "broadcast", "slice", "concat", "reverse", "pad"))
 
 
+CONDITIONS = frozenset((
+    "compare", "logical_not", "logical_and", "logical_or", "logical_xor", "any", "all", "isnan", "isinf", "isfinite", "where",
+))  # fmt: skip
+
+
 class NotAnalyzed(Exception):
     """A value that no bound is known for; the message says which operation is in the way."""
 
@@ -200,7 +205,8 @@ class Recorder:
 
     def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
         """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""
-        if operation.FACTS.real is None or operation.name == "num.cast":
+        if operation.FACTS.real is None or operation.name.removeprefix("num.") not in CONDITIONS:
+            # integers wrap around, and are cut off
             raise NoFormula("a result that is no floating-point number")
         found: Node | Truth = operation.FACTS.real(self.tape, *operands, **attributes)
         return found

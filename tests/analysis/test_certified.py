@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from tests.rewrite.random_graphs import Maker, exactly
 
 RULES = shipped().rules
 ELEMENTS = ("f32", "f64", "f16", "bf16", "f8E4M3FN", "f8E5M2")
+WITHOUT_ELEMENTS_OR_TRUTHS = (33141, 24359)
+"""Graphs with a softmax of nothing, and with arithmetic on truth values."""
 WIDTHS = (0.0, 0.0, 1e-6, 1e-3, 0.1, 1.0)
 
 
@@ -98,7 +101,7 @@ def name_of(value: SSAValue) -> str:
     return element_name(as_tensor(value.type))
 
 
-def checked(seeds: range) -> Counter[str]:
+def checked(seeds: Iterable[int]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
         counts += trial(seed)
@@ -108,7 +111,7 @@ def checked(seeds: range) -> Counter[str]:
 
 
 def test_bounds_hold_on_random_graphs() -> None:
-    counts = checked(range(120))
+    counts = checked((*range(120), *WITHOUT_ELEMENTS_OR_TRUTHS))
     assert counts["checked"] > counts["no bound"] / 3
 
 
