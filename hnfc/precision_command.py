@@ -71,9 +71,10 @@ def _run(options: argparse.Namespace) -> int:
             return WRONG
         progress("writing …")
         if options.picture:
+            from hnfc.precision.outcomes import cochain_of
             from hnfc.precision.picture import picture
 
-            write(options.picture, picture(found.sites, found.outcome, found.cochain()).encode())
+            write(options.picture, picture(found.sites, found.outcome, cochain_of(found.sites, found.outcome)).encode())
         if options.json:
             write(options.json, (json.dumps(found.data(), indent=1) + "\n").encode())
         output = found.emit() if options.emit and not found.refused else None
@@ -95,13 +96,15 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         write(options.output, output)
     counts = Counter(found.outcome.formats.values())
     common = counts.most_common(1)[0][0]
-    rows = [row for row in found.rows() if options.all or row[2] != common]
+    from hnfc.precision.outcomes import rows_of
+
+    rows = [[*words, f"{part:.1%}"] for *words, part in rows_of(found.sites, found.outcome) if options.all or words[2] != common]
     if rows:
         to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
     kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
     say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
     unit = "" if options.absolute else " of their root mean square"
-    say(f"error of the outputs about {found.error:.3g}{unit}, allowed {options.target:.3g}")
+    say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples, allowed {options.target:.3g}")
     say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
     say("an estimate from the samples, not a bound")
     return DONE

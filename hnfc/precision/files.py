@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,8 @@ from hnfc.precision.applied import as_module, casts_of, distance
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
 from hnfc.precision.formats import format_named
 from hnfc.precision.holding import assign_what_holds
+from hnfc.precision.outcomes import as_given
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.scaled import stored_format
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.samples import from_file
 
@@ -45,29 +44,21 @@ class FileAnalysis:
 
     @property
     def error(self) -> float:
+        """What the outputs are estimated to be off by, in the terms of the target."""
         assert isinstance(self.outcome, Assignment)
-        return self.outcome.error / self.sites.rms if self.wishes.relative and self.sites.rms else self.outcome.error
+        return as_given(self.outcome.error, self.sites, self.wishes)
+
+    @property
+    def measured(self) -> float:
+        """What they are off by on the samples."""
+        assert isinstance(self.outcome, Assignment) and self.outcome.measured is not None
+        return as_given(self.outcome.measured, self.sites, self.wishes)
 
     @property
     def original_size(self) -> float:
         """Bytes of all sites as the model has them."""
         sizes = {site.nodes[0]: site.elements for site in self.sites.sites}
         return math.fsum(n * self.calibration.dtypes[node].itemsize for node, n in sizes.items())
-
-    def cochain(self) -> dict[tuple[str, str], int]:
-        """The bits by which formats differ along edges, or that sites are short of."""
-        if isinstance(self.outcome, Refusal):
-            return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
-        bits = {name: stored_format(form).precision for name, form in self.outcome.formats.items()}
-        return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
-
-    def rows(self) -> Iterator[list[str]]:
-        assert isinstance(self.outcome, Assignment)
-        whole = self.outcome.error**2
-        for site in self.sites.sites:
-            form = self.outcome.formats[site.name]
-            part = f"{site.moved[form] ** 2 / whole:.1%}" if whole else ""
-            yield [site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part]
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -80,7 +71,8 @@ class FileAnalysis:
              "elements": s.elements, "moves_outputs_by": s.moved[self.outcome.formats[s.name]]}
             for s in self.sites.sites
         ]  # fmt: skip
-        return {"found": True, "error": self.error, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
+        errors = {"error": self.error, "measured": self.measured}
+        return {"found": True, **errors, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
 
     def emit(self) -> bytes:
         """The model with its casts."""

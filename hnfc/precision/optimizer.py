@@ -26,9 +26,10 @@ from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.applied import Casts, casts_of, distance, is_narrow, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.holding import assign_what_holds
+from hnfc.precision.outcomes import as_given, cochain_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import Policy, SemanticDType
-from hnfc.precision.scaled import split, stored_format
+from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.rewriter import Settings, load_rules
 
@@ -137,12 +138,9 @@ class PrecisionAnalysis:
         With an assignment p it is d⁰p, the casts that mixed precision makes. Without one, it is from each site that is short of bits to the
         target ("outputs"): how many it lacks. The cochain says where; that it cannot be removed is proved by the solver, not by its class.
         """
-        if isinstance(self.outcome, Refusal):
-            return {(name, "outputs"): needs - has for name, (needs, has) in self.outcome.needed.items() if needs > has}
-        if self.h0_dim:
+        if isinstance(self.outcome, Assignment) and self.h0_dim:
             return {}
-        bits = {name: stored_format(form).precision for name, form in self.outcome.formats.items()}
-        return {(u, v): bits[v] - bits[u] for u, v in self.sites.edges if bits[u] != bits[v]}
+        return cochain_of(self.sites, self.outcome)
 
     def get_precision_assignment(self) -> dict[str, str]:
         """The format of every site by its name. Raises ModelError, with the reasons, where there is none."""
@@ -156,16 +154,13 @@ class PrecisionAnalysis:
     @property
     def error(self) -> float:
         """The estimated error of the outputs, as the target is given."""
-        return self._as_given(self._found().error)
+        return as_given(self._found().error, self.sites, self.wishes)
 
     @property
     def measured(self) -> float:
         """The largest error of the outputs on a sample, as the target is given, when the model runs in these formats."""
         found = self._found().measured
-        return math.nan if found is None else self._as_given(found)
-
-    def _as_given(self, error: float) -> float:
-        return error / self.sites.rms if self.wishes.relative and self.sites.rms else error
+        return math.nan if found is None else as_given(found, self.sites, self.wishes)
 
     def casts(self) -> Casts:
         """What the graph of the model is given."""
@@ -200,12 +195,7 @@ class PrecisionAnalysis:
 
     def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
         """Name, role, format, range and share of the squared error of every site."""
-        found = self._found()
-        whole = found.error**2
-        for site in self.sites.sites:
-            form = found.formats[site.name]
-            part = site.moved[form] ** 2 / whole if whole else 0.0
-            yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
+        return rows_of(self.sites, self._found())
 
     def visualize_obstruction(self, path: str | Path | None = None) -> str:
         """An SVG of the sites that are wider than others, or that the refusal is about, and what feeds them; written to `path` too."""

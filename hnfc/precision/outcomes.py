@@ -1,0 +1,31 @@
+"""What is told of an outcome, whether of a module or of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.scaled import stored_format
+from hnfc.precision.sites import Sites
+
+
+def cochain_of(sites: Sites, outcome: Assignment | Refusal) -> dict[tuple[str, str], int]:
+    """By how many bits formats differ along edges, without zeros; of a refusal how many bits sites lack, on edges to "outputs"."""
+    if isinstance(outcome, Refusal):
+        return {(name, "outputs"): needs - has for name, (needs, has) in outcome.needed.items() if needs > has}
+    bits = {name: stored_format(form).precision for name, form in outcome.formats.items()}
+    return {(u, v): bits[v] - bits[u] for u, v in sites.edges if bits[u] != bits[v]}
+
+
+def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, str, float]]:
+    """Name, role, format, range and share of the squared error of every site."""
+    whole = found.error**2
+    for site in sites.sites:
+        form = found.formats[site.name]
+        part = site.moved[form] ** 2 / whole if whole else 0.0
+        yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
+
+
+def as_given(error: float, sites: Sites, wishes: Wishes) -> float:
+    """An error of the outputs in the terms of the target: relative to their root mean square, or absolute."""
+    return error / sites.rms if wishes.relative and sites.rms else error
