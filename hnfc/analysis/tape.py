@@ -202,6 +202,10 @@ class Tape:
         rank = max(len(x.shape), len(y.shape))
         a, b = lifted(x.value, rank), lifted(y.value, rank)
         exact, unsure = x.exact and y.exact, either(x.lost, y.lost, rank)
+        if x is y:
+            # rounded or not, a number is itself; where it is none, nothing is sure
+            holds = np.full((1,) * (rank + 1), predicate in ("eq", "ge", "le"))
+            return Truth(holds, ~holds, unsure, True)
         match predicate:
             case "gt" | "le":
                 may, may_not = a.hi > b.lo, a.lo <= b.hi

@@ -84,13 +84,18 @@ def _log_sigmoid(x: Term) -> Term:
     return x.of("minimum", 0.0) - (-x.of("abs")).of("exp").of("log1p")
 
 
+def _infinite(x: Term) -> Term:
+    """Whether x ≥ 0 is infinite. An infinity is no real number, and analyses have nothing to say of what is compared with one."""
+    return x.compare("gt", FORMATS[x.element].largest)
+
+
 def _hypot(x: Term, y: Term) -> Term:
     """a·sqrt(1 + (b/a)²) with a the larger of |x| and |y|; 0 and inf have no quotient, and torch-mlir's maximum loses NaN."""
     a, b = x.of("abs").of("maximum", y.of("abs")), x.of("abs").of("minimum", y.of("abs"))
     ratio = b / a.compare("eq", 0.0).where(1.0, a)
     finite = a * (ratio * ratio + 1.0).of("sqrt")
     unknown = x.of("isnan").of("logical_or", y.of("isnan"))
-    return a.compare("eq", math.inf).where(a, unknown.where(x + y, finite))
+    return _infinite(a).where(a, unknown.where(x + y, finite))
 
 
 def _logaddexp(x: Term, y: Term) -> Term:
@@ -215,7 +220,7 @@ def logsumexp(operation: Any) -> Term:
     """max + log Σ e^(x - max), with 0 for a max that is not finite."""
     x, axes = Term(operation.x), operation.axes.data
     top = x.of("max", axes=axes)
-    shift = top.of("abs").compare("eq", math.inf).where(0.0, top)
+    shift = _infinite(top.of("abs")).where(0.0, top)
     return (x - shift).of("exp").of("sum", axes=axes).of("log") + shift
 
 

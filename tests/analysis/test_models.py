@@ -154,3 +154,22 @@ def test_every_value_of_a_transformer_is_where_its_bounds_say() -> None:
             assert bounds.low <= low and high <= bounds.high, value
             assert float(np.max(np.abs(np.asarray(rounded[value], np.float64) - wide[value]))) <= bounds.error, value
     assert checked > 40
+
+
+class _Formulas(torch.nn.Module):
+    """What `hnfc.optimize` gives forms that have a way out for infinities: a log-sum-exp and a hypotenuse."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x + 1
+        return torch.log(torch.exp(x).sum(-1, keepdim=True)), torch.sqrt(x * x + y * y)
+
+
+def test_what_was_rewritten_has_a_certified_error() -> None:
+    import hnfc
+
+    x = 50 * torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    model = _Formulas()
+    better = hnfc.optimize(model, x)
+    assert {rewrite["rule"] for rewrite in hnfc.diff(model, better).data[0]["rewrites"]} == {"logsumexp_fusion", "hypot_fusion"}
+    found = hnfc.analyze(better, x, certified=True)
+    assert 0 < found.error < 1e-3
