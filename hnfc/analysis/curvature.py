@@ -7,7 +7,7 @@ Where the sources have no formula it is the largest |f''|. All are estimates at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,8 +42,17 @@ def curvature_of(
     block: Block, sample: Mapping[SSAValue, Array], weights: WeightReader | None, place: Callable[[Operation], str]
 ) -> Curvature:
     """The curvature of a function of `num` on one sample, its values taken in float64."""
-    values = evaluate(block, sample, weights, wide=True)
-    found = []
+    found = [
+        (operation.name, place(operation), value)
+        for operation, value in curvatures(block, evaluate(block, sample, weights, wide=True)).items()
+    ]
+    found.sort(key=lambda entry: -entry[2])
+    return Curvature(float(sum(value for _, _, value in found)), tuple(found[:10]))
+
+
+def curvatures(block: Block, values: Mapping[SSAValue, Array]) -> dict[Operation, float]:
+    """The curvature of each operation that has any, at the values that it takes."""
+    found = {}
     with np.errstate(all="ignore"):
         for operation in block.ops:
             formula = _FORMULAS.get(operation.name)
@@ -52,9 +61,17 @@ def curvature_of(
                 continue
             value = formula(*(np.asarray(operand, np.float64) for operand in operands))
             if value:
-                found.append((operation.name, place(operation), value))
-    found.sort(key=lambda entry: -entry[2])
-    return Curvature(float(sum(value for _, _, value in found)), tuple(found[:10]))
+                found[operation] = value
+    return found
+
+
+def curvature_at(operation: Operation, operands: Sequence[Array]) -> float:
+    """The curvature of one operation at values of its operands, in float64; 0 where it has none, or no formula."""
+    formula = _FORMULAS.get(operation.name)
+    if formula is None:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(formula(*operands))
 
 
 def _largest(f: Callable[[Array], Array]) -> Callable[..., float]:
