@@ -1,0 +1,1 @@
+"""Programs of numbers (FPCore) in forms that lose fewer digits: `-O accuracy`."""
