@@ -221,7 +221,7 @@ class _Builder:
 
     def constant(self, value: Fraction, kind: str) -> SSAValue:
         """The number, or a quotient of whole numbers that are exact and whose rounding is the number's own."""
-        near = float(value) if abs(value) < 2**1023 else None
+        near = float(value) if abs(value) < 2**1024 - 2**970 else None
         if near is None or Fraction(near) == value:
             return self._plain(near if near is not None else (float("inf") if value > 0 else float("-inf")), kind)
         n, d = value.numerator, value.denominator
