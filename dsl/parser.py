@@ -79,7 +79,7 @@ def _unexpected_token(error: UnexpectedToken, path: str) -> Diagnostic:
     token = error.token
     span = _token_span(token)
     expected = set(error.accepts or error.expected)
-    if str(token) in ("rule", "test", "def", "import", "library", "format") and "ARROW" in expected:
+    if str(token) in ("rule", "test", "def", "import", "library", "format", "target") and "ARROW" in expected:
         return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
     if str(token) == "=" and "ARROW" in expected:
         return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
@@ -241,6 +241,10 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
             str(name), parameters, title, str(kind or ""), fields, same,
             _meta_span(meta), _token_span(name), _token_span(kind or name),
         )  # fmt: skip
+
+    def target(self, meta: Meta, children: list[Any]) -> syntax.TargetDeclaration:
+        name, title, *fields = children
+        return syntax.TargetDeclaration(str(name), _text(title), tuple(fields), _meta_span(meta), _token_span(name))
 
     def list_(self, meta: Meta, children: list[Any]) -> list[Any]:
         return [child for child in children if child is not None]

@@ -81,6 +81,10 @@ def _chunks(declaration: syntax.Declaration) -> Iterator[_Chunk]:
             yield from _rule_chunks(declaration)
         case syntax.FormatDeclaration():
             yield from _format_chunks(declaration)
+        case syntax.TargetDeclaration():
+            title = f' "{declaration.title}"' if declaration.title else ""
+            yield _Chunk(f"target {declaration.name}{title} {{", declaration.name_span, blank_before=True)
+            yield from _body_chunks(declaration.fields, declaration.span)
         case syntax.Test():
             first = declaration.cases[0].span
             head_span = Span(declaration.span.line, declaration.span.column, declaration.span.line, min(first.column, 6))
@@ -119,9 +123,13 @@ def _format_chunks(form: syntax.FormatDeclaration) -> Iterator[_Chunk]:
         yield _Chunk(f"{head} = {expression(form.same)}", form.span, blank_before=True)
         return
     yield _Chunk(f"{head}{f' : {form.kind}' if form.kind else ''} {{", form.kind_span, blank_before=True)
-    for field_ in form.fields:
+    yield from _body_chunks(form.fields, form.span)
+
+
+def _body_chunks(fields: tuple[syntax.Field, ...], whole: Span) -> Iterator[_Chunk]:
+    for field_ in fields:
         yield _Chunk(f"{field_.name} = {expression(field_.value)}", field_.span, _INDENT)
-    yield _Chunk("}", Span(form.span.end_line, form.span.end_column - 1, form.span.end_line, form.span.end_column))
+    yield _Chunk("}", Span(whole.end_line, whole.end_column - 1, whole.end_line, whole.end_column))
 
 
 def _case(case: syntax.Gives | syntax.Unchanged) -> str:

@@ -13,6 +13,7 @@ from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.parser import parse
+from hnfc.dsl.targets import TargetBook
 
 MAX_IMPORTS = 100
 
@@ -25,6 +26,7 @@ class Rulebook:
     sources: dict[str, str] = field(default_factory=dict)
     files: dict[str, syntax.File] = field(default_factory=dict)
     formats: FormatBook = field(default_factory=FormatBook)
+    targets: TargetBook = field(default_factory=TargetBook)
 
     def named(self, name: str) -> core.Rule | None:
         return next((rule for rule in self.rules if rule.name == name), None)
@@ -37,12 +39,12 @@ class Rulebook:
 
     def only(self, groups: Iterable[str]) -> Rulebook:
         wanted = set(groups)
-        return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files, self.formats)
+        return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files, self.formats, self.targets)
 
 
 def load_files(paths: Iterable[str | Path]) -> Rulebook:
     """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read."""
-    loader = _Loader(FormatBook(shipped_formats))
+    loader = _Loader(FormatBook(shipped_formats), TargetBook(shipped_targets))
     for path in paths:
         loader.load(Path(path), None, None)
     return loader.book
@@ -50,7 +52,7 @@ def load_files(paths: Iterable[str | Path]) -> Rulebook:
 
 def load_text(text: str, name: str) -> Rulebook:
     """The rules of a text; it may import files of the shipped rules. Raises HnfError."""
-    loader = _Loader(FormatBook(shipped_formats))
+    loader = _Loader(FormatBook(shipped_formats), TargetBook(shipped_targets))
     loader.load_text(text, name, None)
     return loader.book
 
@@ -59,7 +61,7 @@ def load_text(text: str, name: str) -> Rulebook:
 def shipped() -> Rulebook:
     """Every rule that hnfc brings."""
     folder = files("hnfc") / "rules"
-    loader = _Loader(FormatBook())
+    loader = _Loader(FormatBook(), TargetBook())
     for entry in sorted(folder.iterdir(), key=lambda e: e.name):
         if entry.name.endswith(".hnf"):
             loader.load_text(entry.read_text(encoding="utf-8"), f"rules/{entry.name}", None)
@@ -75,9 +77,18 @@ def shipped_formats() -> FormatBook:
     return book
 
 
+@cache
+def shipped_targets() -> TargetBook:
+    """The machines that hnfc brings; read without the rules."""
+    entry = files("hnfc") / "rules" / "targets.hnf"
+    book = TargetBook()
+    book.add(parse(entry.read_text(encoding="utf-8"), "rules/targets.hnf"))
+    return book
+
+
 class _Loader:
-    def __init__(self, formats: FormatBook) -> None:
-        self.book = Rulebook(formats=formats)
+    def __init__(self, formats: FormatBook, targets: TargetBook) -> None:
+        self.book = Rulebook(formats=formats, targets=targets)
         self._definitions: dict[str, dict[str, syntax.Definition]] = {}
         self._loading: list[str] = []
 
@@ -117,6 +128,7 @@ class _Loader:
                 definitions.update(self.load(base / declaration.path, key, declaration.span))
         self._loading.pop()
         self.book.formats.add(file)
+        self.book.targets.add(file)
         elaborator = Elaborator(file, definitions)
         rules = elaborator.rules()
         known = {rule.name: rule for rule in self.book.rules}

@@ -168,7 +168,18 @@ class FormatDeclaration:
     kind_span: Span
 
 
-Declaration: TypeAlias = Library | Import | Definition | RuleDeclaration | Test | FormatDeclaration
+@dataclass(frozen=True)
+class TargetDeclaration:
+    """A machine, by what it does in a second."""
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    span: Span
+    name_span: Span
+
+
+Declaration: TypeAlias = Library | Import | Definition | RuleDeclaration | Test | FormatDeclaration | TargetDeclaration
 
 
 @dataclass(frozen=True)

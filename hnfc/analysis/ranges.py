@@ -46,27 +46,32 @@ class Ranges:
         self._known: dict[SSAValue, Interval] = dict(inputs or {})
         self._weights = weights
 
+    def known(self, value: SSAValue) -> Interval | None:
+        """What is known without looking at how the value is computed."""
+        return self._known.get(value)
+
     def of(self, value: SSAValue) -> Interval:
-        known = self._known.get(value)
+        known = self.known(value)
         if known is not None:
             return known
         stack = [value]
         while stack:
             current = stack[-1]
-            if current in self._known:
+            if self.known(current) is not None:
                 stack.pop()
                 continue
             owner = current.owner
             operands = owner.operands if isinstance(owner, Operation) and type(owner) in COMPUTING else ()
-            missing = [operand for operand in operands if operand not in self._known]
+            missing = [operand for operand in operands if self.known(operand) is None]
             if missing:
                 stack += missing
                 continue
             stack.pop()
-            self._known[current] = self._transfer(owner)
+            self._known[current] = self.transfer(owner)
         return self._known[value]
 
-    def _transfer(self, owner: object) -> Interval:
+    def transfer(self, owner: object) -> Interval:
+        """The interval of the result of an operation, from those of its operands, which are known."""
         if isinstance(owner, WeightOp):
             return interval_of_array(self._weights(owner.weight_name)) if self._weights else ANYTHING
         if type(owner) not in COMPUTING:
@@ -77,7 +82,7 @@ class Ranges:
         kind = owner.results[0].type
         if not isinstance(kind, TensorType):
             return ANYTHING
-        result = owner.transfer(*(self._known[operand] for operand in owner.operands))
+        result = owner.transfer(*(self.known(operand) or ANYTHING for operand in owner.operands))
         if type(kind.element_type) is not IntegerType:
             return result
         bounds = INTEGERS.get(ELEMENT_NAMES.get(kind.element_type, ""))

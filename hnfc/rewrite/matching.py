@@ -35,6 +35,7 @@ from hnfc.rewrite.pattern import (
     OperationPattern,
     Pattern,
     ProductPattern,
+    SizePattern,
     SumPattern,
 )
 
@@ -63,6 +64,10 @@ class Matching:
                     number = constant_of(item)
                     if number is not None and same_number(number, value):
                         yield bindings
+            case SizePattern(size):
+                number = None if isinstance(item, Root) else constant_of(item)
+                if number is not None and number == size_of(size, bindings):
+                    yield bindings
             case OperationPattern():
                 yield from self.operation(pattern, item, bindings)
             case SumPattern():
@@ -84,23 +89,28 @@ class Matching:
                 yield from self.value(pattern.operands[0], item.radicand, bindings)
             return
         op = item.owner
-        if type(op) is not pattern.operation or len(op.operands) != len(pattern.operands) or not over_reals(op):
+        if isinstance(op, Operation):
+            yield from self.instance(pattern, op, tuple(op.operands), bindings)
+
+    def instance(self, pattern: OperationPattern, op: Operation, operands: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
+        """The bindings under which one operation is an instance of the pattern; `operands` stand for those that it has."""
+        if type(op) is not pattern.operation or len(operands) != len(pattern.operands) or not over_reals(op):
             return
         if op.name == "num.matmul" and not _are_matrices(op):
             return
         if pattern.is_movement:
             fitting = match_settings(pattern.settings, op, bindings)
             if fitting is not None:
-                for found in self.operands(pattern.operands, tuple(op.operands), fitting[0]):
+                for found in self.operands(pattern.operands, operands, fitting[0]):
                     if all(integer(expression, found) == value for expression, value in fitting[1]):
                         yield found
             return
         after = fit_attributes(pattern.settings, op, bindings)
         if after is None:
             return
-        yield from self.operands(pattern.operands, tuple(op.operands), after)
-        if pattern.commutative and len(op.operands) == 2 and op.operands[0] is not op.operands[1]:
-            yield from self.operands(pattern.operands, (op.operands[1], op.operands[0]), after)
+        yield from self.operands(pattern.operands, operands, after)
+        if pattern.commutative and len(operands) == 2 and operands[0] is not operands[1]:
+            yield from self.operands(pattern.operands, operands[::-1], after)
 
     def operands(self, patterns: tuple[Pattern, ...], items: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
         if not patterns:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 
-_COMMUTATIVE = tuple(OPERATIONS[name] for name in ("add", "mul", "maximum", "minimum", "logical_and", "logical_or"))
+COMMUTATIVE = tuple(OPERATIONS[name] for name in ("add", "mul", "maximum", "minimum", "logical_and", "logical_or"))
 _NEVER_EQUAL = (OPERATIONS["opaque"],)
 
 
@@ -44,16 +44,17 @@ class Numbering:
         if not isinstance(owner, NumOp) or isinstance(owner, _NEVER_EQUAL):
             return len(self._numbers)
         operands = [self._numbers[operand] for operand in owner.operands]
-        if isinstance(owner, _COMMUTATIVE):
+        if isinstance(owner, COMMUTATIVE):
             operands.sort()
         position = owner.results.index(value) if len(owner.results) > 1 else 0
         # what the operands do not tell is in the result's type
         type_ = value.type if owner.FROM_TYPE or not operands else None
-        key = (owner.name, position, type_, _properties(owner), *operands)
+        key = (owner.name, position, type_, properties_of(owner), *operands)
         return self._keys.setdefault(key, len(self._numbers))
 
 
-def _properties(op: NumOp) -> tuple[tuple[str, Attribute], ...]:
+def properties_of(op: Operation) -> tuple[tuple[str, Attribute], ...]:
+    """The properties in an order that does not depend on how the operation was made."""
     found = tuple(op.properties.items())
     return found if len(found) < 2 else tuple(sorted(found, key=lambda item: item[0]))
 

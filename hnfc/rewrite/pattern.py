@@ -29,6 +29,13 @@ class NumberPattern:
 
 
 @dataclass(frozen=True)
+class SizePattern:
+    """A number that is the number of elements of a captured tensor along axes, both of which are bound before it is met."""
+
+    size: core.Size
+
+
+@dataclass(frozen=True)
 class OperationPattern:
     operation: type[NumOp]
     operands: tuple[Pattern, ...]
@@ -62,7 +69,7 @@ class SumPattern:
     terms: tuple[ProductPattern, ...]
 
 
-Pattern: TypeAlias = CapturePattern | NumberPattern | OperationPattern | ProductPattern | SumPattern
+Pattern: TypeAlias = CapturePattern | NumberPattern | SizePattern | OperationPattern | ProductPattern | SumPattern
 
 
 class UnsupportedPattern(Exception):
@@ -70,25 +77,27 @@ class UnsupportedPattern(Exception):
 
 
 def compile_pattern(expression: core.Expr, structural: bool) -> Pattern:
-    return _tree(expression) if structural else _flat(expression)
+    return tree(expression) if structural else _flat(expression)
 
 
-def _tree(expression: core.Expr) -> Pattern:
-    """The expression as it is written, with no commuting and no flattening."""
+def tree(expression: core.Expr, commuting: bool = False) -> Pattern:
+    """The expression as it is written, with no flattening; `commuting`: but with operands in either order."""
     match expression:
         case core.Capture(name, dtypes, const):
             return CapturePattern(name, dtypes, const)
         case core.Literal(value):
             return NumberPattern(value)
+        case core.Size():
+            return SizePattern(expression)
         case core.Apply(operation, operands, attributes):
-            return OperationPattern(operation, tuple(map(_tree, operands)), attributes, False)
-    raise UnsupportedPattern("`size` cannot be looked for in a structural rule")
+            commutes = commuting and operation.name.removeprefix("num.") in _COMMUTATIVE
+            return OperationPattern(operation, tuple(tree(operand, commuting) for operand in operands), attributes, commutes)
 
 
 def _flat(expression: core.Expr) -> Pattern:
     match expression:
         case core.Capture() | core.Literal():
-            return _tree(expression)
+            return tree(expression)
         case core.Size():
             return _product(expression)
         case core.Apply(operation, operands, attributes):

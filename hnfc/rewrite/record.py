@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from hnfc.dsl import core
 
@@ -18,6 +18,8 @@ class Rewrite:
     before: SSAValue
     after: SSAValue
     given: str = ""
+    made: tuple[Operation, ...] = ()
+    """The operations that were made for it."""
 
 
 @dataclass(frozen=True)
