@@ -22,6 +22,7 @@ from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
+from hnfc.search import Explorer, Search
 from hnfc.samples import Array, declared, drawn, from_file
 from hnfc.sizes import KNOWN
 from hnfc.validate import Error, Original, Reference, affordable, unit_roundoff
@@ -44,6 +45,7 @@ class Request:
     observed: bool = False
     assume: frozenset[str] = frozenset()
     validate: bool = True
+    search: Search = Search()
 
 
 @dataclass
@@ -175,6 +177,11 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     outputs = list(returned)
 
     outcome = Outcome()
+    explorer = None
+    if request.search.kind != "greedy":
+        chosen = [rule for phase in request.phases for rule in phase if rule.name not in excluded]
+        options = {"assume": request.assume, "weights": imported.weight, "samples": samples}
+        explorer = Explorer.of(block, request.search, intervals, rules=chosen, place=imported.location, **options)
     for rules in request.phases:
         progress("rewriting …")
         matcher = Matcher(compile_rules(rule for rule in rules if rule.name not in excluded))
@@ -182,6 +189,9 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         observations = Observations([dict(sample) for sample in samples], imported.weight)
         greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
         greedy.run(block)
+    if explorer is not None:
+        progress("searching …")
+        explorer.run(outcome, origins)
     share(block, origins.keys() - lifted, outcome.replaced)
     wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
     reference = Reference([], [], [], "none")

@@ -1,0 +1,150 @@
+"""Equality saturation: rules are applied everywhere, nothing is thrown away, until nothing new comes or a limit is met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hnfc.dsl import core
+from hnfc.dsl.description import describe
+from hnfc.egraph.graph import EGraph, Reason
+from hnfc.egraph.matching import Direction, Found, key_of, matches
+from hnfc.rewrite.bindings import Binding
+from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.conditions import Judge, Observations
+from hnfc.rewrite.record import Statistics
+
+
+@dataclass(frozen=True)
+class Limits:
+    """nodes: of the whole e-graph. rounds: in each of which every rule looks at what changed in the one before. matches: of one rule in
+    one round; a rule that has more sits out the next rounds, twice as many each time (egg's back-off scheduler)."""
+
+    nodes: int = 20_000
+    seconds: float = 20.0
+    rounds: int = 12
+    matches: int = 2_000
+
+
+@dataclass
+class Saturation:
+    """One run. assume: names of rules whose `where` the user asserts. `when` is advice that the cost makes needless."""
+
+    graph: EGraph
+    directions: Sequence[Direction]
+    limits: Limits = field(default_factory=Limits)
+    assume: frozenset[str] = frozenset()
+    observations: Observations = field(default_factory=Observations)
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    stopped: str = ""
+    """Which limit ended it; empty where nothing new was to be found."""
+    rounds: int = 0
+    _seen: set[tuple[Any, ...]] = field(default_factory=set)
+    _banned_until: dict[int, int] = field(default_factory=dict)
+    _bans: dict[int, int] = field(default_factory=dict)
+    _looked: dict[int, int] = field(default_factory=dict)
+    """The round from which on a direction has to look at what changed."""
+
+    def run(self) -> None:
+        deadline = time.monotonic() + self.limits.seconds
+        graph = self.graph
+        while True:
+            found = self._search(deadline)
+            graph.round += 1
+            self.rounds += 1
+            changed = self._apply(found, deadline)
+            graph.rebuild()
+            if self._stop(deadline):
+                return
+            if not changed and not any(until > graph.round for until in self._banned_until.values()):
+                return
+
+    def _stop(self, deadline: float) -> bool:
+        if time.monotonic() > deadline:
+            self.stopped = f"{self.limits.seconds:g} seconds"
+        elif self.graph.nodes >= self.limits.nodes:
+            self.stopped = f"{self.limits.nodes} nodes"
+        elif self.rounds >= self.limits.rounds:
+            self.stopped = f"{self.limits.rounds} rounds"
+        return bool(self.stopped)
+
+    def _search(self, deadline: float) -> list[Found]:
+        graph, found = self.graph, []
+        for index, direction in enumerate(self.directions):
+            if self._banned_until.get(index, 0) > graph.round or time.monotonic() > deadline:
+                continue
+            since = self._looked.get(index, -1)
+            nodes = [n for n in graph.by_operation.get(direction.pattern.operation, ()) if n.alive and graph.of(n.home).changed[0] >= since]
+            limit = self.limits.matches << self._bans.get(index, 0)
+            mine: list[Found] = []
+            for each in matches(graph, direction, nodes):
+                key = key_of(graph, each)
+                if key not in self._seen:
+                    mine.append(each)
+                    if len(mine) > limit:
+                        break
+            if len(mine) > limit:
+                self._bans[index] = self._bans.get(index, 0) + 1
+                self._banned_until[index] = graph.round + (1 << self._bans[index])
+                continue
+            self._looked[index] = graph.round
+            found += mine
+        return found
+
+    def _apply(self, found: Sequence[Found], deadline: float) -> bool:
+        changed = False
+        for each in found:
+            key = key_of(self.graph, each)
+            if key in self._seen or not each.node.alive:
+                continue
+            if self.graph.nodes >= self.limits.nodes or time.monotonic() > deadline:
+                break
+            self._seen.add(key)
+            changed |= self._one(each)
+        return changed
+
+    def _one(self, found: Found) -> bool:
+        rule, graph, match = found.direction.compiled.rule, self.graph, found.match
+        statistics = self.statistics.setdefault(rule.name, Statistics())
+        statistics.matched += 1
+        given = ""
+        if rule.where is not core.TRUE:
+            judge = Judge(match, graph.ranges, self.observations)
+            holds = judge.judge(rule.where).holds
+            judge.close()
+            if not holds and rule.name not in self.assume:
+                statistics.blocked += 1
+                # what is not known now may be known once intervals are narrower
+                self._seen.discard(key_of(graph, found))
+                return False
+            given = describe(rule.where) + (" (on your word)" if rule.name in self.assume else "")
+        reason = Reason(rule.name, given, found.premises)
+        built = replacement(graph, found, reason)
+        if built is None:
+            statistics.blocked += 1
+            return False
+        join = graph.union if found.direction.both else graph.put_instead
+        changed = join(found.node.home, built, reason)
+        statistics.applied += changed
+        return changed
+
+
+def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
+    """The class of the right side at a match; None where it does not fit."""
+    match = found.match
+    bindings: dict[str, Binding] = dict(match.bindings)
+    kind = match.root.results[0].type
+    builder = Builder(bindings, kind.element_type)  # type: ignore[attr-defined]
+    try:
+        value = builder.finish(match)
+    except DoesNotFit:
+        builder.discard()
+        return None
+    for operation in builder.operations:
+        graph.add(operation, reason)
+    return graph.class_of(value)
+
+
+__all__ = ["Limits", "Saturation", "replacement"]
