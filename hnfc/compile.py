@@ -14,6 +14,7 @@ from hnfc.backend.torch_mlir import export
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dsl import core
+from hnfc.egraph.explorer import Explorer
 from hnfc.evaluate import evaluate
 from hnfc.frontend.torch_mlir import Imported, import_module
 from hnfc.rewrite.conditions import Observations
@@ -22,7 +23,7 @@ from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
-from hnfc.search import Explorer, Search
+from hnfc.search import Search
 from hnfc.samples import Array, declared, drawn, from_file
 from hnfc.sizes import KNOWN
 from hnfc.validate import Error, Original, Reference, affordable, unit_roundoff

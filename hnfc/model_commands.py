@@ -58,6 +58,16 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help=f"all values of an input lie there (LO:HI alone: of every input){drawn}")  # fmt: skip
+    parser.add_argument(
+        "--search", default="greedy", metavar="KIND",
+        help="greedy (default): every rule that fits; egraph, beam, restarts: of all that rules can make, what costs least",
+    )  # fmt: skip
+    parser.add_argument("--cost", metavar="MIX", help="what a search minimises: error, curvature, time, flops, or error+0.1*time "
+                        "(default error+0.01*flops), each relative to what greedy found; error needs samples")  # fmt: skip
+    parser.add_argument("--target", metavar="NAME", help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p, or one of a rule file; for the "
+                        "cost time; rules that need a format which it lacks are off")  # fmt: skip
+    parser.add_argument("--deepening", type=float, default=0.0, metavar="G", help="operations at the outputs cost 1+G times as much (default 0)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="the longest search (default 20)")
     parser.add_argument("--assume", action="append", default=[], metavar="RULE", help="you vouch for the `where` of this rule")
     parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run unproved, unless vacuous")
     parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
@@ -98,6 +108,7 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
     from hnfc.dsl.diagnostics import HnfError
     from hnfc.rewriter import load_rules
     from hnfc.samples import parse_range
+    from hnfc.search import search_of
 
     ranges = [parse_range(text) for text in options.ranges]
     try:
@@ -107,7 +118,11 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
         report_diagnostics(error)
         return None
     rules.check(options.assume)
-    made = Request(phases=rules.allowed(), ranges=ranges, assume=frozenset(options.assume), validate=not options.no_validate, **request)
+    given = (options.search, options.cost, options.target, options.deepening, options.seconds)
+    rules, search = rules.for_search(search_of(*given, targets=rules.targets), progress)
+    made = Request(
+        phases=rules.allowed(), ranges=ranges, assume=frozenset(options.assume), validate=not options.no_validate, search=search, **request
+    )
     return Rewriting(options, made, rules)
 
 

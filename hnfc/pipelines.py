@@ -15,6 +15,9 @@ LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "all": (_STABLE, ("fusion", "movement"), ("reassociation",), ("precision",)),
 }
 
+FORMS = ("algebra", "reassociation")
+"""Groups of equal forms, which searches beyond greedy go through at every level."""
+
 
 class UnknownLevel(Exception):
     """No level and no group of rules has this name."""

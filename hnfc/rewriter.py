@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
-from hnfc.dsl.rulebook import load_files, shipped
+from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
 from hnfc.dsl.soundness import Status, Verdict
+from hnfc.dsl.targets import TargetBook
 from hnfc.errors import UsageError
-from hnfc.pipelines import LEVELS, UnknownLevel, phases
+from hnfc.pipelines import FORMS, LEVELS, UnknownLevel, phases
+from hnfc.search import Search, search_of
 from hnfc.verdicts import Progress, verdicts
 
 if TYPE_CHECKING:
@@ -33,10 +35,25 @@ class RuleSet:
     unproved: frozenset[str] = frozenset()
     own: tuple[str, ...] = ()
     """The names of the rules that came from files."""
+    targets: TargetBook = field(default_factory=lambda: TargetBook(shipped_targets))
+    off: Mapping[str, str] = field(default_factory=dict)
+    """Rules that the target cannot run, and the format that it lacks for them."""
 
     def allowed(self) -> list[list[core.Rule]]:
         """Proved rules, and those that the user lets run unproved."""
-        return [[rule for rule in phase if self._may_run(rule.name)] for phase in self.phases]
+        return [[rule for rule in phase if self._may_run(rule.name) and rule.name not in self.off] for phase in self.phases]
+
+    def for_search(self, search: Search, progress: Progress | None = None) -> tuple[RuleSet, Search]:
+        """Without the rules that the search's target cannot run, and the search with the equal forms that it may go through."""
+        target = search.target
+        rules = {rule.name: rule for phase in self.phases for rule in phase}
+        off = {name: lacking for name, rule in rules.items() if target is not None and (lacking := target.lacks(rule)) is not None}
+        if search.kind == "greedy":
+            return replace(self, off=off), search
+        forms = [rule for rule in shipped().only(FORMS).rules if target is None or target.lacks(rule) is None]
+        found = verdicts(forms, progress=progress)
+        proved = tuple(rule for rule in forms if found[rule.name].proved)
+        return replace(self, off=off, verdicts={**found, **self.verdicts}), replace(search, forms=proved)
 
     def _may_run(self, name: str) -> bool:
         """A vacuous rule never may: where its left side is met, what it says of it is about no real number."""
@@ -65,7 +82,8 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress
     book = shipped()
     paths = [str(group) for group in groups if str(group).endswith(".hnf")]
     levels = [str(group) for group in groups if not str(group).endswith(".hnf")]
-    own = tuple(load_files(paths).rules)
+    files = load_files(paths)
+    own = tuple(files.rules)
     try:
         names = [phase for level in levels for phase in phases(level, set(book.groups()))]
     except UnknownLevel as error:
@@ -74,7 +92,7 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress
     known = {rule.name for phase in plan for rule in phase}
     _known(allow_unproved, known)
     found = verdicts({rule.name: rule for phase in plan for rule in phase}.values(), progress=progress)
-    return RuleSet(plan, found, frozenset(allow_unproved), tuple(rule.name for rule in own))
+    return RuleSet(plan, found, frozenset(allow_unproved), tuple(rule.name for rule in own), files.targets)
 
 
 def _known(names: Sequence[str], rules: Collection[str]) -> None:
@@ -93,6 +111,7 @@ class Settings:
     backward: bool = False
     validate: bool = True
     dynamic_shapes: Shapes = None
+    search: Search = Search()
     edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
     """What is done to each graph after the rules."""
 
@@ -149,6 +168,11 @@ def optimize(
     backward: bool = False,
     validate: bool = True,
     dynamic_shapes: Shapes = None,
+    search: str = "greedy",
+    cost: str | None = None,
+    target: str | None = None,
+    deepening: float = 0.0,
+    seconds: float | None = None,
 ) -> torch.nn.Module:
     """The model with its unstable formulas rewritten: a module of the same class, on the same parameters and buffers.
 
@@ -164,13 +188,20 @@ def optimize(
     backward: rewrites the graph of the gradients too.
     validate: runs old and new on the sample and takes back a rule that made a result worse.
     dynamic_shapes: as for `torch.export.export`; without it, sizes that change between calls are made dynamic by themselves.
+    search: "greedy" takes every rule that fits; "egraph", "beam" and "restarts" look among all that the rules can make for what costs
+    least, and never take what costs more than what greedy found.
+    cost: "error", "curvature", "time" or "flops", or a mix such as "error + 0.1*time", each relative to what greedy found; of these
+    "error" is measured on the sample. deepening: how much more the operations at the outputs count. seconds: of the search.
+    target: a machine, as "h100", on which time is modelled; rules that need a format which it lacks are off.
 
     Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.
     """
     groups = (group,) if isinstance(group, str) else tuple(group)
     loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
     loaded.check(assume)
-    settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes)
+    chosen = search_of(search, cost, target, deepening, seconds, targets=loaded.targets)
+    loaded, chosen = loaded.for_search(chosen)
+    settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes, chosen)
     if isinstance(ranges, str) and ranges != "sample":
         raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
     from hnfc.modules.optimized import optimized

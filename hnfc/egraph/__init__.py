@@ -4,6 +4,7 @@ from hnfc.egraph.extraction import Extraction, extract
 from hnfc.egraph.graph import EGraph
 from hnfc.egraph.matching import directions
 from hnfc.egraph.program import Program
-from hnfc.egraph.saturation import Limits, Saturation
+from hnfc.egraph.saturation import Saturation
+from hnfc.search import Limits
 
 __all__ = ["EGraph", "Extraction", "Limits", "Program", "Saturation", "directions", "extract"]

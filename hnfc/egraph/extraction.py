@@ -10,22 +10,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from hnfc.egraph.graph import EGraph, Node
-
-NodeCost = Callable[[Node], float]
-Choice = dict[int, Node]
-_SMALL = 1e-6
-"""What every node costs besides, beside the dearest one: of equal programs the one with fewer operations is taken."""
-_DEAREST = 1e9
-"""Larger costs count as this: an integer program cannot tell small ones beside them."""
-
+from hnfc.egraph.problem import Choice, NodeCost, Problem, Pruning, loops_of, problem_of
 
 @dataclass
 class Extraction:
@@ -37,54 +30,27 @@ class Extraction:
     seconds: float
 
 
-@dataclass
-class _Problem:
-    """The classes that the roots can need, their nodes, and what each costs."""
-
-    graph: EGraph
-    roots: list[int]
-    options: dict[int, list[Node]] = field(default_factory=dict)
-    cost: dict[Node, float] = field(default_factory=dict)
-    standing_in: set[Node] = field(default_factory=set)
-    """Nodes that compute nothing: another class stands for theirs."""
-
-    def children(self, node: Node) -> list[int]:
-        return list(dict.fromkeys(map(self.graph.find, node.children)))
-
-    def price(self, chosen: Choice) -> float:
-        return math.fsum(self.cost.get(node, 0.0) for node in dict.fromkeys(chosen.values()))
-
-    def resolved(self, chosen: Choice) -> Choice:
-        """What the roots need of a choice; a class that another stands for has that one's node."""
-        found: Choice = {}
-        waiting = list(self.roots)
-        while waiting:
-            number = self.graph.find(waiting.pop())
-            if number not in found:
-                node = chosen[number]
-                while node in self.standing_in:
-                    node = chosen[self.graph.find(node.children[0])]
-                found[number] = node
-                waiting += node.children
-        return found
-
-
 def extract(graph: EGraph, roots: Iterable[int], cost: NodeCost, seconds: float = 20.0, known: Sequence[Choice] = ()) -> Extraction:
     """The cheapest choice. known: choices that it will not be dearer than, each complete for the roots.
 
     Raises ValueError where a cost is negative or no number.
     """
     start = time.monotonic()
-    problem = _problem(graph, list(dict.fromkeys(map(graph.find, roots))), cost)
-    best = min((problem.resolved(choice) for choice in (*known, _bottom_up(problem, start + seconds / 3))), key=problem.price)
-    optimal = False
+    problem = problem_of(graph, list(dict.fromkeys(map(graph.find, roots))), cost)
+    choices = [problem.resolved(choice) for choice in known]
+    guess = _bottom_up(problem, start + seconds / 3)
+    if all(root in guess for root in problem.roots):
+        choices.append(problem.resolved(guess))
+    best = min((choice for choice in choices if not loops_of(problem, choice)), key=problem.price)
+    pruning = Pruning(problem)
+    optimal = pruning.run(problem.price(best))
     cuts: list[list[Node]] = []
     while not optimal and (left := seconds - (time.monotonic() - start)) > 0:
         solved = _solve(problem, cuts, left)
         if solved is None:
             break
         chosen, proved = solved
-        loops = _loops(problem, chosen)
+        loops = loops_of(problem, chosen)
         if loops:
             cuts += loops
             continue
@@ -100,34 +66,7 @@ def cost_of(chosen: Choice, cost: NodeCost) -> float:
     return math.fsum(cost(node) for node in dict.fromkeys(chosen.values()) if node.operation is not None)
 
 
-def _problem(graph: EGraph, roots: list[int], cost: NodeCost) -> _Problem:
-    problem = _Problem(graph, roots)
-    waiting = list(roots)
-    while waiting:
-        number = waiting.pop()
-        if number in problem.options:
-            continue
-        current = graph.of(number)
-        leaves = [node for node in current.nodes if node.operation is None and not node.children]
-        problem.options[number] = list(leaves or current.nodes)
-        for other in () if leaves else dict.fromkeys(map(graph.find, current.instead)):
-            if other != number:
-                stand_in = Node(None, (other,), current.leader, number)
-                problem.standing_in.add(stand_in)
-                problem.options[number].append(stand_in)
-        for node in problem.options[number]:
-            price = cost(node) if node.operation is not None else 0.0
-            if not price >= 0:
-                raise ValueError(f"the cost of an operation is {price}, but must not be negative")
-            problem.cost[node] = min(price, _DEAREST)
-            waiting += map(graph.find, node.children)
-    small = _SMALL * max(min(max(problem.cost.values(), default=1.0), 1.0), 1e-3)
-    for node in problem.cost:
-        problem.cost[node] += small
-    return problem
-
-
-def _bottom_up(problem: _Problem, deadline: float) -> Choice:
+def _bottom_up(problem: Problem, deadline: float) -> Choice:
     """For each class the node that costs least together with all that it needs, which counts once however often it is used.
 
     What a class needs is kept with it, so that no class comes to need itself. That the cheapest parts make the cheapest whole is a
@@ -159,7 +98,7 @@ def _bottom_up(problem: _Problem, deadline: float) -> Choice:
     return chosen
 
 
-def _solve(problem: _Problem, cuts: list[list[Node]], seconds: float) -> tuple[Choice, bool] | None:
+def _solve(problem: Problem, cuts: list[list[Node]], seconds: float) -> tuple[Choice, bool] | None:
     nodes = list(problem.cost)
     place = {node: index for index, node in enumerate(nodes)}
     at = {number: len(nodes) + index for index, number in enumerate(problem.options)}
@@ -195,28 +134,3 @@ def _solve(problem: _Problem, cuts: list[list[Node]], seconds: float) -> tuple[C
     taken = {node for node in nodes if result.x[place[node]] > 0.5}
     chosen = {number: node for number, choices in problem.options.items() for node in choices if node in taken}
     return chosen, result.status == 0
-
-
-def _loops(problem: _Problem, chosen: Choice) -> list[list[Node]]:
-    """The loops in which values of a choice need themselves, reachable from the roots; one through each class at most."""
-    state: dict[int, int] = {}
-    loops: list[list[Node]] = []
-    for root in problem.roots:
-        stack: list[tuple[int, list[int]]] = []
-        if root not in state:
-            state[root] = 1
-            stack.append((root, problem.children(chosen[root])))
-        while stack:
-            number, left = stack[-1]
-            if not left:
-                state[number] = 2
-                stack.pop()
-                continue
-            child = left.pop()
-            if child not in state:
-                state[child] = 1
-                stack.append((child, problem.children(chosen[child])))
-            elif state[child] == 1:
-                path = [entry[0] for entry in stack]
-                loops.append([chosen[part] for part in path[path.index(child) :]])
-    return loops

@@ -15,17 +15,7 @@ from hnfc.rewrite.bindings import Binding
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.record import Statistics
-
-
-@dataclass(frozen=True)
-class Limits:
-    """nodes: of the whole e-graph. rounds: in each of which every rule looks at what changed in the one before. matches: of one rule in
-    one round; a rule that has more sits out the next rounds, twice as many each time (egg's back-off scheduler)."""
-
-    nodes: int = 20_000
-    seconds: float = 20.0
-    rounds: int = 12
-    matches: int = 2_000
+from hnfc.search import Limits
 
 
 @dataclass
@@ -41,6 +31,7 @@ class Saturation:
     stopped: str = ""
     """Which limit ended it; empty where nothing new was to be found."""
     rounds: int = 0
+    _most: int = 0
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
     _banned_until: dict[int, int] = field(default_factory=dict)
     _bans: dict[int, int] = field(default_factory=dict)
@@ -48,6 +39,7 @@ class Saturation:
     """The round from which on a direction has to look at what changed."""
 
     def run(self) -> None:
+        self._most = max(self.limits.nodes, 6 * self.graph.nodes)
         deadline = time.monotonic() + self.limits.seconds
         graph = self.graph
         while True:
@@ -64,8 +56,8 @@ class Saturation:
     def _stop(self, deadline: float) -> bool:
         if time.monotonic() > deadline:
             self.stopped = f"{self.limits.seconds:g} seconds"
-        elif self.graph.nodes >= self.limits.nodes:
-            self.stopped = f"{self.limits.nodes} nodes"
+        elif self.graph.nodes >= self._most:
+            self.stopped = f"{self._most} nodes"
         elif self.rounds >= self.limits.rounds:
             self.stopped = f"{self.limits.rounds} rounds"
         return bool(self.stopped)
@@ -99,7 +91,7 @@ class Saturation:
             key = key_of(self.graph, each)
             if key in self._seen or not each.node.alive:
                 continue
-            if self.graph.nodes >= self.limits.nodes or time.monotonic() > deadline:
+            if self.graph.nodes >= self._most or time.monotonic() > deadline:
                 break
             self._seen.add(key)
             changed |= self._one(each)
@@ -146,5 +138,3 @@ def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
         graph.add(operation, reason)
     return graph.class_of(value)
 
-
-__all__ = ["Limits", "Saturation", "replacement"]

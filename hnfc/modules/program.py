@@ -141,7 +141,7 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
     samples = [] if any(isinstance(tensor, FakeTensor) for tensor in given) else [[to_numpy(tensor) for tensor in given]]
     request = Request(
         phases=settings.rules.allowed(), ranges=settings.intervals(captured.names), samples=samples,
-        observed=settings.observed, assume=settings.assume, validate=settings.validate,
+        observed=settings.observed, assume=settings.assume, validate=settings.validate, search=settings.search,
     )  # fmt: skip
     return compile_module(captured.module, request)
 
