@@ -148,7 +148,8 @@ def evaluate_exactly(
     an operation without a formula on its way, is left out.
     """
     needed = _cone(wanted)
-    cost = sum(_work(operation) for operation in needed)
+    unknown = _largest_dynamic(inputs)
+    cost = sum(_work(operation, unknown) for operation in needed)
     if cost > budget:
         return {}
     exact: dict[SSAValue, Any] = {}
@@ -230,21 +231,35 @@ def _cone(wanted: Iterable[SSAValue]) -> set[Operation]:
     return seen
 
 
-def _work(operation: Operation) -> int:
-    """About how many elementary steps the operation takes."""
+def _largest_dynamic(inputs: Mapping[SSAValue, Array]) -> int:
+    """The largest size of an input on an axis that its type leaves open; 1 where there is none."""
+    open_axes = [
+        size
+        for value, array in inputs.items()
+        if isinstance(value.type, TensorType)
+        for declared, size in zip(value.type.get_shape(), np.shape(array), strict=False)
+        if declared == DYNAMIC
+    ]
+    return max(open_axes, default=1)
+
+
+def _work(operation: Operation, unknown: int) -> int:
+    """About how many elementary steps the operation takes, a size that is not known being `unknown`."""
     result = operation.results[0].type if operation.results else None
     if not isinstance(result, TensorType):
         return 0
-    sizes = [_elements(result), *(_elements(o.type) for o in operation.operands if isinstance(o.type, TensorType))]
+    sizes = [_elements(t, unknown) for t in (result, *(o.type for o in operation.operands)) if isinstance(t, TensorType)]
     if operation.name in ("num.matmul", "num.attention", "num.conv"):
-        return _elements(result) * max(1, sizes[1] // max(1, int(result.get_shape()[-2]) if len(result.get_shape()) > 1 else 1))
+        shape = result.get_shape()
+        rows = int(shape[-2]) if len(shape) > 1 else 1
+        return sizes[0] * max(1, sizes[1] // max(1, unknown if rows == DYNAMIC else rows))
     return max(sizes)
 
 
-def _elements(type_: TensorType[Attribute]) -> int:
+def _elements(type_: TensorType[Attribute], unknown: int) -> int:
     count = 1
     for size in type_.get_shape():
-        count *= max(int(size), 1)
+        count *= unknown if size == DYNAMIC else max(int(size), 1)
     return count
 
 

@@ -52,6 +52,8 @@ def test_sizes_that_are_not_known_when_compiling():
     expected = x.reshape(10, -1).sum(-1)
     np.testing.assert_array_equal(evaluate(block, {argument: x}, imported.weight)[result], expected)
     np.testing.assert_array_equal(evaluate_exactly(block, {argument: x}, [result], imported.weight, budget=1000)[result], expected)
+    long = np.zeros((500, *x.shape[1:]), x.dtype)
+    assert evaluate_exactly(block, {argument: long}, [result], imported.weight, budget=1000) == {}, "the size that came is counted"
 
 
 def test_integers_choose_rows_exactly():
