@@ -46,7 +46,7 @@ class Request:
     observed: bool = False
     assume: frozenset[str] = frozenset()
     validate: bool = True
-    search: Search = Search()
+    search: Search = field(default_factory=Search)
 
 
 @dataclass

@@ -111,7 +111,7 @@ class Settings:
     backward: bool = False
     validate: bool = True
     dynamic_shapes: Shapes = None
-    search: Search = Search()
+    search: Search = field(default_factory=Search)
     edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
     """What is done to each graph after the rules."""
 

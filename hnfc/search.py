@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hnfc.analysis.cost import Cost, CurvatureBits, Flops, LostBits, Time
 from hnfc.dsl import core
@@ -18,9 +18,10 @@ _LEAST_ERROR = ((1.0, "error"), (0.01, "flops"))
 
 @dataclass(frozen=True)
 class Limits:
-    """nodes: of the whole e-graph, or six times as many as the program has. rounds: in each of which every rule looks at what changed in the one before. matches: of one rule in
-    one round; a rule that has more sits out the next rounds, twice as many each time (egg's back-off scheduler). seconds: of the search;
-    the choice after it has half as many. width: states that a beam keeps. restarts: how often a random search begins anew."""
+    """nodes: of the whole e-graph, or six times as many as the program has. rounds: in each of which every rule looks at what changed in
+    the one before. matches: of one rule in one round; a rule that has more sits out the next rounds, twice as many each time (egg's
+    back-off scheduler). seconds: of the search; the choice after it has half as many. width: states that a beam keeps. restarts: how
+    often a random search begins anew."""
 
     nodes: int = 6_000
     rounds: int = 6
@@ -40,7 +41,7 @@ class Search:
     target: Target | None = None
     growth: float = 0.0
     forms: tuple[core.Rule, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def part(self, name: str) -> Cost:
         """One of COSTS, by operation."""

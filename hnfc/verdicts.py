@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -97,11 +98,17 @@ class _Told:
                 self.progress(f"{self.what} {self.count} rules: {self.count - len(self.left)} done, last {rule.name} …")
 
 
+def backwards(rules: Iterable[core.Rule]) -> list[core.Rule]:
+    """The rules as if they were written `<=>`, but for approximations: what is to be proved before one is read from right to left."""
+    return [replace(rule, both_ways=True) for rule in rules if rule.within is None]
+
+
 def write_shipped(rules: list[core.Rule], directory: str) -> None:
     """Judges every rule anew and writes the verdicts that ship, without the time they took, which differs from run to run."""
     from hnfc.dsl.ieee import ieee_all, ieee_fingerprint
 
-    proved = {fingerprint(rule): {**v.to_json(), "seconds": 0.0} for rule, v in zip(rules, prove_all(rules), strict=True)}
+    read = [*rules, *(rule for rule in backwards(rules) if rule not in rules)]
+    proved = {fingerprint(rule): {**v.to_json(), "seconds": 0.0} for rule, v in zip(read, prove_all(read), strict=True)}
     _write(f"{directory}/verdicts.json", proved)
     judged = {
         ieee_fingerprint(rule): [{**v.to_json(), "seconds": 0.0} for v in found] for rule, found in zip(rules, ieee_all(rules), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,26 +12,34 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.analysis.ranges import WeightReader
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
-from hnfc.egraph.extraction import Choice, extract
-from hnfc.egraph.graph import Node, Reason
+from hnfc.egraph.extraction import extract
+from hnfc.egraph.graph import EGraph, Node, Reason
 from hnfc.egraph.matching import Direction, directions
 from hnfc.egraph.pricing import Pricing
+from hnfc.egraph.problem import Choice
 from hnfc.egraph.program import Program
 from hnfc.egraph.saturation import Saturation
 from hnfc.egraph.values import ClassValues
+from hnfc.egraph.walk import Walk
 from hnfc.rewrite.greedy import erase_dead
 from hnfc.rewrite.record import Outcome, Rewrite
 from hnfc.search import Search
-from hnfc.verdicts import verdicts
+from hnfc.verdicts import backwards, verdicts
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MAX_SAMPLES = 3
 """Samples on which costs are estimated."""
+LEAST_GAIN = 0.002
+"""The part of the cost that a program must save to take the place of greedy's."""
+GAP = 1e-3
+"""The part by which a choice may cost more than the cheapest one."""
+Found: TypeAlias = "tuple[Choice | None, float, str]"
+"""A choice, if one is cheaper; how much of the cost it has; and how it was found."""
 
 
 def both_ways(rules: Sequence[core.Rule]) -> list[Direction]:
     """Every way to read the rules in an e-graph; a rule written `=>` is read backwards too where that is proved."""
-    reversible = verdicts([replace(rule, both_ways=True) for rule in rules if rule.within is None])
+    reversible = verdicts(backwards(rules))
     return [d for rule in rules if rule.within is None for d in directions(rule, reversible[rule.name].proved)]
 
 
@@ -48,10 +56,13 @@ class Explorer:
     assume: frozenset[str] = frozenset()
     weights: WeightReader | None = None
     samples: Sequence[Mapping[SSAValue, Array]] = ()
+    first: Choice = field(default_factory=dict)
+    """The program before the greedy search."""
 
     @staticmethod
     def of(block: Block, search: Search, intervals: Mapping[SSAValue, Interval], **options: Any) -> Explorer:
-        return Explorer(search, block, Program.of(block, intervals, options.get("weights")), **options)
+        program = Program.of(block, intervals, options.get("weights"))
+        return Explorer(search, block, program, first=program.standing(), **options)
 
     def run(self, outcome: Outcome, origins: dict[Operation, Operation]) -> None:
         """Searches on from the result of the greedy search, and puts what is cheaper than it into the block and the outcome."""
@@ -66,23 +77,21 @@ class Explorer:
         values = ClassValues(graph, [self._inside(sample) for sample in self.samples[:MAX_SAMPLES]], self.weights)
         rules = list(dict.fromkeys((*self.rules, *self.search.forms)))
         names = {rule.name: rule for rule in rules}
-        saturation = Saturation(graph, both_ways(rules), self.search.limits, self.assume)
-        saturation.run()
-        standing = program.standing()
-        chosen, gain, optimal = self._cheapest(values, standing)
-        outcome.notes.append(_told(saturation, gain, optimal))
+        found = self._saturated(values, both_ways(rules)) if self.search.kind == "egraph" else self._walked(values, both_ways(rules))
+        chosen, gain, told = found
+        result = f"{gain:.3g} times the cost of the greedy search's" if chosen is not None else "no cheaper than the greedy search's"
+        outcome.notes.append(f"{told}; the result is {result}")
         if chosen is None:
             return
         written = program.write(chosen)
         outcome.rewrites[:] = [rewrite for rewrite in outcome.rewrites if outcome.final(rewrite.after) not in written.replaced]
-        for operation, node in written.made.items():
-            origin = next((v.owner for v, new in written.replaced.items() if new is operation.results[0]), None)
-            if isinstance(origin, Operation):
-                origins[operation] = origin
+        for old, new in written.replaced.items():
+            if isinstance(old.owner, Operation) and isinstance(new.owner, Operation) and new.owner in written.made:
+                origins[new.owner] = old.owner
         for old, new in written.replaced.items():
             outcome.replaced[old] = new
-            node = written.made.get(new.owner) if isinstance(new.owner, Operation) else None
-            for reason in _because(node) if node is not None else ():
+            origin = written.made.get(new.owner) if isinstance(new.owner, Operation) else None
+            for reason in _because(origin) if origin is not None else ():
                 if reason.rule in names:
                     outcome.rewrites.append(Rewrite(names[reason.rule], self.place(_origin(old.owner, origins)), old, new, reason.given))
             if new.name_hint is None:
@@ -92,32 +101,52 @@ class Explorer:
     def _inside(self, sample: Mapping[SSAValue, Array]) -> dict[SSAValue, Array]:
         return {self.program.inside[value]: array for value, array in sample.items() if value in self.program.inside}
 
-    def _cheapest(self, values: ClassValues, standing: Choice) -> tuple[Choice | None, float, bool]:
-        """The cheapest choice that was found, None where it is the one that stands; how much of that one's cost it has; is it the best?"""
-        program = self.program
-        roots = program.needed()
-        now = _needed(program, standing)
+    def _saturated(self, values: ClassValues, rules: Sequence[Direction]) -> Found:
+        """The cheapest of all that the rules make equal, as far as the limits let them."""
+        graph, roots, limits = self.program.graph, self.program.needed(), self.search.limits
+        saturation = Saturation(graph, rules, limits, self.assume)
+        saturation.run()
+        standing = self.program.standing()
+        now = needed(graph, roots, standing)
         pricing = Pricing(self.search, values, list(dict.fromkeys(now.values())))
-        best, least, optimal = None, pricing.of(now, roots), True
+        best, least, optimal = None, pricing.of(now, roots), not pricing.measures
         start = least
         surrogates = pricing.surrogates()
         for cost in surrogates:
-            found = extract(program.graph, roots, cost, self.search.limits.seconds / 2 / len(surrogates), [standing])
+            found = extract(graph, roots, cost, limits.seconds / 2 / len(surrogates), [standing], GAP)
             optimal = optimal and found.optimal
             price = pricing.of(found.chosen, roots)
-            if price < least * (1 - 1e-9):
+            if price < least * (1 - LEAST_GAIN):
                 best, least = found.chosen, price
-        return best, least / start if start > 0 else 1.0, optimal and not pricing.measures
+        how = f"stopped after {saturation.stopped}" if saturation.stopped else "nothing more was to be found"
+        exact = f", the cheapest in it to {GAP:.1%}" if optimal else ""
+        told = f"equality saturation: {graph.nodes} operations in {saturation.rounds} rounds ({how}){exact}"
+        return best, least / start if start > 0 else 1.0, told
+
+    def _walked(self, values: ClassValues, rules: Sequence[Direction]) -> Found:
+        """The cheapest of what single steps lead to, from the program as it was and from what greedy made of it."""
+        graph, roots = self.program.graph, self.program.needed()
+        standing = needed(graph, roots, self.program.standing())
+        pricing = Pricing(self.search, values, list(dict.fromkeys(standing.values())))
+        start = pricing.of(standing, roots)
+        walk = Walk(graph, rules, pricing, roots, self.search.limits, self.assume)
+        best = (walk.beam if self.search.kind == "beam" else walk.restarts)([standing, needed(graph, roots, self.first)])
+        told = f"{self.search.kind}: {walk.looked} programs looked at" + (f" (stopped after {walk.stopped})" if walk.stopped else "")
+        if best.price < start * (1 - LEAST_GAIN):
+            return best.chosen, best.price / start, told
+        return None, 1.0, told
 
 
-def _needed(program: Program, standing: Mapping[int, Node]) -> dict[int, Node]:
-    found: dict[int, Node] = {}
-    waiting = program.needed()
+def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, Node]) -> Choice:
+    """What the roots need of a choice. A root that the choice knows by another name has the node of the first that it stands for."""
+    found: Choice = {}
+    waiting = list(roots)
     while waiting:
-        number = program.graph.find(waiting.pop())
+        number = graph.find(waiting.pop())
         if number not in found:
-            found[number] = standing[number]
-            waiting += standing[number].children
+            node = standing.get(number)
+            found[number] = node if node is not None else standing[next(n for n in graph.standing(number) if n in standing)]
+            waiting += found[number].children
     return found
 
 
@@ -146,10 +175,3 @@ def _origin(operation: object, origins: Mapping[Operation, Operation]) -> Operat
     while operation in origins:
         operation = origins[operation]
     return operation
-
-
-def _told(saturation: Saturation, gain: float, optimal: bool) -> str:
-    how = f"stopped after {saturation.stopped}" if saturation.stopped else "nothing more was to be found"
-    result = f"{gain:.3g} times the cost of the greedy search's" if gain < 1 else "no cheaper than the greedy search's"
-    exact = ", the least there is in it" if optimal else ""
-    return f"equality saturation: {saturation.graph.nodes} operations in {saturation.rounds} rounds ({how}); the result is {result}{exact}"

@@ -22,7 +22,8 @@ from hnfc.egraph.problem import Choice, NodeCost, Problem, Pruning, loops_of, pr
 
 @dataclass
 class Extraction:
-    """chosen: a node for each class that the roots need. optimal: whether no choice costs less. cost: the sum over the nodes chosen."""
+    """chosen: a node for each class that the roots need. optimal: whether no choice costs less, but for the gap that was allowed. cost:
+    the sum over the nodes chosen."""
 
     chosen: Choice
     cost: float
@@ -30,8 +31,11 @@ class Extraction:
     seconds: float
 
 
-def extract(graph: EGraph, roots: Iterable[int], cost: NodeCost, seconds: float = 20.0, known: Sequence[Choice] = ()) -> Extraction:
-    """The cheapest choice. known: choices that it will not be dearer than, each complete for the roots.
+def extract(
+    graph: EGraph, roots: Iterable[int], cost: NodeCost, seconds: float = 20.0, known: Sequence[Choice] = (), gap: float = 1e-9
+) -> Extraction:
+    """The cheapest choice. known: choices that it will not be dearer than, each complete for the roots. gap: a choice is as good as the
+    cheapest if it costs no more than this part more.
 
     Raises ValueError where a cost is negative or no number.
     """
@@ -42,11 +46,11 @@ def extract(graph: EGraph, roots: Iterable[int], cost: NodeCost, seconds: float 
     if all(root in guess for root in problem.roots):
         choices.append(problem.resolved(guess))
     best = min((choice for choice in choices if not loops_of(problem, choice)), key=problem.price)
-    pruning = Pruning(problem)
-    optimal = pruning.run(problem.price(best))
+    least = Pruning(problem).run(problem.price(best))
+    optimal = _within(least, problem.price(best), gap)
     cuts: list[list[Node]] = []
     while not optimal and (left := seconds - (time.monotonic() - start)) > 0:
-        solved = _solve(problem, cuts, left)
+        solved = _solve(problem, cuts, left, gap)
         if solved is None:
             break
         chosen, proved = solved
@@ -98,7 +102,11 @@ def _bottom_up(problem: Problem, deadline: float) -> Choice:
     return chosen
 
 
-def _solve(problem: Problem, cuts: list[list[Node]], seconds: float) -> tuple[Choice, bool] | None:
+def _within(least: float, price: float, gap: float) -> bool:
+    return price - least <= max(gap * price, 1e-12)
+
+
+def _solve(problem: Problem, cuts: list[list[Node]], seconds: float, gap: float) -> tuple[Choice, bool] | None:
     nodes = list(problem.cost)
     place = {node: index for index, node in enumerate(nodes)}
     at = {number: len(nodes) + index for index, number in enumerate(problem.options)}
@@ -127,8 +135,8 @@ def _solve(problem: Problem, cuts: list[list[Node]], seconds: float) -> tuple[Ch
     price = np.concatenate([[problem.cost[node] for node in nodes], np.zeros(len(at))])
     matrix = csr_array((values, (rows, columns)), shape=(len(lower), len(price)))
     whole = np.concatenate([np.ones(len(nodes)), np.zeros(len(at))])
-    options = {"time_limit": seconds, "mip_rel_gap": 1e-9}
-    result = milp(price, constraints=LinearConstraint(matrix, lower, np.inf), bounds=Bounds(least, 1.0), integrality=whole, options=options)
+    limits = {"time_limit": seconds, "mip_rel_gap": gap}
+    result = milp(price, constraints=LinearConstraint(matrix, lower, np.inf), bounds=Bounds(least, 1.0), integrality=whole, options=limits)
     if result.x is None:
         return None
     taken = {node for node in nodes if result.x[place[node]] > 0.5}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hnfc.analysis.cost import Cost, CurvatureBits, Deepening, LostBits, Mix, Overflow
-from hnfc.egraph.extraction import Choice, NodeCost, cost_of
+from hnfc.egraph.extraction import cost_of
 from hnfc.egraph.graph import Node
+from hnfc.egraph.problem import Choice, NodeCost
 from hnfc.egraph.running import lost_bits
 from hnfc.egraph.values import ClassValues
 from hnfc.search import Search

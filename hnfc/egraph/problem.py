@@ -117,8 +117,8 @@ class Pruning:
     problem: Problem
     must: dict[int, int] = field(default_factory=dict)
 
-    def run(self, most: float) -> bool:
-        """Drops nodes until none can be seen to be needless. True where a choice of cost `most` is seen to be the cheapest."""
+    def run(self, most: float) -> float:
+        """Drops nodes until none can be seen to be needless, and returns what every choice costs at least; `most` is what one costs."""
         problem = self.problem
         self._numbers = list(problem.options)
         self._place = {number: 1 << index for index, number in enumerate(self._numbers)}
@@ -135,7 +135,7 @@ class Pruning:
             if sum(map(len, problem.options.values())) == before:
                 break
         problem.cost = {node: problem.cost[node] for nodes in problem.options.values() for node in nodes}
-        return self._sum(always) >= most * (1 - 1e-9) or not all(problem.options[root] for root in problem.roots)
+        return self._sum(always) if all(problem.options[root] for root in problem.roots) else most
 
     def _find_musts(self) -> None:
         problem = self.problem

@@ -26,7 +26,6 @@ class Saturation:
     directions: Sequence[Direction]
     limits: Limits = field(default_factory=Limits)
     assume: frozenset[str] = frozenset()
-    observations: Observations = field(default_factory=Observations)
     statistics: dict[str, Statistics] = field(default_factory=dict)
     stopped: str = ""
     """Which limit ended it; empty where nothing new was to be found."""
@@ -98,20 +97,15 @@ class Saturation:
         return changed
 
     def _one(self, found: Found) -> bool:
-        rule, graph, match = found.direction.compiled.rule, self.graph, found.match
+        rule, graph = found.direction.compiled.rule, self.graph
         statistics = self.statistics.setdefault(rule.name, Statistics())
         statistics.matched += 1
-        given = ""
-        if rule.where is not core.TRUE:
-            judge = Judge(match, graph.ranges, self.observations)
-            holds = judge.judge(rule.where).holds
-            judge.close()
-            if not holds and rule.name not in self.assume:
-                statistics.blocked += 1
-                # what is not known now may be known once intervals are narrower
-                self._seen.discard(key_of(graph, found))
-                return False
-            given = describe(rule.where) + (" (on your word)" if rule.name in self.assume else "")
+        given = given_at(graph, found, self.assume)
+        if given is None:
+            statistics.blocked += 1
+            # what is not known now may be known once intervals are narrower
+            self._seen.discard(key_of(graph, found))
+            return False
         reason = Reason(rule.name, given, found.premises)
         built = replacement(graph, found, reason)
         if built is None:
@@ -121,6 +115,19 @@ class Saturation:
         changed = join(found.node.home, built, reason)
         statistics.applied += changed
         return changed
+
+
+def given_at(graph: EGraph, found: Found, assume: frozenset[str]) -> str | None:
+    """What the rule's `where` is known to hold of; empty where it has none, None where it is not known to hold."""
+    rule = found.direction.compiled.rule
+    if rule.where is core.TRUE:
+        return ""
+    judge = Judge(found.match, graph.ranges, Observations())
+    holds = judge.judge(rule.where).holds
+    judge.close()
+    if not holds and rule.name not in assume:
+        return None
+    return describe(rule.where) + (" (on your word)" if rule.name in assume else "")
 
 
 def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
