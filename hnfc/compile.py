@@ -181,7 +181,8 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     explorer = None
     if request.search.kind != "greedy":
         chosen = [rule for phase in request.phases for rule in phase if rule.name not in excluded]
-        options = {"assume": request.assume, "weights": imported.weight, "samples": samples}
+        truth = original.reference(samples, imported.weight, outputs).truth if original is not None else []
+        options = {"assume": request.assume, "weights": imported.weight, "samples": samples, "truth": truth}
         explorer = Explorer.of(block, request.search, intervals, rules=chosen, place=imported.location, **options)
     for rules in request.phases:
         progress("rewriting …")

@@ -27,9 +27,7 @@ from hnfc.search import Search
 from hnfc.verdicts import backwards, verdicts
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-MAX_SAMPLES = 3
-"""Samples on which costs are estimated."""
-LEAST_GAIN = 0.002
+LEAST_GAIN = 0.02
 """The part of the cost that a program must save to take the place of greedy's."""
 GAP = 1e-3
 """The part by which a choice may cost more than the cheapest one."""
@@ -56,13 +54,18 @@ class Explorer:
     assume: frozenset[str] = frozenset()
     weights: WeightReader | None = None
     samples: Sequence[Mapping[SSAValue, Array]] = ()
+    truth: Sequence[Mapping[SSAValue, Array]] = ()
+    """What values of the program should be on the samples, of those that are known."""
+    taken: Sequence[SSAValue] = ()
+    """The values that the roots were before the greedy search."""
     first: Choice = field(default_factory=dict)
     """The program before the greedy search."""
 
     @staticmethod
     def of(block: Block, search: Search, intervals: Mapping[SSAValue, Interval], **options: Any) -> Explorer:
         program = Program.of(block, intervals, options.get("weights"))
-        return Explorer(search, block, program, first=program.standing(), **options)
+        taken = tuple(operation.operands[index] for operation, index, _ in program.roots)
+        return Explorer(search, block, program, first=program.standing(), taken=taken, **options)
 
     def run(self, outcome: Outcome, origins: dict[Operation, Operation]) -> None:
         """Searches on from the result of the greedy search, and puts what is cheaper than it into the block and the outcome."""
@@ -74,7 +77,8 @@ class Explorer:
                 graph.put_instead(program.class_of(old), program.class_of(new))
         program.join()
         graph.rebuild()
-        values = ClassValues(graph, [self._inside(sample) for sample in self.samples[:MAX_SAMPLES]], self.weights)
+        values = ClassValues(graph, [self._inside(sample) for sample in self.samples], self.weights)
+        values.truth.update(self._known_roots())
         rules = list(dict.fromkeys((*self.rules, *self.search.forms)))
         names = {rule.name: rule for rule in rules}
         found = self._saturated(values, both_ways(rules)) if self.search.kind == "egraph" else self._walked(values, both_ways(rules))
@@ -97,6 +101,13 @@ class Explorer:
             if new.name_hint is None:
                 new.name_hint = old.name_hint
         erase_dead([op for op in self.block.ops if op.results and not any(result.uses for result in op.results)])
+
+    def _known_roots(self) -> dict[int, list[Array]]:
+        """What is known of the roots, by their classes."""
+        if len(self.truth) != len(self.samples):
+            return {}
+        pairs = zip(self.program.roots, self.taken, strict=True)
+        return {n: [known[v] for known in self.truth] for (_, _, n), v in pairs if all(v in known for known in self.truth)}
 
     def _inside(self, sample: Mapping[SSAValue, Array]) -> dict[SSAValue, Array]:
         return {self.program.inside[value]: array for value, array in sample.items() if value in self.program.inside}

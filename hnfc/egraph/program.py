@@ -57,16 +57,21 @@ class Program:
         known: Mapping[SSAValue, Interval] | None = None,
         reason: Callable[[Operation], Reason | None] = lambda operation: None,
     ) -> None:
-        """Adds what is not there yet; `reason` says why an operation equals something that was."""
+        """Adds what is not there yet, and operations that have other operands than they had; `reason` says why an operation equals
+        something that was."""
         graph = self.graph
         for operation in operations:
-            if all(result in self.inside for result in operation.results):
-                continue
             operands = [self.inside[operand] for operand in operation.operands]
             if is_node(operation):
                 types = [result.type for result in operation.results]
                 copy = type(operation).create(operands=operands, result_types=types, properties=operation.properties)
-                self.inside[operation.results[0]] = graph.of(graph.add(copy, reason(operation))).leader
+                number = graph.add(copy, reason(operation))
+                if operation.results[0] in self.inside:
+                    graph.put_instead(self.class_of(operation.results[0]), number)
+                else:
+                    self.inside[operation.results[0]] = graph.of(number).leader
+                continue
+            if all(result in self.inside for result in operation.results):
                 continue
             children = [graph.class_of(operand) for operand in operands]
             for result in operation.results:

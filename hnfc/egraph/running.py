@@ -12,20 +12,19 @@ from hnfc.analysis.cost import LOST
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS, Format
 from hnfc.egraph.graph import Node
 from hnfc.egraph.values import ClassValues
 from hnfc.evaluate import compute
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_MOST_ELEMENTS = 0.99
-"""Of many elements some lie near 0 by chance: the error is the one that all but this part of them stay within."""
 
 
 def lost_bits(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[int]) -> float | None:
-    """log₂(1 + relative error / unit roundoff) of the worst root on the samples, `LOST` where one is not finite though it should be.
+    """log₂(1 + relative error / unit roundoff) of the worst root on the samples, to halves of bits; `LOST` where one is not finite though
+    it should be. The error is the one that at most one element in a hundred exceeds: of many some lie near 0 by chance.
 
-    None without samples, or where a root cannot be computed. The truth is what `values` takes the root to be: float64.
+    None without samples, or where a root cannot be computed. The truth is what `values` knows of it, or takes it to be.
     """
     if not values.samples:
         return None
@@ -33,26 +32,25 @@ def lost_bits(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[i
     for index in range(len(values.samples)):
         found = _run(values, chosen, roots, index)
         for root in roots:
-            truth = values.arrays(values.graph.of(root).leader)
+            truth = values.truth.get(root) or values.arrays(values.graph.of(root).leader)
             if truth is None or root not in found:
                 return None
             kind = values.graph.of(root).leader.type
             form = FORMATS.get(ELEMENT_NAMES.get(getattr(kind, "element_type", None), ""))  # type: ignore[arg-type]
             if form is not None:
-                worst = max(worst, _bits(found[root], truth[index], form.unit_roundoff, form.largest))
-    return worst
+                worst = max(worst, _bits(found[root], truth[index], form))
+    return round(2 * worst) / 2
 
 
-def _bits(found: Array, truth: Array, unit_roundoff: float, largest: float) -> float:
-    wide = found.astype(np.float64)
-    good = np.abs(truth) <= largest
-    if not np.isfinite(wide[good | np.isnan(truth)]).all():
+def _bits(found: Array, truth: Array, form: Format) -> float:
+    got, want = np.broadcast_arrays(found.astype(np.float64), np.asarray(truth, np.float64))
+    representable = np.abs(want) <= form.largest
+    if not np.isfinite(got[representable | np.isnan(want)]).all():
         return LOST
     with np.errstate(all="ignore"):
-        error = np.abs(wide - truth)[good] / np.maximum(np.abs(truth[good]), np.finfo(np.float64).tiny)
-    if not error.size:
-        return 0.0
-    return math.log2(1 + float(np.quantile(error, _MOST_ELEMENTS, method="higher")) / unit_roundoff)
+        # in full below the normal numbers too: of two programs the one that keeps them is better
+        error = (np.abs(got - want) / np.maximum(np.abs(want), form.tiny))[representable]
+    return math.log2(1 + float(np.quantile(error, 0.99, method="higher")) / form.unit_roundoff) if error.size else 0.0
 
 
 def _run(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[int], index: int) -> dict[int, Array]:

@@ -21,11 +21,13 @@ _MOST_TRIED = 40
 
 @dataclass
 class ClassValues:
-    """samples: arrays by leaf. Costs ask for values by those of the e-graph; equal ones have equal arrays."""
+    """samples: arrays by leaf. Costs ask for values by those of the e-graph; equal ones have equal arrays. truth: what roots are, as far
+    as that is known better than float64 tells it."""
 
     graph: EGraph
     samples: Sequence[Mapping[SSAValue, Array]] = ()
     weights: WeightReader | None = None
+    truth: dict[int, list[Array]] = field(default_factory=dict)
     _known: dict[int, list[Array] | None] = field(default_factory=dict)
     _depths: dict[int, int] = field(default_factory=dict)
     _exact: dict[int, bool] = field(default_factory=dict)

@@ -78,7 +78,7 @@ def test_a_rule_is_read_backwards_only_where_that_is_proved_and_names_nothing_ne
     cancels, drops, adds = rules(
         "rule cancels x * y / x => y where x != 0  rule drops exp(log(x)) => x  rule adds exp(a + b) => exp(a) * exp(b)"
     )
-    assert [d.both for d in both_ways([cancels])] == [True]
+    assert [d.both for d in both_ways([cancels])] == [False], "backwards it would widen y to the shape of x"
     assert [d.both for d in both_ways([drops])] == [False]
     assert [d.both for d in both_ways([adds])] == [True, True]
 
