@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import fx
 from xdsl.ir import Block, SSAValue
 
 from hnfc.analysis.boxes import Boxes
@@ -17,7 +18,8 @@ from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
 from hnfc.analysis.nodes import Node
 from hnfc.analysis.reading import read_function
-from hnfc.analysis.taylor import Forms, Recorder, Tape, running_error
+from hnfc.analysis.tape import Tape
+from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.backend.fx import raise_function
 from hnfc.evaluate import evaluate, evaluate_exactly
 from hnfc.frontend.pytorch import Captured, capture
@@ -86,10 +88,10 @@ class Pair:
     operations: int
 
 
-def largest_relative(found: Array, truth: Array) -> float:
-    """max |found - truth| / |truth|; infinite where something is not finite that ought to be."""
+def largest_relative(found: Array, truth: Array, least: float = 0.0) -> float:
+    """max |found - truth| / |truth|, or / least where the truth is smaller; infinite where something is not finite that ought to be."""
     with np.errstate(all="ignore"):
-        each = np.where(found == truth, 0.0, np.abs(found - truth) / np.abs(truth))
+        each = np.where(found == truth, 0.0, np.abs(found - truth) / np.maximum(np.abs(truth), least))
     return float(np.max(np.where(np.isfinite(found) & ~np.isnan(each), each, np.inf), initial=0.0))
 
 
@@ -154,6 +156,41 @@ PROBES = 4
 """Backward passes with random signs."""
 
 
+def each_alone(function: Function) -> float:
+    """Every result rounded to float32 by itself, all else in float64: how far that moves an element, squares added up.
+
+    Where a derivative describes the move it is the first order again; it also sees what an overflow or an underflow does further on.
+    """
+    replay = _Replay(function)
+    truth = replay.result_with(None)
+    squares = np.zeros(truth.shape)
+    with np.errstate(all="ignore"):
+        for node in replay.rounded:
+            squares += ((replay.result_with(node) - truth) / truth) ** 2
+    return math.sqrt(float(np.max(np.where(np.isnan(squares), np.inf, squares))))
+
+
+class _Replay(fx.Interpreter):
+    """A function in float64, in which one node can be rounded."""
+
+    def __init__(self, function: Function) -> None:
+        nodes: dict[Any, Any] = {}
+        super().__init__(raise_function(function.imported.torch, "main", nodes))
+        values = function.imported.values
+        self.rounded = [nodes[made] for value, made in values.items() if rounds(value) and isinstance(nodes.get(made), fx.Node)]
+        self.given = [tensor.double() for tensor in function.tensors]
+        self.chosen: fx.Node | None = None
+
+    def result_with(self, chosen: fx.Node | None) -> Array:
+        self.chosen = chosen
+        with torch.no_grad():
+            return np.asarray(self.run(*self.given)[0].double())
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        return result.float().to(result.dtype) if n is self.chosen else result
+
+
 def _boxes(function: Function) -> Mapping[SSAValue, Boxes]:
     return {value: Boxes.of(array.astype(np.float64)[None]) for value, array in function.inputs.items()}
 
@@ -165,5 +202,6 @@ MEASURES: dict[str, tuple[str, Callable[[Function], float]]] = {
     "condition": ("largest condition number of an operation", worst_condition),
     "certified": ("certified bound", certified_bound),
     "first_order": ("calibrated estimate, first order", first_order),
+    "each_alone": ("each rounding alone, replayed", each_alone),
 }
 """By name: what it is called in tables, and how it is found. None of them runs the program in float32."""

@@ -56,11 +56,18 @@ def short(x: float | None, digits: int = 2) -> str:
     return f"{x:.{digits}g}" if 1e-3 <= abs(x) < 1e5 or x == 0 else f"{x:.{digits - 1}e}"
 
 
-def ratio(before: float, after: float, digits: int = 2) -> str:
+def ratio(before: float, after: float) -> str:
     """How many times smaller the second is."""
-    if not math.isfinite(before):
-        return "∞" if math.isfinite(after) else "–"
-    return f"{before / after:.{digits}g} ×" if after > 0 and math.isfinite(after) else ("–" if not math.isfinite(after) else "exact")
+    if not math.isfinite(after):
+        return "–"
+    return times(before / after) if after else "exact"
+
+
+def times(x: float) -> str:
+    """A factor, to two digits."""
+    if not math.isfinite(x):
+        return "∞"
+    return f"{float(f'{x:.2g}'):.0f} ×" if 10 <= x < 1e6 else f"{x:.2g} ×"
 
 
 def plain(x: float) -> float | str:

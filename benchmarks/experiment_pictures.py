@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 440, 70, 20, 40, 56
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 460, 70, 20, 58, 56
 _COLOURS = ("#3b6ea5", "#c0392b", "#7f8c3d", "#8e6bbf")
 
 
-def scatter(title: str, x_label: str, y_label: str, groups: dict[str, Sequence[tuple[float, float]]]) -> str:
-    """Points by group, on two axes of which both are logarithms already; a line where x = y would be is not drawn."""
+def scatter(title: str, x_label: str, y_label: str, groups: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Points by group, on two axes of which both are logarithms already."""
     points = [p for group in groups.values() for p in group]
     xs, ys = _ends([x for x, _ in points]), _ends([y for _, y in points])
     parts = [*_axes(title, x_label, y_label, xs, ys)]
     for index, (name, group) in enumerate(groups.items()):
         dots = "".join(f"M{_across(x, xs):.1f} {_down(y, ys):.1f}h0" for x, y in group)
         parts.append(f'<path d="{dots}" class="dots" stroke="{_COLOURS[index]}"/>')
-        parts += _legend(f"{name} ({len(group)})", index, len(groups))
+        parts += _legend(f"{name} ({len(group)})", index)
     return _svg(parts, _WIDTH, _HEIGHT)
 
 
-def bars(title: str, names: Sequence[str], series: dict[str, Sequence[float | None]], label: str) -> str:
-    """Bars on a logarithmic axis, one for each name and series; None and what is not finite has a cross at the top."""
+def bars(title: str, names: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str) -> str:
+    """Bars on a logarithmic axis, one for each name and series; what is not finite is pale and says so."""
     known = [v for values in series.values() for v in values if v is not None and math.isfinite(v) and v > 0]
-    low, high = _ends([math.log10(v) for v in known])
+    low, high = _decades([math.log10(v) for v in known])
     row = 14 * len(series) + 10
-    left, width = 8 + 7 * max(map(len, names)), 720
+    left, width = 20 + 7 * max(map(len, names)), 720
     height = _TOP + row * len(names) + 50
     across = (width - left - 90) / (high - low)
     parts = [f'<text x="{width / 2}" y="20" class="title">{escape(title)}</text>']
-    for tick in range(math.ceil(low), math.floor(high) + 1, max(1, round((high - low) / 8))):
+    for tick in range(low, high + 1, max(1, round((high - low) / 8))):
         x = left + across * (tick - low)
         parts.append(f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 44}" class="grid"/>')
         parts.append(f'<text x="{x:.1f}" y="{height - 28}" text-anchor="middle">1e{tick}</text>')
@@ -47,6 +47,12 @@ def bars(title: str, names: Sequence[str], series: dict[str, Sequence[float | No
         x += 34 + 7 * len(name)
     parts.append(f'<text x="{width - 10}" y="{height - 9}" text-anchor="end">{escape(label)}</text>')
     return _svg(parts, width, height)
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    """Whole powers of ten around the values, and one below, so that each has a bar."""
+    low = math.floor(min(values, default=0.0) - 0.1)
+    return low, max(math.ceil(max(values, default=1.0)), low + 1)
 
 
 def _bar(value: float | None, left: int, y: float, low: float, across: float, colour: str, end: int) -> str:
@@ -98,11 +104,11 @@ def _look(tick: float) -> str:
     return "zero" if tick == 0 else "grid"
 
 
-def _legend(name: str, index: int, count: int) -> list[str]:
-    y = _HEIGHT - _BOTTOM - 10 - 18 * (count - 1 - index)
-    x = _WIDTH - _RIGHT - 14
-    dot = f'<path d="M{x} {y - 4}h0" class="dots" stroke="{_COLOURS[index]}"/>'
-    return [dot, f'<text x="{x - 10}" y="{y}" text-anchor="end">{escape(name)}</text>']
+def _legend(name: str, index: int) -> list[str]:
+    """Below the title, one beside the other."""
+    x, y = _LEFT + 8 + 240 * index, _TOP - 18
+    dot = f'<path d="M{x} {y}h0" class="dots" stroke="{_COLOURS[index]}"/>'
+    return [dot, f'<text x="{x + 10}" y="{y + 4}">{escape(name)}</text>']
 
 
 def _svg(parts: Sequence[str], width: float, height: float) -> str:
