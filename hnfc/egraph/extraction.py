@@ -107,7 +107,7 @@ def _within(least: float, price: float, gap: float) -> bool:
 
 
 def _solve(problem: Problem, cuts: list[list[Node]], seconds: float, gap: float) -> tuple[Choice, bool] | None:
-    nodes = list(problem.cost)
+    nodes = [node for options in problem.options.values() for node in options]
     place = {node: index for index, node in enumerate(nodes)}
     at = {number: len(nodes) + index for index, number in enumerate(problem.options)}
     rows: list[int] = []

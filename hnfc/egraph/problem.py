@@ -39,7 +39,7 @@ class Problem:
         return found
 
     def price(self, chosen: Choice) -> float:
-        return math.fsum(self.cost.get(node, 0.0) for node in dict.fromkeys(chosen.values()))
+        return math.fsum(self.cost[node] for node in dict.fromkeys(chosen.values()))
 
     def resolved(self, chosen: Choice) -> Choice:
         """What the roots need of a choice; a class that another stands for has that one's node."""
@@ -134,7 +134,6 @@ class Pruning:
                 problem.options[number] = self._undominated(affordable)
             if sum(map(len, problem.options.values())) == before:
                 break
-        problem.cost = {node: problem.cost[node] for nodes in problem.options.values() for node in nodes}
         return self._sum(always) if all(problem.options[root] for root in problem.roots) else most
 
     def _find_musts(self) -> None:
