@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check models slow bench clean
+.PHONY: demo test check models slow bench experiments clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -28,6 +28,10 @@ bench: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/check_speed.py
 	$(BIN)/python benchmarks/torch_speed.py
 	$(BIN)/python benchmarks/analysis_speed.py
+
+experiments: $(VENV)/.installed-models
+	@echo "== measuring what docs/experiments.md says (about half an hour)"
+	$(BIN)/python benchmarks/experiments.py all
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"

@@ -21,20 +21,24 @@ from hnfc.rewriter import RuleSet, load_rules
 EPOCHS = 15
 WAYS = ("torch's own", "formulas", "stability", "all")
 """torch's functions, the formulas as written, and these after rewriting at two levels."""
-_SAMPLES = 256
 
 
-def measure(epochs: int = EPOCHS, names: Sequence[str] = NETWORKS, progress: Callable[[str], None] = lambda text: None) -> Data:
-    """Everything about each network; parameters are those that torch's own functions were trained to, in float32."""
+def measure(
+    epochs: int = EPOCHS, names: Sequence[str] = NETWORKS, tried: int | None = None, progress: Callable[[str], None] = lambda text: None
+) -> Data:
+    """Everything about each network; parameters are those that torch's own functions were trained to, in float32.
+
+    tried: how many of the rules that ran are tried alone and left out.
+    """
     digits, rules = Digits(), {level: load_rules(level) for level in WAYS[2:]}
     found = []
     for name in names:
         progress(name)
-        found.append(_network(name, epochs, digits, rules))
+        found.append(_network(name, epochs, digits, rules, tried))
     return {"networks": found, "epochs": epochs, "train": len(digits.train), "test": len(digits.test)}
 
 
-def _network(name: str, epochs: int, digits: Digits, rules: dict[str, RuleSet]) -> Data:
+def _network(name: str, epochs: int, digits: Digits, rules: dict[str, RuleSet], tried: int | None) -> Data:
     training = {way: _training(name, way, epochs, digits, rules) for way in ("torch's own", "formulas", "stability")}
     new = _seeded(name, formulas=False)
     model = copy.deepcopy(new)
@@ -47,8 +51,13 @@ def _network(name: str, epochs: int, digits: Digits, rules: dict[str, RuleSet]) 
         "results": {form: {way: _quality(found, form, model, name, digits) for way, found in each["models"].items()}
                     for form, each in ways.items()},
         "gradients": {when: _gradients(at, name, digits, rules) for when, at in (("new", new), ("trained", model))},
-        "rules": _rules(model, name, digits, rules["all"], fired),
+        "rules": _rules(model, name, digits, rules["all"], fired, tried),
     }  # fmt: skip
+
+
+def _sample(digits: Digits) -> Tensor:
+    """What is optimized on: as many images as are tested, so that these are no other kind of call."""
+    return digits.train[: len(digits.test)]
 
 
 def _seeded(name: str, formulas: bool) -> Classifier:
@@ -73,7 +82,7 @@ def _ways(model: Classifier, name: str, form: str, digits: Digits, rules: dict[s
     if form == "int8":
         own, formulas = in_int8(own, digits.train), in_int8(formulas, digits.train)
     own, formulas = own.to(dtype), formulas.to(dtype)
-    sample = digits.train[:_SAMPLES].to(dtype)
+    sample = _sample(digits).to(dtype)
     better = {level: hnfc.optimize(formulas, sample, rules=known) for level, known in rules.items()}
     return {
         "models": {"torch's own": own, "formulas": formulas, **better},
@@ -182,7 +191,7 @@ def _variance(rows: np.ndarray) -> float:
 # rules
 
 
-def _rules(model: Classifier, name: str, digits: Digits, rules: RuleSet, fired: Difference) -> Data:
+def _rules(model: Classifier, name: str, digits: Digits, rules: RuleSet, fired: Difference, tried: int | None) -> Data:
     """The error of the logarithms of probabilities in float16 with none of the rules, with all, with each alone, and without each."""
     counts: dict[str, int] = {}
     for entry in fired.data:
@@ -192,11 +201,9 @@ def _rules(model: Classifier, name: str, digits: Digits, rules: RuleSet, fired: 
     def quality(names: set[str]) -> Data:
         formulas = with_parameters_of(model, name, formulas=True).half()
         chosen = replace(rules, phases=tuple(tuple(rule for rule in phase if rule.name in names) for phase in rules.phases))
-        better = hnfc.optimize(formulas, digits.train[:_SAMPLES].half(), rules=chosen)
+        better = hnfc.optimize(formulas, _sample(digits).half(), rules=chosen)
         return _quality(better, "float16", model, name, digits)
 
     everything = set(counts)
-    return {
-        "none": quality(set()), "all": quality(everything),
-        "each": {rule: {"places": n, "alone": quality({rule}), "without": quality(everything - {rule})} for rule, n in counts.items()},
-    }  # fmt: skip
+    each = {rule: {"places": counts[rule], "alone": quality({rule}), "without": quality(everything - {rule})} for rule in [*counts][:tried]}
+    return {"none": quality(set()), "all": quality(everything), "each": each}

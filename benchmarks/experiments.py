@@ -32,7 +32,7 @@ _QUICK: dict[str, dict[str, Any]] = {
     "patterns": {"count": 4},
     "errors": {"count": 1, "sizes": 1},
     "correlation": {"graphs": 12, "seeds": (1,)},
-    "networks": {"epochs": 1, "names": ("MLP-2",)},
+    "networks": {"epochs": 1, "names": ("MLP-2",), "tried": 2},
 }
 PARTS = {
     "patterns": ("Ten known unstable patterns", "experiment_patterns", "experiment_patterns"),
