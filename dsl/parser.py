@@ -243,8 +243,10 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         )  # fmt: skip
 
     def target(self, meta: Meta, children: list[Any]) -> syntax.TargetDeclaration:
-        name, title, *fields = children
-        return syntax.TargetDeclaration(str(name), _text(title), tuple(fields), _meta_span(meta), _token_span(name))
+        name, *rest = children
+        title = next((_text(child) for child in rest if isinstance(child, Token)), "")
+        fields = tuple(child for child in rest if isinstance(child, syntax.Field))
+        return syntax.TargetDeclaration(str(name), title, fields, _meta_span(meta), _token_span(name))
 
     def list_(self, meta: Meta, children: list[Any]) -> list[Any]:
         return [child for child in children if child is not None]
