@@ -23,8 +23,8 @@ from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
-from hnfc.search import Search
 from hnfc.samples import Array, declared, drawn, from_file
+from hnfc.search import Search
 from hnfc.sizes import KNOWN
 from hnfc.validate import Error, Original, Reference, affordable, unit_roundoff
 
@@ -67,12 +67,13 @@ class Applied:
 
 @dataclass
 class Output:
-    """The error of one result of the model, before and after."""
+    """The error of one result of the model, before and after. rules: those that changed something which it is made of."""
 
     name: str
     unit_roundoff: float
     before: Error | None
     after: Error | None
+    rules: frozenset[str] = frozenset()
 
     @property
     def worse(self) -> bool:
@@ -128,11 +129,13 @@ def compile_module(source: ir.Module, request: Request, progress: Progress = lam
 
 
 def _guilty(compiled: Compiled) -> list[str]:
-    """The rules to take back: those whose places became worse, or all, if an output became worse and no place tells why."""
-    if not any(output.worse for output in compiled.outputs):
+    """The rules to take back: those whose places became worse, or if no place tells why, all that an output hangs on which became worse."""
+    worse = [output for output in compiled.outputs if output.worse]
+    if not worse:
         return []
-    suspects = [applied.rule.name for applied in compiled.applied if applied.worse]
-    return sorted(set(suspects or [applied.rule.name for applied in compiled.applied]))
+    suspects = {applied.rule.name for applied in compiled.applied if applied.worse}
+    behind = {rule for output in worse for rule in output.rules}
+    return sorted(suspects or behind or {applied.rule.name for applied in compiled.applied})
 
 
 def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], progress: Progress) -> Compiled:
@@ -224,7 +227,22 @@ def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Refer
     for value in outputs:
         after = reference.after(value, outcome.final(value), now)
         name = f"output {len(compiled.outputs)}"
-        compiled.outputs.append(Output(name, unit_roundoff(value), reference.before(value), after))
+        made_of = _behind(outcome.final(value))
+        rules = frozenset(rewrite.rule.name for rewrite in outcome.rewrites if outcome.final(rewrite.before) in made_of)
+        compiled.outputs.append(Output(name, unit_roundoff(value), reference.before(value), after, rules))
+
+
+def _behind(value: SSAValue) -> set[SSAValue]:
+    """The value, and what it is made of."""
+    found = {value}
+    stack = [value]
+    while stack:
+        owner = stack.pop().owner
+        for operand in owner.operands if isinstance(owner, Operation) else ():
+            if operand not in found:
+                found.add(operand)
+                stack.append(operand)
+    return found
 
 
 def opaque_name(op: Operation) -> str:

@@ -373,3 +373,23 @@ def test_a_submodule_that_is_replaced():
     reference = copy.deepcopy(model)
     assert model.v is better.v
     assert_same(better(x), reference(x))
+
+
+class _TwoResults(torch.nn.Module):
+    """A difference that shows what a root is off by, and a log-sum-exp that overflows."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.sqrt(x) - y, torch.log(torch.exp(y).sum(-1))
+
+
+def test_only_what_a_worse_result_hangs_on_is_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "slow.hnf"
+    path.write_text("rule slow sqrt(x) => exp(0.5 * log(x))\n")
+    x = torch.linspace(2e5, 3e5, 32).reshape(2, 16)
+    model, sample = _TwoResults(), (x, torch.sqrt(x) * 1.00001)
+    better = hnfc.optimize(model, sample, ("stability", str(path)), allow_unproved=("slow",))
+    difference = hnfc.diff(model, better)
+    assert [rewrite["rule"] for rewrite in difference.data[0]["rewrites"]] == ["logsumexp_fusion"]
+    assert "slow was taken back" in str(difference)
+    assert torch.equal(better(*sample)[0], model(*sample)[0])
+    assert torch.isfinite(better(*sample)[1]).all() and not torch.isfinite(model(*sample)[1]).any()
