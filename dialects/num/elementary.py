@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from xdsl.irdl import irdl_op_definition
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import Interval, decreasing, increasing, keeps_sign_of_zero, magnitude, square
 from hnfc.dialects.num.base import UnaryOp
+
+THIRD = Fraction(1, 3)
 
 
 def exp2(x: float) -> float:
@@ -183,6 +186,19 @@ class SqrtOp(UnaryOp):
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
         torch=("aten.sqrt",),
         ulps=2,  # vectorized kernels of torch are not rounded correctly
+    )
+
+
+@irdl_op_definition
+class CbrtOp(UnaryOp):
+    """The real cube root of x."""
+
+    name = "num.cbrt"
+    FACTS: ClassVar = Facts(
+        real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), m.const(-1), m.const(1)) * m.pow(m.abs(x), m.const(THIRD)),
+        evaluate=np.cbrt,
+        range=keeps_sign_of_zero(increasing(math.cbrt)),
+        torch=(),
     )
 
 

@@ -33,7 +33,7 @@ BASIC = frozenset(("add", "sub", "mul", "div", "sqrt", "square", "reciprocal", "
 """Pointwise operations that IEEE 754 determines."""
 
 ELEMENTARY = frozenset((
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
     "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "i0", "i0e", "log_ndtr", "sigmoid", "log_sigmoid", "silu", "softplus",
     "gelu", "mish", "pow", "atan2", "remainder", "fmod", "hypot", "logaddexp", "xlogy",
 ))  # fmt: skip

@@ -110,7 +110,18 @@ def _xlogy(x: Term, y: Term) -> Term:
     return x * known.where(1.0, y).of("log")
 
 
-_NARROW: dict[str, Callable[..., Term]] = {"log_sigmoid": _log_sigmoid, "hypot": _hypot, "logaddexp": _logaddexp, "xlogy": _xlogy}
+def _cbrt(x: Term) -> Term:
+    """sign(x)·y with y = |x|^(1/3) and one step of Newton's, since no format holds 1/3; 0 and inf have no quotient."""
+    size = x.of("abs")
+    y = size.of("pow", 1 / 3)
+    nearer = y - (y - size / (y * y)) / 3.0
+    root = _infinite(size).where(size, nearer)
+    return size.compare("eq", 0.0).where(x, x.compare("lt", 0.0).where(-root, root))
+
+
+_NARROW: dict[str, Callable[..., Term]] = {
+    "log_sigmoid": _log_sigmoid, "hypot": _hypot, "logaddexp": _logaddexp, "xlogy": _xlogy, "cbrt": _cbrt,
+}  # fmt: skip
 for _name, _form in _NARROW.items():
     EXPANSIONS[f"num.{_name}"] = in_f32(_form)
 

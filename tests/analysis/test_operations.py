@@ -30,7 +30,7 @@ WITHOUT_BOUND = {
     "cumsum", "two_sum", "embedding", "index_select", "lgamma", "i0", "i0e", "max_pool", "avg_pool", "group_norm", "attention", "iota",
 }  # fmt: skip
 """What the analysis says of them is that it has no bound; of attention where it is causal."""
-OTHER_IN_TORCH = {"fma", "kahan_sum", "pairwise_sum"}
+OTHER_IN_TORCH = {"fma", "cbrt", "kahan_sum", "pairwise_sum"}
 """torch has nothing that rounds as these do."""
 
 

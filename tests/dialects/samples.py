@@ -127,6 +127,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "exp": _unary(torch.exp), "exp2": _unary(torch.exp2), "expm1": _unary(torch.expm1), "log": _unary(torch.log, 0.01, 9.0),
     "log2": _unary(torch.log2, 0.01, 9.0), "log10": _unary(torch.log10, 0.01, 9.0), "log1p": _unary(torch.log1p, -0.9, 4.0),
     "sqrt": _unary(torch.sqrt, 0.0, 9.0), "rsqrt": _unary(torch.rsqrt, 0.01, 9.0), "square": _unary(torch.square),
+    "cbrt": _unary(lambda x: torch.sign(x) * torch.abs(x.double()).pow(1 / 3).to(x.dtype), imports=""),
     "reciprocal": _unary(torch.reciprocal, 0.1, 4.0), "sin": _unary(torch.sin), "cos": _unary(torch.cos), "tan": _unary(torch.tan, -1.4, 1.4),
     "asin": _unary(torch.asin, -1.0, 1.0), "acos": _unary(torch.acos, -1.0, 1.0), "atan": _unary(torch.atan), "sinh": _unary(torch.sinh),
     "cosh": _unary(torch.cosh), "tanh": _unary(torch.tanh), "asinh": _unary(torch.asinh), "acosh": _unary(torch.acosh, 1.01, 9.0),

@@ -195,6 +195,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "i0e": lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(0, x) if abs(x) < 1000 else None,
     "i0": lambda x: mpmath.besseli(0, x) if abs(x) < 1000 else None,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
     "pow": mpmath.power,
     "sigmoid": sigmoid,
     "log_sigmoid": lambda x: -softplus(-x),
