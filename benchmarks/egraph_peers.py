@@ -25,7 +25,7 @@ from hnfc.egraph import Limits, Program, Saturation, directions
 from hnfc.terminal import table
 
 sys.path.insert(0, str(Path(__file__).parent))
-from egraph_peers_xdsl import xdsl_equivalence  # noqa: E402
+from egraph_peers_xdsl import xdsl_equivalence
 
 RULES = {
     "add_associates": ("(a + b) + c", "a + (b + c)"),
@@ -110,7 +110,9 @@ def main() -> None:
     print(table(["operations", "e-graph", "nodes", "seconds", "nodes a second"], rows, 3))
     rules = shipped().only(("canonical", "stability", "cancellation", "fusion", "algebra", "reassociation")).rules
     plain = sum(is_plain(rule) for rule in rules)
-    print(f"{plain} of the {len(rules)} rules of these groups have no axes, sizes, settings, types or conditions, which only hnfc's can say")
+    print(
+        f"{plain} of the {len(rules)} rules of these groups have no axes, sizes, settings, types or conditions, which only hnfc's can say"
+    )
 
 
 def is_plain(rule: core.Rule) -> bool:

@@ -76,9 +76,7 @@ class TargetBook:
                 if other is not None and other[0] != made:
                     note = f"the first is in {other[1]}, line {other[2].line}"
                     what = f"there are two targets `{declaration.name}`"
-                    faults.append(
-                        Diagnostic("HNF0701", what, file.path, declaration.name_span, help="give one another name", note=note)
-                    )
+                    faults.append(Diagnostic("HNF0701", what, file.path, declaration.name_span, help="give one another name", note=note))
                 new[declaration.name] = made, file.path, declaration.name_span
             faults += found
         if faults:
@@ -136,6 +134,4 @@ def _made(declaration: syntax.TargetDeclaration) -> Target:
     vector, matrix = (
         {element: numbers[name] for name, (kind, element) in rates.items() if kind == wanted} for wanted in ("vector", "matrix")
     )
-    return Target(
-        declaration.name, declaration.title, numbers["bandwidth"], numbers["memory"], numbers.get("latency", 0.0), vector, matrix
-    )
+    return Target(declaration.name, declaration.title, numbers["bandwidth"], numbers["memory"], numbers.get("latency", 0.0), vector, matrix)

@@ -66,7 +66,9 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
                         "(default error+0.01*flops), each relative to what greedy found; error needs samples")  # fmt: skip
     parser.add_argument("--target", metavar="NAME", help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p, or one of a rule file; for the "
                         "cost time; rules that need a format which it lacks are off")  # fmt: skip
-    parser.add_argument("--deepening", type=float, default=0.0, metavar="G", help="operations at the outputs cost 1+G times as much (default 0)")
+    parser.add_argument(
+        "--deepening", type=float, default=0.0, metavar="G", help="operations at the outputs cost 1+G times as much (default 0)"
+    )
     parser.add_argument("--seconds", type=float, metavar="S", help="the longest search (default 20)")
     parser.add_argument("--assume", action="append", default=[], metavar="RULE", help="you vouch for the `where` of this rule")
     parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run unproved, unless vacuous")

@@ -39,6 +39,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-cast", action="append", default=[], metavar="A,B", help="one format for sites that match and feed each other")
     parser.add_argument("--policy", metavar="P", help="formats by roles, as JMP spells them: p=f32,c=bf16,o=f32")
     parser.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
+    parser.add_argument("--target", dest="machine", metavar="NAME",
+                        help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
+    parser.add_argument("--least", choices=("bytes", "time"), default="bytes",
+                        help="what is minimized (default bytes); time as it is modelled on --target")  # fmt: skip
     parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
     parser.add_argument("--all", action="store_true", help="list every site, not only those that differ from the most frequent format")
     parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
@@ -106,12 +110,14 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
     unit = "" if options.absolute else " of their root mean square"
     say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples, allowed {options.target:.3g}")
     say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
+    if found.outcome.seconds is not None:
+        say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, nothing fused or overlapped")
     say("an estimate from the samples, not a bound")
     return DONE
 
 
 def _wishes(options: argparse.Namespace) -> Any:
-    from hnfc.precision.assignment import Wishes
+    from hnfc.precision.assignment import Wishes, machine_of
     from hnfc.precision.policy import Policy
 
     pins = {}
@@ -135,7 +141,11 @@ def _wishes(options: argparse.Namespace) -> Any:
             policy = Policy.parse(options.policy)
         except ValueError as error:
             raise UsageError(str(error)) from None
-    return Wishes(options.target, not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom)
+    machine, least = machine_of(options.machine, options.least)
+    return Wishes(
+        options.target, not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
+        target_machine=machine, least=least,
+    )  # fmt: skip
 
 
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "B": 1}

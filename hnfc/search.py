@@ -57,8 +57,13 @@ class Search:
 
 
 def search_of(
-    kind: str = "greedy", cost: str | None = None, target: str | None = None, growth: float = 0.0, seconds: float | None = None,
-    *, targets: TargetBook,
+    kind: str = "greedy",
+    cost: str | None = None,
+    target: str | None = None,
+    growth: float = 0.0,
+    seconds: float | None = None,
+    *,
+    targets: TargetBook,
 ) -> Search:
     """The search that options name. Raises UsageError for a name that there is not, and for options that do not fit together."""
     if kind not in SEARCHES:

@@ -24,7 +24,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _FREE = {
     "num.constant", "num.weight", "num.reshape", "num.transpose", "num.broadcast", "num.slice", "num.concat", "num.reverse", "num.pad",
 }  # fmt: skip
-_MATRIX = {"num.matmul", "num.conv"}
+MATRIX = {"num.matmul", "num.conv"}
 _IN_PLACE = {"num.constant", "num.weight", "num.reshape", "num.broadcast"}
 """Movement of no bytes: a view of what is there."""
 LOST = 1024.0
@@ -92,7 +92,7 @@ class Time:
         if not isinstance(operation, NumOp) or operation.name in _IN_PLACE:
             return 0.0
         element = _element(operation.results[0])
-        rate = self.target.rate(element, matrix=operation.name in _MATRIX)
+        rate = self.target.rate(element, matrix=operation.name in MATRIX)
         return self.target.latency + max(flops(operation) / rate, traffic(operation) / self.target.bandwidth)
 
 
@@ -137,7 +137,7 @@ class LostBits:
         worst = 0.0
         moved = [index for index, operand in enumerate(operation.operands) if not values.exact(operand)]
         for operands, result in zip(columns, results, strict=True):
-            if operation.name not in _MATRIX:
+            if operation.name not in MATRIX:
                 worst = max(worst, sum(_condition(operation, operands, result, index) for index in moved))
         return math.log2(1 + operation.FACTS.ulps + max(worst - 1, 0.0))
 

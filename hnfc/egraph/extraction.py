@@ -19,6 +19,8 @@ from scipy.sparse import csr_array
 
 from hnfc.egraph.graph import EGraph, Node
 from hnfc.egraph.problem import Choice, NodeCost, Problem, Pruning, loops_of, problem_of
+from hnfc.highs import silent
+
 
 @dataclass
 class Extraction:
@@ -136,7 +138,9 @@ def _solve(problem: Problem, cuts: list[list[Node]], seconds: float, gap: float)
     matrix = csr_array((values, (rows, columns)), shape=(len(lower), len(price)))
     whole = np.concatenate([np.ones(len(nodes)), np.zeros(len(at))])
     limits = {"time_limit": seconds, "mip_rel_gap": gap}
-    result = milp(price, constraints=LinearConstraint(matrix, lower, np.inf), bounds=Bounds(least, 1.0), integrality=whole, options=limits)
+    rows_ = LinearConstraint(matrix, lower, np.inf)
+    with silent():
+        result = milp(price, constraints=rows_, bounds=Bounds(least, 1.0), integrality=whole, options=limits)
     if result.x is None:
         return None
     taken = {node for node in nodes if result.x[place[node]] > 0.5}

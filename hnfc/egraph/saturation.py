@@ -144,4 +144,3 @@ def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
     for operation in builder.operations:
         graph.add(operation, reason)
     return graph.class_of(value)
-

@@ -122,6 +122,3 @@ class ClassValues:
 
 def _wide(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype.kind in "fV" or array.dtype.name.startswith(("bf", "float")) else array
-
-
-

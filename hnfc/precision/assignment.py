@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from hnfc.dsl.rulebook import shipped_targets
+from hnfc.dsl.targets import Target
 from hnfc.errors import UsageError
 from hnfc.precision.formats import format_named
 from hnfc.precision.knapsack import cheapest_choice
@@ -45,6 +47,10 @@ class Wishes:
     """By how much a value may become larger than on the samples before it overflows."""
     scaling: bool = True
     """Whether a value that overflows may be stored with a scale that is a power of two."""
+    target_machine: Target | None = None
+    """Formats that it has no rate for are not chosen."""
+    least: str = "bytes"
+    """What is minimized: `bytes`, or `time` on the machine, as `time_of` models it."""
 
     def limit(self, sites: Sites) -> float:
         """The largest absolute error that is allowed."""
@@ -61,18 +67,22 @@ class Assignment:
     size: float
     """Bytes of all sites."""
     bound: float
-    """No assignment takes fewer bytes; the same as `size` for models of up to 2,000 sites, and a little below it for larger ones."""
+    """No assignment takes fewer bytes (seconds, where time is minimized); what this one takes for models of up to 2,000 sites, and a
+    little less for larger ones."""
+    seconds: float | None = None
+    """The modelled time on the machine, where one is named."""
     measured: float | None = None
     """What the error on the samples is when the model runs in these formats."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Formats, the bytes of all sites, and a number of bytes that no other assignment is below."""
+    """Formats, the bytes of all sites, and a number of bytes or seconds that no other assignment is below."""
 
     formats: Mapping[str, str]
     size: float
     bound: float
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,12 +107,32 @@ class Refusal:
     relaxations: tuple[Relaxation, ...]
 
 
+def machine_of(name: str | None, least: str) -> tuple[Target | None, str]:
+    """The shipped machine of that name, and what is minimized. Raises UsageError where there is none, or time has nothing to run on."""
+    machine = shipped_targets().target(name) if name is not None else None
+    if name is not None and machine is None:
+        raise UsageError(f"there is no target `{name}`; there are {', '.join(shipped_targets().names())}")
+    if least not in ("bytes", "time"):
+        raise UsageError(f"what is minimized is bytes or time, not `{least}`")
+    if least == "time" and machine is None:
+        raise UsageError("time is modelled on a target, such as h100: name one")
+    return machine, least
+
+
 def bytes_of(site: Site, form: str) -> float:
     return site.elements * stored_format(form).stored_bits / 8
 
 
+def time_of(site: Site, form: str, machine: Target) -> float:
+    """Seconds on the machine: what the site's own operations take in the format, and the bytes that are written once and read by each
+    user, one after the other. What overlaps takes less: an estimate to compare formats by, from above but for casts."""
+    stored = stored_format(form)
+    rate = machine.rate(stored.dtype or form, matrix=site.matrix)
+    return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth
+
+
 def assign(sites: Sites, wishes: Wishes, margin: float = 1.0, strict: bool = False) -> Assignment | Refusal:
-    """The assignment of fewest bytes, proved or with a bound of how few there could be; or the reasons why there is none.
+    """The assignment of fewest bytes, or of least time, proved or with a bound of how few there could be; or the reasons why there is none.
 
     margin: the part of the target that estimates may use up. strict: whether no value that is not 0 may become 0.
     Raises UsageError for a pin that names nothing, and HnfError for an unknown format.
@@ -131,7 +161,11 @@ class _Problem:
         if pin:
             return [pin[0]]
         scaled = [form for form in site.moved if split(form)[1] and split(form)[0] in self.wishes.formats] if self.wishes.scaling else []
-        return [form for form in (*self.wishes.formats, *scaled) if self.fits(site, form)]
+        return [form for form in (*self.wishes.formats, *scaled) if self.fits(site, form) and self._runs(form)]
+
+    def _runs(self, form: str) -> bool:
+        machine = self.wishes.target_machine
+        return machine is None or machine.runs(stored_format(form).dtype or form)
 
     def fits(self, site: Site, form: str) -> bool:
         if self.strict and form in site.vanishing:
@@ -158,12 +192,15 @@ class _Problem:
         choices = list(zip(groups, forms, strict=True))
         size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
         square = [[math.fsum(self.square(site, form) for site in group) / scale for form in found] for group, found in choices]
-        # of formats of one size the more accurate one: all errors together weigh a thousandth of a byte
-        cost = [[b + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(size, square, strict=True)]
+        seconds = self._seconds(choices)
+        price, unit = (size, 1.0) if self.wishes.least == "bytes" else (seconds, 1e-12)
+        # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
+        cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, square, strict=True)]
         if math.fsum(map(min, square)) > 1:
             return None
-        if len(groups) <= _EXACT:
-            places = self._exactly(cost, square)
+        memory = size if self.wishes.least != "bytes" and self.wishes.memory < math.inf else None
+        if len(groups) <= _EXACT or memory is not None:
+            places = self._exactly(cost, square, memory)
             bound = math.nan
         else:
             found_choice = cheapest_choice(cost, square, 1.0)
@@ -174,24 +211,32 @@ class _Problem:
         if places is None:
             return None
         chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
-        total = math.fsum(size[i][place] for i, place in enumerate(places))
-        # what is minimized are bytes, so that a budget of them holds for the cheapest assignment or for none
-        return Solution(chosen, total, total if math.isnan(bound) else bound) if total <= self.wishes.memory else None
+        total, spent = (math.fsum(row[place] for row, place in zip(rows, places, strict=True)) for rows in (size, seconds))
+        least = (total if self.wishes.least == "bytes" else spent) if math.isnan(bound) else bound * unit
+        # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
+        return Solution(chosen, total, least, spent if self.wishes.target_machine else None) if total <= self.wishes.memory else None
+
+    def _seconds(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> list[list[float]]:
+        machine = self.wishes.target_machine
+        if machine is None:
+            return [[0.0] * len(forms) for _, forms in choices]
+        return [[math.fsum(time_of(site, form, machine) for site in group) for form in forms] for group, forms in choices]
 
     def _common(self, group: Sequence[Site], released: frozenset[str]) -> list[str]:
         """The formats that all sites of a group can have."""
         first, *others = (self.affordable(site, site.name not in released) for site in group)
         return [form for form in first if all(form in other for other in others)]
 
-    def _exactly(self, cost: list[list[float]], square: list[list[float]]) -> tuple[int, ...] | None:
+    def _exactly(self, cost: list[list[float]], square: list[list[float]], size: list[list[float]] | None = None) -> tuple[int, ...] | None:
         domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
         budget = Budget("the error of the outputs", {i: dict(enumerate(row)) for i, row in enumerate(square)}, 1.0)
-        found = cheapest(System(domains), {i: dict(enumerate(row)) for i, row in enumerate(cost)}, (budget,))
+        memory = [] if size is None else [Budget("memory", {i: dict(enumerate(row)) for i, row in enumerate(size)}, self.wishes.memory)]
+        found = cheapest(System(domains), {i: dict(enumerate(row)) for i, row in enumerate(cost)}, (budget, *memory))
         return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
 
     def assignment(self, found: Solution) -> Assignment:
         error = math.sqrt(math.fsum(self.square(site, found.formats[site.name]) for site in self.sites.sites))
-        return Assignment(found.formats, error, self.limit, found.size, found.bound)
+        return Assignment(found.formats, error, self.limit, found.size, found.bound, found.seconds)
 
     # why not
 

@@ -24,7 +24,7 @@ from hnfc.modules.program import Program, rewrite
 from hnfc.modules.signature import State
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.applied import Casts, casts_of, distance, is_narrow, without_narrow_casts
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, machine_of
 from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.outcomes import as_given, cochain_of, rows_of
 from hnfc.precision.picture import picture
@@ -45,7 +45,8 @@ class PrecisionOptimizer:
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
     scaling: values that overflow may be stored with a scale that is a power of two.
-    policy: as JMP spells it. group: rules that rewrite the model first.
+    policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
+    chosen. least: "bytes", or "time": what is minimized, time as it is modelled on the target.
     """
 
     target_accuracy: float = 1e-3
@@ -59,12 +60,14 @@ class PrecisionOptimizer:
     headroom: float = 2.0
     elementwise: bool = False
     scaling: bool = True
+    target: str | None = None
+    least: str = "bytes"
 
     def wishes(self) -> Wishes:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Wishes(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling,
+            self.scaling, *machine_of(self.target, self.least),
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
+from hnfc.analysis.cost import MATRIX, flops
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
@@ -48,6 +49,12 @@ class Site:
     vanishing: frozenset[str] = frozenset()
     """The formats in which an element that is not 0 becomes 0."""
     nodes: tuple[int, ...] = ()
+    work: float = 0.0
+    """Operations on elements that compute it."""
+    matrix: bool = False
+    """Whether they are a product of matrices or a convolution."""
+    reads: int = 0
+    """How many operations read it."""
 
     @property
     def magnitude(self) -> float:
@@ -91,7 +98,7 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
         moved = {form: _moved(calibration, root, values, form) for form in seen.moved}
         named[root] = Site(
             name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
-            tuple(sorted(calibration.nodes[v] for v in values)),
+            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots),
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms)
 
@@ -109,6 +116,20 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     if rounds and own is not None and stored_format(form).unit_roundoff <= own.unit_roundoff:
         return max(found, calibration.values[root].sensitivity * stored_format(form).unit_roundoff)
     return found
+
+
+def _work(root: SSAValue, values: Sequence[SSAValue], roots: Mapping[SSAValue, SSAValue]) -> tuple[float, bool, int]:
+    """Operations on elements, whether some are of matrices, and how many operations read the values. One operation of torch may be several
+    here: those whose results are no sites belong to the one that they lead to."""
+    reads = sum(use.operation.name not in _MOVING for v in values for use in v.uses)
+    work, matrix = 0.0, False
+    waiting = [_computing(root)]
+    for owner in waiting:
+        if isinstance(owner, Operation):
+            work, matrix = work + flops(owner), matrix or owner.name in MATRIX
+            inner = (o.owner for o in owner.operands if o not in roots and isinstance(o.owner, NumOp))
+            waiting += [found for found in inner if found not in waiting]
+    return work, matrix, reads
 
 
 def _has_pole(use: Use) -> bool:

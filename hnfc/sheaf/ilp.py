@@ -5,9 +5,6 @@ One binary variable for every node and value. A budget is one scope that holds a
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -18,6 +15,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 
+from hnfc.highs import silent
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.system import Constraint, System, Value
 
@@ -57,7 +55,7 @@ def cheapest(system: System, cost: Weights, budgets: tuple[Budget, ...] = (), ti
     for budget in budgets:
         size = max((abs(w) for by_value in budget.weights.values() for w in by_value.values()), default=1.0) or 1.0
         rows.append(({columns[n, v]: budget.weights.get(n, {}).get(v, 0.0) / size for n, v in columns}, -inf, budget.limit / size))
-    with _silent():
+    with silent():
         result = milp(
             [cost.get(node, {}).get(value, 0.0) for node, value in columns],
             integrality=np.ones(len(columns)),
@@ -75,25 +73,6 @@ def cheapest(system: System, cost: Weights, budgets: tuple[Budget, ...] = (), ti
     if broken:
         raise ArithmeticError(f"the solver's assignment breaks: {broken[0].reason}")
     return assignment
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """HiGHS prints a line now and then, past Python, to where a program's output goes."""
-    try:
-        kept = os.dup(1)
-    except OSError:  # there is no standard output
-        yield
-        return
-    sys.stdout.flush()
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(null)
 
 
 def _supports(
