@@ -281,6 +281,8 @@ _AT_ZERO = {"sin": 0, "tan": 0, "asin": 0, "atan": 0, "sinh": 0, "tanh": 0, "asi
 def _constant_value(terms: Terms, term: Term) -> Term:
     if len(term.args) == 1 and term.op in _AT_ZERO and is_const(term.args[0], 0):
         return terms.const(_AT_ZERO[term.op])
+    if term.op == "abs" and term.args[0].op == "const":
+        return terms.const(abs(term.args[0].value))
     if term.op == "log" and is_const(term.args[0], 1):
         return terms.zero
     return term

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,6 +10,7 @@ from fractions import Fraction
 from hnfc.accuracy.arithmetic import Arithmetic
 from hnfc.accuracy.terms import COMMUTATIVE, Term, Terms
 from hnfc.dsl import core
+from hnfc.frontend.fpcore import PLAIN
 
 _HOLE = "?"
 
@@ -39,12 +41,17 @@ class RuleTable:
         self._by_root: dict[str, list[_Direction]] = {}
         self._steps: dict[Term, list[Step]] = {}
         for rule in rules:
+            if not (_scalar(rule.pattern) and _scalar(rule.replacement)):
+                continue
             for left, right in ((rule.pattern, rule.replacement), (rule.replacement, rule.pattern))[: 1 + rule.both_ways]:
-                self._add(rule, pattern_term(left, self.terms), pattern_term(right, self.terms))
+                if set(core.captures(right)) <= set(core.captures(left)):
+                    self._add(rule, pattern_term(left, self.terms), pattern_term(right, self.terms))
 
     def _add(self, rule: core.Rule, pattern: Term, replacement: Term) -> None:
         while pattern.op == "neg":
             pattern, replacement = pattern.args[0], self.terms.make("neg", replacement)
+        if not pattern.args:
+            return
         self._by_root.setdefault(pattern.op, []).append(_Direction(rule, pattern, replacement))
         if pattern.op == "sub":
             # the same rule with both sides negated
@@ -59,8 +66,11 @@ class RuleTable:
 
     def _find(self, term: Term) -> Iterator[Step]:
         seen: set[Term] = {term}
-        for direction in self._by_root.get(term.op, ()):
-            for bindings in match(direction.pattern, term, {}):
+        directions = self._by_root.get(term.op, [])
+        if term.op == "sub":
+            directions = directions + self._by_root.get("add", [])
+        for direction in directions:
+            for bindings in match(self.terms, direction.pattern, term, {}):
                 after = self.instance(direction.replacement, bindings)
                 if after not in seen:
                     seen.add(after)
@@ -76,8 +86,8 @@ class RuleTable:
         return self.arithmetic.make(template.op, *(self.instance(a, bindings) for a in template.args), value=template.value)
 
 
-def match(pattern: Term, term: Term, bindings: Mapping[Term, Term]) -> Iterator[Mapping[Term, Term]]:
-    """Every way in which the pattern's holes can be filled so that it is the term."""
+def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]) -> Iterator[Mapping[Term, Term]]:
+    """Every way in which the pattern's holes can be filled so that it is the term; a difference is a sum with a negative."""
     if pattern.op == "var":
         bound = bindings.get(pattern)
         if bound is None:
@@ -86,31 +96,42 @@ def match(pattern: Term, term: Term, bindings: Mapping[Term, Term]) -> Iterator[
         elif bound is term:
             yield bindings
         return
-    if pattern.op != term.op or pattern.value != term.value:
-        return
     if pattern is term:
         yield bindings
         return
-    if not pattern.args or len(pattern.args) != len(term.args):
+    args = term.args
+    if pattern.op == "add" and term.op == "sub":
+        args = (args[0], terms.make("neg", args[1]))
+    elif pattern.op == "neg" and term.op == "const" and term.value < 0:
+        args = (terms.const(-term.value),)
+    elif pattern.op != term.op or pattern.value != term.value or len(pattern.args) != len(args):
         return
-    if len(pattern.args) == 1:
-        yield from match(pattern.args[0], term.args[0], bindings)
-        return
-    yield from _match_all(pattern.args, term.args, bindings)
-    if pattern.op in COMMUTATIVE and term.args[0] is not term.args[1]:
-        yield from _match_all(pattern.args, term.args[::-1], bindings)
+    yield from _match_all(terms, pattern.args, args, bindings)
+    if pattern.op in COMMUTATIVE and args[0] is not args[1]:
+        yield from _match_all(terms, pattern.args, args[::-1], bindings)
 
 
-def _match_all(patterns: Sequence[Term], terms: Sequence[Term], bindings: Mapping[Term, Term]) -> Iterator[Mapping[Term, Term]]:
+def _match_all(
+    terms: Terms, patterns: Sequence[Term], args: Sequence[Term], bindings: Mapping[Term, Term]
+) -> Iterator[Mapping[Term, Term]]:
     if not patterns:
         yield bindings
         return
-    for found in match(patterns[0], terms[0], bindings):
-        yield from _match_all(patterns[1:], terms[1:], found)
+    for found in match(terms, patterns[0], args[0], bindings):
+        yield from _match_all(terms, patterns[1:], args[1:], found)
 
 
-class NoScalars(Exception):
-    """A rule that is about more than numbers."""
+_EXPRESSIBLE = frozenset((*PLAIN.values(), "neg", "square", "reciprocal", "rsqrt"))
+
+
+def _scalar(expression: core.Expr) -> bool:
+    """Whether a side of a rule is about numbers, and FPCore has its operations."""
+    return all(
+        isinstance(node, core.Capture)
+        or (isinstance(node, core.Literal) and math.isfinite(node.value))
+        or (isinstance(node, core.Apply) and node.name in _EXPRESSIBLE and not node.attributes)
+        for node in core.walk(expression)
+    )
 
 
 def pattern_term(expression: core.Expr, terms: Terms) -> Term:
@@ -119,8 +140,7 @@ def pattern_term(expression: core.Expr, terms: Terms) -> Term:
         return terms.var(("!" if expression.const else _HOLE) + expression.name)
     if isinstance(expression, core.Literal):
         return terms.const(Fraction(expression.value))
-    if not isinstance(expression, core.Apply):
-        raise NoScalars("sizes are about tensors")
+    assert isinstance(expression, core.Apply)
     args = [pattern_term(operand, terms) for operand in expression.operands]
     name = expression.name
     if name == "square" or (name == "pow" and args[1].op == "const" and args[1].value == 2):
@@ -129,8 +149,4 @@ def pattern_term(expression: core.Expr, terms: Terms) -> Term:
         return terms.make("div", terms.one, args[0])
     if name == "rsqrt":
         return terms.make("div", terms.one, terms.make("sqrt", args[0]))
-    if name == "compare":
-        return terms.make(name, *args, value=expression.attribute("predicate"))
-    if expression.attributes:
-        raise NoScalars(f"{name} is about tensors")
     return terms.make(name, *args)

@@ -153,7 +153,7 @@ def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: 
             break
         _, _, candidate = heapq.heappop(queue)
         expanded += 1
-        for place in localizer.hot(candidate.term):
+        for place in _places(localizer.hot(candidate.term)):
             for step in rules.steps(place):
                 term = rebuilt(candidate.term, place, step.after, rules)
                 if term.size > limits.size:
@@ -166,6 +166,11 @@ def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: 
                 key = new.mean - 8 * min(gain, 4.0) + 1.5 * new.plateau + 0.15 * new.term.size
                 heapq.heappush(queue, (key, new.term.index, new))
     return expanded
+
+
+def _places(hot: Sequence[Term]) -> list[Term]:
+    """The subterms given and their operands: what cancels is often of the operands' making."""
+    return list(dict.fromkeys([*hot, *(a for place in hot for a in place.args if a.args)]))
 
 
 def rebuilt(term: Term, old: Term, new: Term, rules: RuleTable) -> Term:

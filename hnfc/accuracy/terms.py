@@ -65,6 +65,10 @@ class Terms:
             return self.make("neg", self.make(op, args[0].args[0]))
         if op in EVEN and args[0].op == "neg":
             return self.make(op, args[0].args[0])
+        if op == "abs" and args[0].op in ("mul", "div"):
+            return self.make(args[0].op, *(self.make("abs", a) for a in args[0].args))
+        if op == "abs" and args[0].op in ("abs", "sqrt"):
+            return args[0]
         if op in COMMUTATIVE and args[0].index > args[1].index:
             args = (args[1], args[0])
         return self._intern(op, args, value)
