@@ -1,0 +1,281 @@
+"""Branches: which of several forms is used where, as a tree of comparisons with thresholds.
+
+The tree is grown on one half of a sample and cut back on the other, so that a branch stays only if it pays on points it was not
+chosen for. A threshold is then moved by bisection, on fresh points between the two sampled ones that it separates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.ordinals import Floats, bits_of_error, from_ordinal, to_ordinal
+from hnfc.accuracy.points import Domain, Sample, draw, joined
+from hnfc.accuracy.search import Candidate
+from hnfc.accuracy.terms import Term, Terms, subterms
+
+_LEAST_GAIN = 0.04
+"""Mean bits over all points that a branch must gain."""
+_LEAST_POINTS = 6
+_DEPTH = 5
+
+
+@dataclass(eq=False)
+class Leaf:
+    choice: Candidate
+
+
+@dataclass(eq=False)
+class Split:
+    """low where feature < threshold, else high; the threshold may be anywhere in (gap[0], gap[1]]."""
+
+    feature: Term
+    gap: tuple[float, float]
+    threshold: float
+    low: Tree
+    high: Tree
+
+
+Tree: TypeAlias = "Leaf | Split"
+
+
+@dataclass
+class _Table:
+    """Errors of the candidates (points × candidates) and values of the features at the points."""
+
+    errors: Floats
+    features: list[tuple[Term, Floats]]
+    whole: int
+    prices: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def part(self, chosen: Any) -> _Table:
+        return _Table(self.errors[chosen], [(t, v[chosen]) for t, v in self.features], self.whole, self.prices)
+
+    def costs(self) -> Floats:
+        """The cost of each candidate on all of the points."""
+        return np.asarray(self.errors.sum(axis=0) + self.prices * len(self.errors))
+
+
+class Regimes:
+    """Trees over the candidates, from a sample that was not searched on."""
+
+    def __init__(self, terms: Terms, candidates: Sequence[Candidate], sample: Sample) -> None:
+        self.terms = terms
+        self.candidates = list(candidates)
+        self.evaluator = Evaluator(sample.inputs)
+        self.sample = sample
+        features = self._features(list(sample.inputs))
+        errors = np.stack([bits_of_error(self.evaluator.values(c.term), sample.exact) for c in candidates], axis=1)
+        prices = np.array([0.002 * c.term.size + (0.02 if c.origin is not None else 0.0) for c in candidates])
+        values = [(f, self.evaluator.values(f)) for f in features]
+        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(sample) // 2, prices)
+
+    def _features(self, names: Sequence[str]) -> list[Term]:
+        """What thresholds are set on: each argument, its size, and products of several arguments that occur."""
+        own = [self.terms.var(name) for name in names]
+        sizes = [self.terms.make("abs", x) for x in own]
+        products = []
+        for candidate in self.candidates[:4]:
+            for t in subterms(candidate.term):
+                if t.op == "mul" and all(a.op == "var" for a in t.args) and t.args[0] is not t.args[1] and t not in products:
+                    products.append(t)
+        return [*own, *sizes, *products[:4]]
+
+    def tree(self) -> Tree:
+        """The tree for this sample; a single leaf where no branch pays."""
+        order = np.arange(len(self.sample))
+        grown = self._grow(self.table.part(order % 2 == 0), _DEPTH)
+        return self._pruned(grown, self.table.part(order % 2 == 1))
+
+    def _grow(self, table: _Table, depth: int) -> Tree:
+        costs = table.costs()
+        best = int(np.argmin(costs))
+        leaf = Leaf(self.candidates[best])
+        if depth == 0 or len(table.errors) < 2 * _LEAST_POINTS or len(self.candidates) == 1:
+            return leaf
+        found = _best_split(table)
+        if found is None or (costs[best] - found[0]) < _LEAST_GAIN * table.whole:
+            # signs of two arguments may matter only together
+            found = self._sign_pair(table, float(costs[best])) or found
+        if found is None or (costs[best] - found[0]) < _LEAST_GAIN * table.whole:
+            return leaf
+        _, place, gap = found
+        feature, values = table.features[place]
+        threshold = _between(*gap)
+        low = values < threshold
+        return Split(feature, gap, threshold, self._grow(table.part(low), depth - 1), self._grow(table.part(~low), depth - 1))
+
+    def _sign_pair(self, table: _Table, cost: float) -> tuple[float, int, tuple[float, float]] | None:
+        best: tuple[float, int, tuple[float, float]] | None = None
+        for place, (feature, values) in enumerate(table.features):
+            low = values < 0
+            if feature.op != "var" or min(low.sum(), (~low).sum()) < 2 * _LEAST_POINTS:
+                continue
+            total = 0.0
+            for part in (table.part(low), table.part(~low)):
+                found = _best_split(part)
+                whole = float(part.costs().min())
+                total += min(whole, found[0]) if found is not None else whole
+            if best is None or total < best[0]:
+                best = total, place, (float(values[low].max()), float(values[~low].min()))
+        return best if best is not None and cost - best[0] > 2 * _LEAST_GAIN * table.whole else None
+
+    def _pruned(self, tree: Tree, table: _Table) -> Tree:
+        """Without the branches that do not pay on these points."""
+        return self._cut(tree, table)[0]
+
+    def _cut(self, tree: Tree, table: _Table) -> tuple[Tree, float]:
+        index = {id(c): i for i, c in enumerate(self.candidates)}
+        costs = table.costs()
+        if isinstance(tree, Leaf):
+            return tree, float(costs[index[id(tree.choice)]])
+        values = next(v for f, v in table.features if f is tree.feature)
+        below = values < tree.threshold
+        low, low_cost = self._cut(tree.low, table.part(below))
+        high, high_cost = self._cut(tree.high, table.part(~below))
+        choices = {id(leaf.choice): leaf.choice for leaf in leaves(tree)}
+        single = min(choices.values(), key=lambda c: costs[index[id(c)]])
+        if costs[index[id(single)]] <= low_cost + high_cost + _LEAST_GAIN / 2 * table.whole or _same(low, high):
+            return Leaf(single), float(costs[index[id(single)]])
+        return Split(tree.feature, tree.gap, tree.threshold, low, high), low_cost + high_cost
+
+    # thresholds -----------------------------------------------------------------------------------------------------
+
+    def refine(self, tree: Tree, original: Term, domain: Domain, rng: np.random.Generator, rounds: int = 3) -> None:
+        """Moves thresholds within their gaps to where the forms are equally good."""
+        for split in splits(tree):
+            argument = split.feature.args[0] if split.feature.op == "abs" else split.feature
+            if argument.op != "var" or split.threshold == 0:
+                continue
+            for _ in range(rounds):
+                lo, hi = split.gap
+                ends = to_ordinal(np.array([lo, hi]))
+                if ends[1] - ends[0] < 2**50:
+                    break
+                sample = _between_points(split, argument, original, domain, rng)
+                if len(sample) < 8:
+                    break
+                self._move(split, sample)
+
+    def _move(self, split: Split, sample: Sample) -> None:
+        evaluator = Evaluator(sample.inputs)
+        values = evaluator.values(split.feature)
+        order = np.argsort(values, kind="stable")
+        low, high = (bits_of_error(evaluator.values(assembled(self.terms, side)), sample.exact)[order] for side in (split.low, split.high))
+        # all points before the place take the lower form, all others the higher
+        totals = np.concatenate([[0.0], np.cumsum(low)]) + np.concatenate([np.cumsum(high[::-1])[::-1], [0.0]])
+        places = np.flatnonzero(totals <= totals.min() + 1e-9)
+        ends = np.concatenate([[split.gap[0]], values[order], [split.gap[1]]])
+        place = int(places[len(places) // 2])
+        lo, hi = float(ends[int(places[0])]), float(ends[int(places[-1]) + 1])
+        split.gap = (lo, hi) if len(places) == 1 else (float(ends[place]), float(ends[place + 1]))
+        if split.gap[0] < split.gap[1]:
+            split.threshold = _between(*split.gap)
+
+
+def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
+    """The least cost of two leaves, the feature, and the two values that the threshold lies between."""
+    best: tuple[float, int, tuple[float, float]] | None = None
+    n = len(table.errors)
+    if n < 2 * _LEAST_POINTS:
+        return None
+    priced = table.errors + table.prices
+    total = priced.sum(axis=0)
+    for place, (_, values) in enumerate(table.features):
+        order = np.argsort(values, kind="stable")
+        sums = np.cumsum(priced[order], axis=0)[:-1]
+        costs = sums.min(axis=1) + (total - sums).min(axis=1)
+        ordered = values[order]
+        allowed = ordered[:-1] < ordered[1:]
+        allowed[: _LEAST_POINTS - 1] = False
+        allowed[n - _LEAST_POINTS :] = False
+        costs = np.where(allowed, costs, np.inf)
+        least = float(costs.min())
+        if np.isfinite(least) and (best is None or least < best[0] - 1e-9):
+            ties = np.flatnonzero(costs <= least + 1e-9)
+            i = int(ties[len(ties) // 2])
+            best = least, place, (float(ordered[i]), float(ordered[i + 1]))
+    return best
+
+
+def _between_points(split: Split, argument: Term, original: Term, domain: Domain, rng: np.random.Generator) -> Sample:
+    """Fresh points with the feature in the gap."""
+    lo, hi = split.gap
+    name = str(argument.value)
+    if split.feature.op == "var":
+        return draw(original, domain.within(name, lo, hi), 40, rng, 6)
+    first = draw(original, domain.within(name, lo, hi), 20, rng, 4)
+    return joined(first, draw(original, domain.within(name, -hi, -lo), 20, rng, 4))
+
+
+def _between(lo: float, hi: float) -> float:
+    """A number t with lo < t ≤ hi, as short as can be near the middle of the doubles between; 0 where that is one."""
+    if lo < 0 <= hi:
+        return 0.0
+    ends = to_ordinal(np.array([lo, hi]))
+    middle = float(from_ordinal(np.array([int(ends[0]) + (int(ends[1]) - int(ends[0]) + 1) // 2]))[0])
+    for digits in range(17):
+        short = float(f"{middle:.{digits}e}")
+        if lo < short <= hi:
+            return short
+    return middle
+
+
+def _same(x: Tree, y: Tree) -> bool:
+    return isinstance(x, Leaf) and isinstance(y, Leaf) and x.choice is y.choice
+
+
+def leaves(tree: Tree) -> Iterator[Leaf]:
+    if isinstance(tree, Leaf):
+        yield tree
+    else:
+        yield from leaves(tree.low)
+        yield from leaves(tree.high)
+
+
+def splits(tree: Tree) -> Iterator[Split]:
+    if isinstance(tree, Split):
+        yield from splits(tree.low)
+        yield from splits(tree.high)
+        yield tree
+
+
+def assembled(terms: Terms, tree: Tree) -> Term:
+    """The tree as one term."""
+    if isinstance(tree, Leaf):
+        return tree.choice.term
+    low, high = assembled(terms, tree.low), assembled(terms, tree.high)
+    if low is high:
+        return low
+    condition = terms.make("compare", tree.feature, terms.const(Fraction(tree.threshold)), value="lt")
+    return terms.make("where", condition, low, high)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """lo ≤ feature < hi."""
+
+    feature: Term
+    lo: float
+    hi: float
+
+
+def paths(tree: Tree, within: tuple[Bound, ...] = ()) -> Iterator[tuple[tuple[Bound, ...], Candidate]]:
+    """Each leaf's form, and the conditions under which it is used."""
+    if isinstance(tree, Leaf):
+        yield within, tree.choice
+        return
+    yield from paths(tree.low, _narrowed(within, tree.feature, float("-inf"), tree.threshold))
+    yield from paths(tree.high, _narrowed(within, tree.feature, tree.threshold, float("inf")))
+
+
+def _narrowed(within: tuple[Bound, ...], feature: Term, lo: float, hi: float) -> tuple[Bound, ...]:
+    for i, bound in enumerate(within):
+        if bound.feature is feature:
+            return (*within[:i], Bound(feature, max(lo, bound.lo), min(hi, bound.hi)), *within[i + 1 :])
+    return (*within, Bound(feature, lo, hi))
