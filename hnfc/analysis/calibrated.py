@@ -9,9 +9,10 @@ independent variances do.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
-from hnfc.backend.fx import raise_function
+from hnfc.backend.fx import raise_graph
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import Format, format_of
@@ -30,35 +31,29 @@ from hnfc.precision.formats import format_named
 from hnfc.precision.rounding import round_to
 from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
 
-_LEAST_EXPONENT = -1100
-_EXPONENTS = 2200
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _QUANTILES = (0.01, 0.5, 0.99)
 _NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _MOST_ROUNDED = 2**20
 """Of a longer value a part of the elements is rounded, and the rest taken to be like it."""
-_MOST_COUNTED, _MOST_SORTED = 2**16, 2**10
-"""Of a longer value a part of the elements, evenly spaced, is counted by exponents, and sorted."""
+_MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
+"""How many elements of a value, evenly spaced, are kept to be counted: of all samples together, and of each at least."""
 
 
 @dataclass
 class Observed:
     """One value on the samples.
 
-    low, high: the least and the greatest finite element. quantiles: of |x|, at 1, 50 and 99 %. exponents: about how many elements have
-    which binary exponent. zeros, nonfinite: how many elements are 0, or infinite or NaN. square: the sum of squares. sensitivity: how
-    far the root mean square output moves, in its own units, for relative rounding errors of up to 1 in every element.
+    low, high: the least and the greatest finite element. nonfinite: how many elements are infinite or NaN. square: the sum of squares.
+    sensitivity: how far the root mean square output moves, in its own units, for relative rounding errors of up to 1 in every element.
     """
 
     low: float = math.inf
     high: float = -math.inf
-    quantiles: tuple[float, ...] = (0.0, 0.0, 0.0)
     elements: int = 0
-    zeros: int = 0
     nonfinite: int = 0
     square: float = 0.0
-    exponents: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(_EXPONENTS, np.int64))
     sensitivity: float = 0.0
     moved: dict[str, float] = field(default_factory=dict)
     """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
@@ -66,6 +61,8 @@ class Observed:
     """By the name of a format in which it nearly overflows, the exponent of the scale with which it does not."""
     vanishing: set[str] = field(default_factory=set)
     """The formats in which an element that is not 0 becomes 0."""
+    parts: list[Part] = field(default_factory=list)
+    """Of each sample."""
 
     @property
     def magnitude(self) -> float:
@@ -75,13 +72,50 @@ class Observed:
     def rms(self) -> float:
         return math.sqrt(self.square / max(self.elements - self.nonfinite, 1))
 
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Of |x| on the latest sample, at 1, 50 and 99 %: quantiles of several do not add up."""
+        return self.parts[-1].quantiles() if self.parts else (0.0,) * len(_QUANTILES)
+
+    @property
+    def zeros(self) -> int:
+        """About how many elements are 0."""
+        return sum(part.up_to(0.0, "right") for part in self.parts)
+
     def beyond(self, largest: float) -> int:
         """About how many elements are at least the power of two above `largest`: they would overflow."""
-        return int(self.exponents[math.frexp(largest)[1] + 1 - _LEAST_EXPONENT :].sum())
+        exponent = math.frexp(largest)[1]
+        return sum(part.at_least(math.ldexp(1.0, exponent)) for part in self.parts) if exponent < sys.float_info.max_exp else 0
 
     def below(self, least: float) -> int:
         """About how many elements are smaller than `least`, a power of two, and not 0: they would be subnormal or vanish."""
-        return int(self.exponents[: math.frexp(least)[1] - _LEAST_EXPONENT].sum())
+        return sum(part.up_to(least, "left") - part.up_to(0.0, "right") for part in self.parts)
+
+
+@dataclass
+class Part:
+    """|x| for some of the finite elements of a value on one sample, of which every one stands for `step`; sorted when it is asked for."""
+
+    sizes: np.ndarray[Any, Any]
+    step: int
+    in_order: bool = False
+
+    def _sorted(self) -> np.ndarray[Any, Any]:
+        if not self.in_order:
+            self.sizes, self.in_order = np.sort(self.sizes), True
+        return self.sizes
+
+    def up_to(self, limit: float, side: Literal["left", "right"]) -> int:
+        """About how many are smaller than the limit, or equal to it."""
+        return int(np.searchsorted(self._sorted(), limit, side)) * self.step
+
+    def at_least(self, limit: float) -> int:
+        """About how many are at least the limit."""
+        return (self.sizes.size - int(np.searchsorted(self._sorted(), limit, "left"))) * self.step
+
+    def quantiles(self) -> tuple[float, ...]:
+        sizes = self._sorted()
+        return tuple(float(sizes[round(place * (sizes.size - 1))]) for place in _QUANTILES)
 
 
 @dataclass
@@ -142,16 +176,17 @@ def calibrate(
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
     nodes: dict[Any, Any] = {}
-    graph = raise_function(imported.torch, function, nodes)
+    root, graph = raise_graph(imported.torch, function, nodes)
     if edit is not None:
-        edit(graph)
+        root = fx.GraphModule(root, graph)
+        edit(root)
     wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
-    place = {node: index for index, node in enumerate(graph.graph.nodes)}
+    place = {node: index for index, node in enumerate(graph.nodes)}
     calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
     squares: dict[tuple[SSAValue, str], float] = {}
-    size, count = 0.0, 0
+    size, count, kept = 0.0, 0, max(_MOST_KEPT // len(samples), _LEAST_KEPT)
     for index, sample in enumerate(samples):
-        run = _Watched(graph, wanted, calibration.values, formats, elementwise)
+        run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept)
         outputs = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
         floats = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_floating_point()]
@@ -173,11 +208,11 @@ class _Watched(fx.Interpreter):
     """A graph that notes what its values are, and which of them take part in derivatives."""
 
     def __init__(
-        self, graph: fx.GraphModule, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed], formats: Sequence[str],
-        elementwise: bool,
+        self, root: torch.nn.Module, graph: fx.Graph, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed],
+        formats: Sequence[str], elementwise: bool, kept: int,
     ) -> None:  # fmt: skip
-        super().__init__(graph)
-        self.wanted, self.values, self.formats, self.elementwise = wanted, values, formats, elementwise
+        super().__init__(root, graph=graph)
+        self.wanted, self.values, self.formats, self.elementwise, self.kept = wanted, values, formats, elementwise, kept
         self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
         self.dtypes: dict[fx.Node, torch.dtype] = {}
 
@@ -194,7 +229,7 @@ class _Watched(fx.Interpreter):
             return result
         if not result.requires_grad:
             result = result.detach().requires_grad_(True)
-        _observe(self.values.setdefault(value, Observed()), result.detach())
+        _observe(self.values.setdefault(value, Observed()), result.detach(), self.kept)
         self.tensors.append((value, result))
         return result
 
@@ -274,8 +309,8 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
     return _square_sum(gradient.reshape(-1)[::step] * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
 
 
-def _observe(into: Observed, tensor: torch.Tensor) -> None:
-    """Adds the elements of a tensor to what is known of a value."""
+def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
+    """Adds the elements of a tensor to what is known of a value; at most so many are kept."""
     flat = tensor.reshape(-1)
     into.elements += flat.numel()
     if not flat.numel():
@@ -290,18 +325,9 @@ def _observe(into: Observed, tensor: torch.Tensor) -> None:
         low, high = (float(end) for end in torch.aminmax(flat))
     into.low, into.high = min(into.low, low), max(into.high, high)
     into.square += _square_sum(flat)
-    step = -(-flat.numel() // _MOST_COUNTED)
-    size = flat[::step].abs()
-    nonzero = size[size > 0]
-    into.zeros += (size.numel() - nonzero.numel()) * step
-    if nonzero.numel():
-        exponents = torch.frexp(nonzero if size.dtype in (torch.float32, torch.float64) else nonzero.float()).exponent
-        least = int(exponents.min())
-        counts = torch.bincount(exponents.long() - least).cpu().numpy() * step
-        into.exponents[least - _LEAST_EXPONENT : least - _LEAST_EXPONENT + len(counts)] += counts
-    few = size[:: -(-size.numel() // _MOST_SORTED)].sort().values
-    # the latest sample's: quantiles of several do not add up
-    into.quantiles = tuple(few[[round(place * (few.numel() - 1)) for place in _QUANTILES]].tolist())
+    step = -(-flat.numel() // most)
+    sizes = flat[::step].abs()
+    into.parts.append(Part((sizes if sizes.dtype in (torch.float32, torch.float64) else sizes.float()).cpu().numpy(), step))
 
 
 def _square_sum(tensor: torch.Tensor) -> float:

@@ -46,6 +46,11 @@ def raise_function(module: ir.Module, name: str = "main", nodes: dict[ir.Value, 
     Literals become buffers `constant_0`, … of the module. nodes: is given what every value of the function became.
     Raises ModelError where torch has no operation of a name.
     """
+    return fx.GraphModule(*raise_graph(module, name, nodes))
+
+
+def raise_graph(module: ir.Module, name: str = "main", nodes: dict[ir.Value, Argument] | None = None) -> tuple[torch.nn.Module, fx.Graph]:
+    """The same as the module with the literals and the graph, for which no Python is written."""
     for view in module.body.operations:
         function = view.operation
         if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
@@ -61,7 +66,7 @@ class _Raising:
         self.values: dict[ir.Value, Argument] = {} if nodes is None else nodes
         self._count = 0
 
-    def run(self) -> fx.GraphModule:
+    def run(self) -> tuple[torch.nn.Module, fx.Graph]:
         blocks = list(self.function.regions[0].blocks)
         if len(blocks) != 1:
             raise ModelError("a function with control flow cannot be run by torch")
@@ -73,7 +78,7 @@ class _Raising:
                 self.graph.output(tuple(self.values[operand] for operand in operation.operands))
             elif operation.name not in _OMITTED:
                 self._operation(operation)
-        return fx.GraphModule(self.constants, self.graph)
+        return self.constants, self.graph
 
     def _operation(self, operation: ir.Operation) -> None:
         name, results = operation_name(operation), list(operation.results)

@@ -118,6 +118,23 @@ def test_what_is_observed() -> None:
     assert seen.beyond(65504.0) == 1 and seen.below(2.0**-126) == 1 and seen.below(2.0**-14) == 2
 
 
+def test_counts_of_long_values_are_about_right() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(torch.exp2(x) - 1)
+
+    x = torch.linspace(-20.0, 20.0, 100_001)
+    imported, block, given = captured(Model(), x)
+    sizes = Model()(x).abs()
+    for count in (1, 40):
+        seen = calibrate(imported, [given] * count).values[next(op.results[0] for op in block.ops if op.name == "num.relu")]
+        assert seen.zeros == pytest.approx(count * int((sizes == 0).sum()), rel=0.02)
+        assert seen.beyond(2.0**10) == pytest.approx(count * int((sizes >= 2.0**11).sum()), rel=0.02)
+        assert seen.below(2.0**10) == pytest.approx(count * int(((sizes < 2.0**10) & (sizes > 0)).sum()), rel=0.02)
+        assert seen.quantiles[1:] == pytest.approx(sizes.double().quantile(torch.tensor([0.5, 0.99]).double()).tolist(), rel=0.2, abs=0.1)
+        assert seen.beyond(1.7e308) == 0
+
+
 def test_a_calibration_needs_samples() -> None:
     imported, _, _ = captured(mlp(), torch.randn(1, 8))
     with pytest.raises(ModelError, match="sample"):
