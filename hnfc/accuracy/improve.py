@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hnfc.accuracy.evaluation import Evaluator
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw
 from hnfc.accuracy.reading import NotImproved, expression, program_term, program_text
-from hnfc.accuracy.regimes import Bound, Regimes, Tree, assembled, paths
+from hnfc.accuracy.regimes import Bound, Regimes, Tree, assembled, paths, price_of
 from hnfc.accuracy.rules import RuleTable
 from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, search
 from hnfc.accuracy.series import Expander, NoSeries, Place, truncations
@@ -35,7 +35,7 @@ class Settings:
     testing: int = 1000
     least: float = 0.1
     seed: int = 1
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def improve(program: Program, rules: Sequence[core.Rule] | None = None, settings
     if len(training) < 16:
         raise NotImproved("hardly any point meets the precondition and has a finite value")
     pool = _search(terms, original, training, rules, chosen.limits)
-    candidates = pool.cover()
+    candidates = pool.cover(lambda c: price_of(c, len(domain.names)))
     first = pool.found[original]
     if first not in candidates:
         candidates.append(first)

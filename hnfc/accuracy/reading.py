@@ -62,42 +62,42 @@ def program_term(program: Program, terms: Terms) -> tuple[Term, list[Term]]:
 
 
 def expression(term: Term, indent: int = 1) -> str:
-    """The term as FPCore; what occurs more than once and is no leaf is named by `let*`."""
+    """The term as FPCore, its first line being indented already; what occurs more than once and is no leaf is named by `let*`."""
+    names = {t: str(t.value) for t in subterms(term) if t.op == "var"}
+    return _body(term, names, set(names.values()), indent)
+
+
+def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> str:
+    space = " " * indent
+    if term.op == "where":
+        condition = _written(term.args[0], names)
+        branches = [_body(a, names, taken, indent + 2) for a in term.args[1:]]
+        return f"(if {condition}\n{space}  {branches[0]}\n{space}  {branches[1]})"
     uses: dict[Term, int] = {}
-    for node in subterms(term):
+    nodes = list(subterms(term))
+    for node in nodes:
         for a in node.args:
             uses[a] = uses.get(a, 0) + 1
-    taken = {t.value for t in subterms(term) if t.op == "var"}
-    names: dict[Term, str] = {}
-    bound: list[tuple[str, str]] = []
-    for node in subterms(term):
-        if uses.get(node, 0) > 1 and node.args and node.op not in ("compare", "neg") and not node.op.startswith("logical"):
-            if _below_branch(term, node):
-                continue
-            name = next(n for n in (f"t{i}" for i in range(len(bound), 10**6)) if n not in taken)
-            bound.append((name, _written(node, names)))
+    names, taken = dict(names), set(taken)
+    bound = []
+    for node in nodes:
+        if uses.get(node, 0) > 1 and node.args and node not in names and node.op not in _UNNAMED:
+            name = next(n for n in (f"t{i}" for i in range(10**6)) if n not in taken)
+            bound.append(f"[{name} {_written(node, names)}]")
             taken.add(name)
             names[node] = name
     body = _written(term, names)
     if not bound:
         return body
-    space = " " * indent
-    lines = "\n".join(f"{space}      [{name} {text}]" if i else f"[{name} {text}]" for i, (name, text) in enumerate(bound))
-    return f"(let* ({lines})\n{space} {body})"
+    return f"(let* ({f'{chr(10)}{space}       '.join(bound)})\n{space}  {body})"
 
 
-def _below_branch(term: Term, node: Term) -> bool:
-    """Whether all uses of the node lie in branches: named in front, it would be computed even where it is not used."""
-    if term.op != "where":
-        return False
-    return not any(node in set(subterms(t)) for t in (term.args[0],))
+_UNNAMED = frozenset(("compare", "neg", "logical_and", "logical_or", "logical_not"))
 
 
 def _written(term: Term, names: dict[Term, str]) -> str:
     if term in names:
         return names[term]
-    if term.op == "var":
-        return str(term.value)
     if term.op == "const":
         return literal(term.value)
     symbol = _PREDICATES[term.value] if term.op == "compare" else _LOGIC.get(term.op) or _SYMBOLS[term.op]

@@ -14,15 +14,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hnfc.accuracy.evaluation import Evaluator
-from hnfc.accuracy.ordinals import Floats, bits_of_error, from_ordinal, to_ordinal
+from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
-from hnfc.accuracy.search import Candidate
+from hnfc.accuracy.search import Candidate, errors_of
 from hnfc.accuracy.terms import Term, Terms, subterms
 
 _LEAST_GAIN = 0.04
 """Mean bits over all points that a branch must gain."""
 _LEAST_POINTS = 6
 _DEPTH = 5
+
+
+def price_of(candidate: Candidate, arguments: int) -> float:
+    """What a form must gain in bits to be taken: a series in one of several arguments has no bound, and is wrong far from its place."""
+    return 0.0 if candidate.origin is None else 0.02 if arguments == 1 else 2.0
 
 
 @dataclass(eq=False)
@@ -70,21 +75,24 @@ class Regimes:
         self.evaluator = Evaluator(sample.inputs)
         self.sample = sample
         features = self._features(list(sample.inputs))
-        errors = np.stack([bits_of_error(self.evaluator.values(c.term), sample.exact) for c in candidates], axis=1)
-        prices = np.array([0.002 * c.term.size + (0.02 if c.origin is not None else 0.0) for c in candidates])
+        errors = np.stack([errors_of(c, self.evaluator, sample.exact) for c in candidates], axis=1)
+        prices = np.array([0.002 * c.term.size + price_of(c, len(sample.inputs)) for c in candidates])
         values = [(f, self.evaluator.values(f)) for f in features]
         self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(sample) // 2, prices)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
-        """What thresholds are set on: each argument, its size, and products of several arguments that occur."""
+        """What thresholds are set on: each argument, its size, and what conditions of the rules compare with 0."""
         own = [self.terms.var(name) for name in names]
         sizes = [self.terms.make("abs", x) for x in own]
-        products = []
-        for candidate in self.candidates[:4]:
-            for t in subterms(candidate.term):
-                if t.op == "mul" and all(a.op == "var" for a in t.args) and t.args[0] is not t.args[1] and t not in products:
-                    products.append(t)
-        return [*own, *sizes, *products[:4]]
+        compared: list[Term] = []
+        for candidate in self.candidates:
+            for step in candidate.steps:
+                for part in subterms(step.condition) if step.condition is not None else ():
+                    if part.op == "compare" and part.args[1] is self.terms.zero and part.value not in ("eq", "ne"):
+                        feature = part.args[0]
+                        if feature.args and feature not in compared and feature not in sizes:
+                            compared.append(feature)
+        return [*own, *sizes, *sorted(compared, key=lambda t: t.size)[:4]]
 
     def tree(self) -> Tree:
         """The tree for this sample; a single leaf where no branch pays."""
@@ -148,7 +156,7 @@ class Regimes:
 
     def refine(self, tree: Tree, original: Term, domain: Domain, rng: np.random.Generator, rounds: int = 3) -> None:
         """Moves thresholds within their gaps to where the forms are equally good."""
-        for split in splits(tree):
+        for split, within in splits(tree):
             argument = split.feature.args[0] if split.feature.op == "abs" else split.feature
             if argument.op != "var" or split.threshold == 0:
                 continue
@@ -157,7 +165,7 @@ class Regimes:
                 ends = to_ordinal(np.array([lo, hi]))
                 if ends[1] - ends[0] < 2**50:
                     break
-                sample = _between_points(split, argument, original, domain, rng)
+                sample = _between_points(split, argument, within, original, domain, rng)
                 if len(sample) < 8:
                     break
                 self._move(split, sample)
@@ -166,7 +174,7 @@ class Regimes:
         evaluator = Evaluator(sample.inputs)
         values = evaluator.values(split.feature)
         order = np.argsort(values, kind="stable")
-        low, high = (bits_of_error(evaluator.values(assembled(self.terms, side)), sample.exact)[order] for side in (split.low, split.high))
+        low, high = (errors_of_tree(side, evaluator, sample.exact)[order] for side in (split.low, split.high))
         # all points before the place take the lower form, all others the higher
         totals = np.concatenate([[0.0], np.cumsum(low)]) + np.concatenate([np.cumsum(high[::-1])[::-1], [0.0]])
         places = np.flatnonzero(totals <= totals.min() + 1e-9)
@@ -199,23 +207,37 @@ def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
         if np.isfinite(least) and (best is None or least < best[0] - 1e-9):
             ties = np.flatnonzero(costs <= least + 1e-9)
             i = int(ties[len(ties) // 2])
+            zero = int(np.searchsorted(ordered, 0.0)) - 1
+            if 0 <= zero < n - 1 and costs[zero] <= least + _LEAST_GAIN / 2 * table.whole:
+                # the signs of numbers are a better reason than what a few points happen to say
+                i = zero
             best = least, place, (float(ordered[i]), float(ordered[i + 1]))
     return best
 
 
-def _between_points(split: Split, argument: Term, original: Term, domain: Domain, rng: np.random.Generator) -> Sample:
-    """Fresh points with the feature in the gap."""
+def _between_points(
+    split: Split, argument: Term, within: tuple[Bound, ...], original: Term, domain: Domain, rng: np.random.Generator
+) -> Sample:
+    """Fresh points with the feature in the gap, where the split is asked."""
     lo, hi = split.gap
     name = str(argument.value)
+    count = 40 if not within else 100
     if split.feature.op == "var":
-        return draw(original, domain.within(name, lo, hi), 40, rng, 6)
-    first = draw(original, domain.within(name, lo, hi), 20, rng, 4)
-    return joined(first, draw(original, domain.within(name, -hi, -lo), 20, rng, 4))
+        sample = draw(original, domain.within(name, lo, hi), count, rng, 6)
+    else:
+        first = draw(original, domain.within(name, lo, hi), count // 2, rng, 4)
+        sample = joined(first, draw(original, domain.within(name, -hi, -lo), count // 2, rng, 4))
+    evaluator = Evaluator(sample.inputs)
+    kept = np.ones(len(sample), bool)
+    for bound in within:
+        values = evaluator.values(bound.feature)
+        kept &= (values >= bound.lo) & (values < bound.hi)
+    return sample.part(kept)
 
 
 def _between(lo: float, hi: float) -> float:
-    """A number t with lo < t ≤ hi, as short as can be near the middle of the doubles between; 0 where that is one."""
-    if lo < 0 <= hi:
+    """A number t with lo < t ≤ hi, as short as can be near the middle of the doubles between; 0 where that is one, or lo."""
+    if lo <= 0 <= hi:
         return 0.0
     ends = to_ordinal(np.array([lo, hi]))
     middle = float(from_ordinal(np.array([int(ends[0]) + (int(ends[1]) - int(ends[0]) + 1) // 2]))[0])
@@ -238,11 +260,19 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
         yield from leaves(tree.high)
 
 
-def splits(tree: Tree) -> Iterator[Split]:
+def splits(tree: Tree, within: tuple[Bound, ...] = ()) -> Iterator[tuple[Split, tuple[Bound, ...]]]:
+    """Each comparison, with those before it that lead there; the last ones first."""
     if isinstance(tree, Split):
-        yield from splits(tree.low)
-        yield from splits(tree.high)
-        yield tree
+        yield from splits(tree.low, _narrowed(within, tree.feature, float("-inf"), tree.threshold))
+        yield from splits(tree.high, _narrowed(within, tree.feature, tree.threshold, float("inf")))
+        yield tree, within
+
+
+def errors_of_tree(tree: Tree, evaluator: Evaluator, exact: Floats) -> Floats:
+    if isinstance(tree, Leaf):
+        return errors_of(tree.choice, evaluator, exact)
+    below = evaluator.values(tree.feature) < tree.threshold
+    return np.where(below, errors_of_tree(tree.low, evaluator, exact), errors_of_tree(tree.high, evaluator, exact))
 
 
 def assembled(terms: Terms, tree: Tree) -> Term:

@@ -23,6 +23,8 @@ class Step:
     bindings: tuple[tuple[str, Term], ...]
     before: Term
     after: Term
+    condition: Term | None
+    """The rule's `where` on these operands, a truth value; None for a rule that has none."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class _Direction:
     rule: core.Rule
     pattern: Term
     replacement: Term
+    condition: Term | None
 
 
 class RuleTable:
@@ -41,21 +44,26 @@ class RuleTable:
         self._by_root: dict[str, list[_Direction]] = {}
         self._steps: dict[Term, list[Step]] = {}
         for rule in rules:
-            if not (_scalar(rule.pattern) and _scalar(rule.replacement)):
+            if not (_scalar(rule.pattern) and _scalar(rule.replacement) and _comparisons_only(rule.where)):
                 continue
+            condition = None if rule.where == core.TRUE else condition_term(rule.where, self.terms)
             for left, right in ((rule.pattern, rule.replacement), (rule.replacement, rule.pattern))[: 1 + rule.both_ways]:
                 if set(core.captures(right)) <= set(core.captures(left)):
-                    self._add(rule, pattern_term(left, self.terms), pattern_term(right, self.terms))
+                    self._add(_Direction(rule, pattern_term(left, self.terms), pattern_term(right, self.terms), condition))
 
-    def _add(self, rule: core.Rule, pattern: Term, replacement: Term) -> None:
-        while pattern.op == "neg":
-            pattern, replacement = pattern.args[0], self.terms.make("neg", replacement)
-        if not pattern.args:
+    def _add(self, direction: _Direction) -> None:
+        while direction.pattern.op == "neg":
+            direction = self._negated(direction)
+        if not direction.pattern.args:
             return
-        self._by_root.setdefault(pattern.op, []).append(_Direction(rule, pattern, replacement))
-        if pattern.op == "sub":
-            # the same rule with both sides negated
-            self._by_root["sub"].append(_Direction(rule, self.terms.make("neg", pattern), self.terms.make("neg", replacement)))
+        self._by_root.setdefault(direction.pattern.op, []).append(direction)
+        if direction.pattern.op == "sub":
+            self._by_root["sub"].append(self._negated(direction))
+
+    def _negated(self, direction: _Direction) -> _Direction:
+        """The same rule with both sides negated."""
+        sides = (self.terms.make("neg", side) for side in (direction.pattern, direction.replacement))
+        return _Direction(direction.rule, *sides, direction.condition)
 
     def steps(self, term: Term) -> list[Step]:
         """Every way in which one rule changes the term at its root."""
@@ -75,7 +83,22 @@ class RuleTable:
                 if after not in seen:
                     seen.add(after)
                     named = tuple((hole.value[1:], bound) for hole, bound in bindings.items())
-                    yield Step(direction.rule, named, term, after)
+                    condition = None if direction.condition is None else self._signs(self.instance(direction.condition, bindings))
+                    yield Step(direction.rule, named, term, after, condition)
+
+    def _signs(self, condition: Term) -> Term:
+        """The condition with comparisons of products with 0 so that no product underflows: x·y has the sign of x/|x|·y."""
+        if condition.op.startswith("logical"):
+            return self.terms.make(condition.op, *(self._signs(a) for a in condition.args))
+        if condition.op != "compare" or condition.args[1] is not self.terms.zero:
+            return condition
+        product = condition.args[0]
+        while product.op == "mul" and product.args[0].op == "const" and product.args[0].value > 0:
+            product = product.args[1]
+        if product.op == "mul" and product.args[0].op != "const":
+            x, y = product.args
+            product = self.terms.make("mul", self.terms.make("div", x, self.terms.make("abs", x)), y)
+        return self.terms.make("compare", product, self.terms.zero, value=condition.value)
 
     def instance(self, template: Term, bindings: Mapping[Term, Term]) -> Term:
         """The template with what its holes stand for, tidied from the inside out."""
@@ -132,6 +155,30 @@ def _scalar(expression: core.Expr) -> bool:
         or (isinstance(node, core.Apply) and node.name in _EXPRESSIBLE and not node.attributes)
         for node in core.walk(expression)
     )
+
+
+def _comparisons_only(condition: core.Condition) -> bool:
+    """Whether a condition is about the values of numbers."""
+    return all(isinstance(part, core.Comparison | core.AllOf | core.AnyOf | core.Not) for part in core.condition_parts(condition)) and all(
+        _scalar(expression) for expression in core.condition_expressions(condition)
+    )
+
+
+def condition_term(condition: core.Condition, terms: Terms) -> Term:
+    """A `where` as a truth value, its captures as in `pattern_term`."""
+    match condition:
+        case core.Comparison(predicate, x, y):
+            return terms.make("compare", pattern_term(x, terms), pattern_term(y, terms), value=predicate)
+        case core.Not(part):
+            return terms.make("logical_not", condition_term(part, terms))
+        case core.AllOf(parts) | core.AnyOf(parts):
+            name = "logical_and" if isinstance(condition, core.AllOf) else "logical_or"
+            made = [condition_term(part, terms) for part in parts]
+            result = made[0]
+            for part in made[1:]:
+                result = terms.make(name, result, part)
+            return result
+    raise TypeError(f"no condition on numbers: {condition!r}")
 
 
 def pattern_term(expression: core.Expr, terms: Terms) -> Term:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Limits:
     expansions: int = 60
     candidates: int = 1500
     size: int = 80
-    enough: float = 0.15
+    enough: float = 0.05
     seconds: float = 2.0
 
 
@@ -48,6 +48,15 @@ class Candidate:
     @property
     def mean(self) -> float:
         return float(self.errors.mean())
+
+
+def errors_of(candidate: Candidate, evaluator: Evaluator, exact: Floats) -> Floats:
+    """Its errors in bits; 64 where the `where` of a rule that it came by does not hold, whatever it computes there."""
+    errors = bits_of_error(evaluator.values(candidate.term), exact)
+    for step in candidate.steps:
+        if step.condition is not None:
+            errors = np.where(evaluator.truth(step.condition), errors, 64.0)
+    return errors
 
 
 @dataclass
@@ -67,28 +76,30 @@ class Pool:
         """The candidate, and by how many bits it lowers the mean of the least errors; None for a term that was seen."""
         if term in self.found:
             return None, 0.0
-        errors = bits_of_error(self.evaluator.values(term), self.sample.exact)
-        candidate = self.found[term] = Candidate(term, errors, steps, origin, plateau)
+        candidate = Candidate(term, self.best, steps, origin, plateau)
+        candidate.errors = errors = errors_of(candidate, self.evaluator, self.sample.exact)
+        self.found[term] = candidate
         better = np.minimum(self.best, errors)
         gain = float((self.best - better).mean())
         self.best = better
         return candidate, gain
 
-    def cover(self, most: int = 14, least: float = 0.02) -> list[Candidate]:
-        """Few candidates with which the least error at each point is almost that of all, the best single one first."""
-        rest = sorted(self.found.values(), key=lambda c: (round(c.mean, 3), c.origin is not None, c.term.size))
+    def cover(self, price: Callable[[Candidate], float], most: int = 14, least: float = 0.02) -> list[Candidate]:
+        """Few candidates with which the least error at each point is almost that of all, the best single one first; a candidate's
+        price is added to its errors."""
+        rest = sorted(self.found.values(), key=lambda c: (round(c.mean + price(c), 3), c.term.size))
+        errors = np.stack([c.errors + price(c) for c in rest])
         chosen: list[Candidate] = []
         reached = np.full(len(self.sample), 64.0)
         while rest and len(chosen) < most:
-            gains = [float(np.maximum(reached - c.errors, 0).mean()) for c in rest]
-            largest = max(gains)
+            gains = np.maximum(reached - errors, 0).mean(axis=1)
+            largest = float(gains.max())
             if largest < least:
                 break
-            near = [c for c, g in zip(rest, gains, strict=True) if g > largest - 0.01 - 0.01 * largest]
-            pick = min(near, key=lambda c: (c.origin is not None, c.term.size, c.term.index))
-            chosen.append(pick)
-            rest.remove(pick)
-            reached = np.minimum(reached, pick.errors)
+            near = np.flatnonzero(gains > largest - 0.01 - 0.01 * largest)
+            pick = min((int(i) for i in near), key=lambda i: (rest[i].term.size, rest[i].term.index))
+            chosen.append(rest[pick])
+            reached = np.minimum(reached, errors[pick])
         return chosen
 
 

@@ -67,7 +67,7 @@ class Terms:
             return self.make(op, args[0].args[0])
         if op == "abs" and args[0].op in ("mul", "div"):
             return self.make(args[0].op, *(self.make("abs", a) for a in args[0].args))
-        if op == "abs" and args[0].op in ("abs", "sqrt"):
+        if op == "abs" and (args[0].op in ("abs", "sqrt") or (args[0].op == "const" and args[0].value >= 0)):
             return args[0]
         if op in COMMUTATIVE and args[0].index > args[1].index:
             args = (args[1], args[0])
