@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,6 +39,8 @@ _MOST_ROUNDED = 2**20
 """Of a longer value a part of the elements is rounded, and the rest taken to be like it."""
 _MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
 """How many elements of a value, evenly spaced, are kept to be counted: of all samples together, and of each at least."""
+_MOST_SORTED = 2**10
+"""Of these are sorted."""
 
 
 @dataclass
@@ -80,42 +82,38 @@ class Observed:
     @property
     def zeros(self) -> int:
         """About how many elements are 0."""
-        return sum(part.up_to(0.0, "right") for part in self.parts)
+        return sum(part.zeros() for part in self.parts)
 
     def beyond(self, largest: float) -> int:
         """About how many elements are at least the power of two above `largest`: they would overflow."""
         exponent = math.frexp(largest)[1]
-        return sum(part.at_least(math.ldexp(1.0, exponent)) for part in self.parts) if exponent < sys.float_info.max_exp else 0
+        if exponent >= sys.float_info.max_exp:
+            return 0
+        return sum(part.step * part.sizes.size - part.below(math.ldexp(1.0, exponent)) for part in self.parts)
 
     def below(self, least: float) -> int:
         """About how many elements are smaller than `least`, a power of two, and not 0: they would be subnormal or vanish."""
-        return sum(part.up_to(least, "left") - part.up_to(0.0, "right") for part in self.parts)
+        return sum(max(part.below(least) - part.zeros(), 0) for part in self.parts)
 
 
 @dataclass
 class Part:
-    """|x| for some of the finite elements of a value on one sample, of which every one stands for `step`; sorted when it is asked for."""
+    """|x| for some of the finite elements of a value on one sample, of which every one stands for `step`."""
 
     sizes: np.ndarray[Any, Any]
     step: int
-    in_order: bool = False
 
-    def _sorted(self) -> np.ndarray[Any, Any]:
-        if not self.in_order:
-            self.sizes, self.in_order = np.sort(self.sizes), True
-        return self.sizes
+    def zeros(self) -> int:
+        return self.step * (self.sizes.size - int(np.count_nonzero(self.sizes)))
 
-    def up_to(self, limit: float, side: Literal["left", "right"]) -> int:
-        """About how many are smaller than the limit, or equal to it."""
-        return int(np.searchsorted(self._sorted(), limit, side)) * self.step
-
-    def at_least(self, limit: float) -> int:
-        """About how many are at least the limit."""
-        return (self.sizes.size - int(np.searchsorted(self._sorted(), limit, "left"))) * self.step
+    def below(self, limit: float) -> int:
+        """About how many are smaller than the limit: 0 or a power of two, which every type has, or all that it has are smaller."""
+        with np.errstate(over="ignore"):
+            return self.step * int(np.count_nonzero(self.sizes < self.sizes.dtype.type(limit)))
 
     def quantiles(self) -> tuple[float, ...]:
-        sizes = self._sorted()
-        return tuple(float(sizes[round(place * (sizes.size - 1))]) for place in _QUANTILES)
+        few = np.sort(self.sizes[:: -(-self.sizes.size // _MOST_SORTED)])
+        return tuple(float(few[round(place * (few.size - 1))]) for place in _QUANTILES)
 
 
 @dataclass
