@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.composed import composed
 from hnfc.analysis.lanes import filled
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
@@ -169,15 +170,19 @@ class Recorder:
             return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
+        whole = composed(self, operation, operands, attributes, working_format(storage))
         captures = [Capture(f"x{i}") for i in range(len(operands))]
-        steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items())))
-        if steps is not None:
+        steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
+        result: Node | Truth
+        if whole is not None:
+            result = whole
+        elif steps is not None:
             named = dict(zip((c.name for c in captures), operands, strict=True))
             result = self._steps(steps, named, working_format(storage), operation)
         else:
             result = self._applied(type(operation), operands, attributes, working_format(storage), operation)
-        plain = [self.tape.node(o) for o in operands]
-        more = other_algorithm(short, plain, attributes, FORMATS[working_format(storage)]) if self.rounding else None
+        plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
+        more = other_algorithm(short, plain, attributes, FORMATS[working_format(storage)]) if plain else None
         if more is not None and isinstance(result, Node):
             result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, Node) and working_format(storage) != storage:
