@@ -13,11 +13,13 @@ from hnfc.terminal import DONE, WRONG, Progress, report_diagnostics, say, width,
 
 EXAMPLE = """example:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
+  hnfc programs.fpcore -O accuracy -o better.fpcore
 
 `hnfc COMMAND --help` explains a command: run, analyze, precision, check, explain, test, fmt, rules."""
 
 _MODEL = (
-    "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin"
+    "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
+    "Or FPCore programs (.fpcore), with -O accuracy"
 )
 _FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree")
 _BINARY = ("mlirbc", "vhlo", "iree")
@@ -53,7 +55,7 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     default, drawn = (f"{level} (default)", "; samples are drawn from it") if level else ("stability", "")
     parser.add_argument(
         "-O", dest="level", default=level, metavar="LEVEL",
-        help=f"{default}, fusion, folding, reassociation, precision, compensated, all, none; or rule groups",
+        help=f"{default}, fusion, folding, reassociation, precision, compensated, all, none; or rule groups; accuracy for FPCore programs",
     )  # fmt: skip
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
@@ -129,6 +131,10 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
 
 
 def _optimize(options: argparse.Namespace) -> int:
+    if options.model.endswith(".fpcore"):
+        from hnfc.accuracy_command import run
+
+        return run(options)
     if options.emit in _BINARY and options.output is None and sys.stdout.isatty():
         raise UsageError(f"--emit {options.emit} is binary; give it a file with -o OUT, or a pipe")
     with Progress() as progress:

@@ -18,6 +18,9 @@ LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
 FORMS = ("algebra", "reassociation")
 """Groups of equal forms, which searches beyond greedy go through at every level."""
 
+SCALAR = "accuracy"
+"""The group of rules that only the search over forms of a program of numbers tries."""
+
 
 class UnknownLevel(Exception):
     """No level and no group of rules has this name."""
@@ -32,5 +35,9 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
     if unknown:
         raise UnknownLevel(
             f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}"
+        )
+    if SCALAR in names:
+        raise UnknownLevel(
+            f"-O {SCALAR} is for FPCore programs (.fpcore), by itself: its rules are better for some numbers, and worse for others"
         )
     return (names,)

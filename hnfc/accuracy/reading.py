@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from hnfc.accuracy.terms import Term, Terms, subterms
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.frontend.fpcore import COMPARISONS, PLAIN, Form, Program
+from hnfc.frontend.fpcore import COMPARISONS, PLAIN, Program
 
 _SYMBOLS = {name: symbol for symbol, name in PLAIN.items()}
 _PREDICATES = {name: symbol for symbol, name in COMPARISONS.items()}
@@ -114,19 +114,3 @@ def literal(value: Fraction) -> str:
     if abs(value.numerator) < 2**53 and value.denominator < 2**53:
         return f"{value.numerator}/{value.denominator}"
     return repr(near)
-
-
-def form_text(form: Form) -> str:
-    """A property's value as text."""
-    if isinstance(form, str):
-        return form
-    return "(" + " ".join(map(form_text, form)) + ")"
-
-
-def program_text(program: Program, body: str) -> str:
-    """The FPCore with this body; its properties stay, except `:spec`-like ones that say nothing of the body are kept as they are."""
-    arguments = " ".join(program.arguments)
-    lines = [f"(FPCore ({arguments})"]
-    for key, value in program.properties.items():
-        lines.append(f" {key} {form_text(value)}")
-    return "\n".join([*lines, f" {body})"]) + "\n"

@@ -62,8 +62,8 @@ class RuleTable:
 
     def _negated(self, direction: _Direction) -> _Direction:
         """The same rule with both sides negated."""
-        sides = (self.terms.make("neg", side) for side in (direction.pattern, direction.replacement))
-        return _Direction(direction.rule, *sides, direction.condition)
+        pattern, replacement = (self.terms.make("neg", side) for side in (direction.pattern, direction.replacement))
+        return _Direction(direction.rule, pattern, replacement, direction.condition)
 
     def steps(self, term: Term) -> list[Step]:
         """Every way in which one rule changes the term at its root."""
@@ -173,10 +173,9 @@ def condition_term(condition: core.Condition, terms: Terms) -> Term:
             return terms.make("logical_not", condition_term(part, terms))
         case core.AllOf(parts) | core.AnyOf(parts):
             name = "logical_and" if isinstance(condition, core.AllOf) else "logical_or"
-            made = [condition_term(part, terms) for part in parts]
-            result = made[0]
-            for part in made[1:]:
-                result = terms.make(name, result, part)
+            result, *rest = [condition_term(part, terms) for part in parts]
+            for term in rest:
+                result = terms.make(name, result, term)
             return result
     raise TypeError(f"no condition on numbers: {condition!r}")
 

@@ -48,7 +48,8 @@ _DEPTH = 400
 
 @dataclass
 class Program:
-    """One FPCore. ranges: what its precondition says of each argument by itself; conditions: all of it, as truth values of the block."""
+    """One FPCore. ranges: what its precondition says of each argument by itself; conditions: all of it, as truth values of the block;
+    text: how it is written."""
 
     name: str
     block: Block
@@ -56,6 +57,7 @@ class Program:
     ranges: dict[str, tuple[float, float]]
     conditions: list[SSAValue]
     properties: dict[str, Form] = field(default_factory=dict)
+    text: str = ""
 
     @property
     def result(self) -> SSAValue:
@@ -66,11 +68,14 @@ class Program:
 def read_programs(source: str | Path, refused: list[str] | None = None) -> list[Program]:
     """Every FPCore of a file. Raises ModelError with the file, the line and the reason; programs that are not supported are left out
     where there is a list for the reasons."""
+    return list(programs(_text_of(source), str(source), refused))
+
+
+def _text_of(source: str | Path) -> str:
     try:
-        text = Path(source).read_text(encoding="utf-8")
+        return Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{source}: cannot be read as text ({error.strerror if isinstance(error, OSError) else 'no UTF-8'})") from None
-    return list(programs(text, str(source), refused))
 
 
 def programs(text: str, name: str = "<text>", refused: list[str] | None = None) -> Iterator[Program]:
@@ -86,24 +91,36 @@ def programs(text: str, name: str = "<text>", refused: list[str] | None = None) 
 
 def all_programs(text: str, name: str = "<text>") -> Iterator[Program | ModelError]:
     """Every FPCore of a text, or why it is not supported, in order. Raises ModelError where the text is no list of forms."""
-    for line, form in _forms(text, name):
+    for _, program in _with_texts(text, name):
+        yield program
+
+
+def read_forms(source: str | Path) -> list[tuple[str, Program | ModelError]]:
+    """The text of every form of a file, with the program that it is, or why that is not supported. Raises as `read_programs` does."""
+    return list(_with_texts(_text_of(source), str(source)))
+
+
+def _with_texts(text: str, name: str) -> Iterator[tuple[str, Program | ModelError]]:
+    for line, form, written in _forms(text, name):
         try:
-            yield _program(form)
+            program = _program(form)
+            program.text = written
+            yield written, program
         except ModelError as error:
-            yield ModelError(f"{name}:{line}: {error}")
+            yield written, ModelError(f"{name}:{line}: {error}")
 
 
-def _forms(text: str, name: str) -> Iterator[tuple[int, Form]]:
-    """The forms of the text and the lines where they begin."""
+def _forms(text: str, name: str) -> Iterator[tuple[int, Form, str]]:
+    """The forms of the text, the lines where they begin, and how they are written."""
     stack: list[list[Any]] = []
-    start = 1
+    start, begin = 1, 0
     for match in _TOKEN.finditer(text):
         token = match[0]
         if token.startswith(";"):
             continue
         if token in "([":
             if not stack:
-                start = text.count("\n", 0, match.start()) + 1
+                start, begin = text.count("\n", 0, match.start()) + 1, match.start()
             stack.append([])
             if len(stack) > _DEPTH:
                 raise ModelError(f"{name}:{start}: nested more than {_DEPTH} deep")
@@ -115,13 +132,31 @@ def _forms(text: str, name: str) -> Iterator[tuple[int, Form]]:
             if stack:
                 stack[-1].append(done)
             else:
-                yield start, done
+                yield start, done, text[begin : match.end()]
         elif not stack:
             raise ModelError(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: expected (FPCore …), but got {token}")
         else:
             stack[-1].append(token)
     if stack:
         raise ModelError(f"{name}:{start}: a parenthesis that opens here is never closed")
+
+
+def with_body(text: str, body: str) -> str:
+    """The text of an FPCore with another expression; all else is as it was."""
+    depth, begin, end = 0, 0, 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token.startswith(";"):
+            continue
+        if token in "([":
+            depth += 1
+        if token in ")]":
+            depth -= 1
+        elif depth == (2 if token in "([" else 1):
+            begin = match.start()
+        if depth >= 1:
+            end = match.end()
+    return text[:begin] + body + text[end:]
 
 
 def _program(form: Form) -> Program:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,14 +12,14 @@ from hnfc.accuracy.arithmetic import Arithmetic
 from hnfc.accuracy.evaluation import Evaluator
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw
-from hnfc.accuracy.reading import NotImproved, expression, program_term, program_text
+from hnfc.accuracy.reading import NotImproved, expression, program_term
 from hnfc.accuracy.regimes import Bound, Regimes, Tree, assembled, paths, price_of
 from hnfc.accuracy.rules import RuleTable
 from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, search
 from hnfc.accuracy.series import Expander, NoSeries, Place, truncations
 from hnfc.accuracy.terms import Term, Terms, variables
 from hnfc.dsl import core
-from hnfc.frontend.fpcore import Program
+from hnfc.frontend.fpcore import Program, with_body
 
 GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 """The groups of rules that are tried."""
@@ -67,8 +66,8 @@ class Improved:
 
     @property
     def text(self) -> str:
-        """The program as FPCore, with its properties."""
-        return program_text(self.program, expression(self.term))
+        """The program as FPCore: as it was written, with another expression if there is a better one."""
+        return with_body(self.program.text, expression(self.term)) if self.improved else self.program.text
 
 
 def rules_for_programs() -> tuple[core.Rule, ...]:
@@ -163,4 +162,4 @@ def _branches(
     return tree
 
 
-__all__ = ["GROUPS", "Any", "Branch", "Improved", "NotImproved", "Settings", "improve", "rules_for_programs"]
+__all__ = ["GROUPS", "Branch", "Improved", "NotImproved", "Settings", "improve", "rules_for_programs"]

@@ -1,0 +1,173 @@
+"""What holds of an improved program: which steps are proved, which conditions were only seen to hold, how far a series is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.improving import Branch, Improved
+from hnfc.accuracy.points import Sample
+from hnfc.accuracy.reading import expression
+from hnfc.accuracy.reference import holds
+from hnfc.accuracy.regimes import Bound
+from hnfc.accuracy.remainder import NoBound, Remainder, bound
+from hnfc.accuracy.rules import Step
+from hnfc.accuracy.series import Truncated
+from hnfc.accuracy.terms import Term
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.num import OPERATIONS
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a rule. The rule is proved over the reals under its `where`; shown: whether that is known to hold wherever the form is
+    used; else it was seen to hold at `seen` of `points` points, by exact arithmetic."""
+
+    step: Step
+    shown: bool
+    seen: int = 0
+    points: int = 0
+
+    @property
+    def text(self) -> str:
+        if self.step.condition is None:
+            return "proved over the reals"
+        condition = expression(self.step.condition)
+        if self.shown:
+            return f"proved over the reals: {condition} holds wherever it is used"
+        return f"measured: proved where {condition}, which holds at {self.seen} of {self.points} points"
+
+
+@dataclass(frozen=True)
+class SeriesUse:
+    cut: Truncated
+    remainder: Remainder | None
+    reason: str
+    points: int
+
+    @property
+    def text(self) -> str:
+        kept = f"{self.cut.count} term{'s' * (self.cut.count > 1)}"
+        if self.remainder is None:
+            return f"{kept} at {self.cut.place}: measured on {self.points} points, no bound ({self.reason})"
+        name = self.cut.place.variable.value
+        where = f"{self.remainder.lo:.4g} ≤ {name} ≤ {self.remainder.hi:.4g}"
+        return f"{kept} at {self.cut.place}: what is left off is at most {self.remainder.relative:.2g} of the value for {where}"
+
+
+@dataclass(frozen=True)
+class BranchAccount:
+    branch: Branch
+    points: int
+    uses: tuple[Use, ...]
+    series: SeriesUse | None
+
+    @property
+    def where(self) -> str:
+        return " and ".join(map(_bound_text, self.branch.conditions)) or "everywhere"
+
+    def data(self) -> dict[str, Any]:
+        rules = [
+            {"rule": u.step.rule.name, "proved": u.step.condition is None or u.shown, "verdict": u.text, "before": expression(u.step.before),
+             "after": expression(u.step.after)} for u in self.uses
+        ]  # fmt: skip
+        series = None
+        if self.series is not None:
+            rest = self.series.remainder
+            series = {"place": str(self.series.cut.place), "terms": self.series.cut.count, "verdict": self.series.text,
+                      "relative_bound": None if rest is None else rest.relative}  # fmt: skip
+        return {"where": self.where, "form": expression(self.branch.form.term), "points": self.points, "rules": rules, "series": series}
+
+
+def account(improved: Improved) -> list[BranchAccount]:
+    """What holds of each branch. Conditions are looked at on the points of the test sample."""
+    evaluator = Evaluator(improved.test.inputs)
+    found = []
+    for branch in improved.branches:
+        here = np.ones(len(improved.test), bool)
+        for condition in branch.conditions:
+            values = evaluator.values(condition.feature)
+            here &= values < condition.hi if condition.lo == -np.inf else values >= condition.lo
+            here &= values < condition.hi if condition.hi < np.inf else True
+        sample = improved.test.part(here)
+        ranges = _ranges(improved, branch)
+        uses = tuple(_use(step, ranges, sample) for step in branch.form.steps)
+        cut = branch.form.origin
+        series = _series(improved, cut, ranges, len(sample)) if cut is not None else None
+        found.append(BranchAccount(branch, len(sample), uses, series))
+    return found
+
+
+def _ranges(improved: Improved, branch: Branch) -> dict[str, Interval]:
+    """Where the arguments lie on a branch."""
+    ranges = {}
+    for name in improved.domain.names:
+        lo, hi = improved.domain.interval(name)
+        for condition in branch.conditions:
+            own = condition.feature.args[0] if condition.feature.op == "abs" else condition.feature
+            if own.op == "var" and own.value == name:
+                if condition.feature.op == "var":
+                    lo, hi = max(lo, condition.lo), min(hi, condition.hi)
+                else:
+                    lo, hi = max(lo, -condition.hi), min(hi, condition.hi)
+                    if lo >= 0:
+                        lo = max(lo, condition.lo)
+                    if hi <= 0:
+                        hi = min(hi, -condition.lo)
+        ranges[name] = Interval(lo, hi)
+    return ranges
+
+
+def _use(step: Step, ranges: dict[str, Interval], sample: Sample) -> Use:
+    if step.condition is None or known(step.condition, ranges):
+        return Use(step, True)
+    seen = int(holds(step.condition, sample.inputs).sum()) if len(sample) else 0
+    return Use(step, False, seen, len(sample))
+
+
+def known(condition: Term, ranges: dict[str, Interval]) -> bool:
+    """Whether intervals show the condition."""
+    if condition.op == "logical_and":
+        return all(known(a, ranges) for a in condition.args)
+    if condition.op == "logical_or":
+        return any(known(a, ranges) for a in condition.args)
+    if condition.op != "compare":
+        return False
+    x, y = (interval(a, ranges) for a in condition.args)
+    if x.nan or y.nan:
+        return False
+    return {"lt": x.hi < y.lo, "le": x.hi <= y.lo, "gt": x.lo > y.hi, "ge": x.lo >= y.hi, "ne": x.hi < y.lo or x.lo > y.hi}.get(
+        str(condition.value), False
+    )
+
+
+def interval(term: Term, ranges: dict[str, Interval]) -> Interval:
+    """An interval that holds every value of the term."""
+    if term.op == "var":
+        return ranges[term.value]
+    if term.op == "const":
+        near = float(term.value)
+        return Interval(np.nextafter(near, -np.inf), np.nextafter(near, np.inf)) if term.value != near else Interval(near, near)
+    if term.op in ("compare", "where") or term.op.startswith("logical"):
+        return Interval(-np.inf, np.inf, True)
+    return OPERATIONS[term.op].FACTS.range(*(interval(a, ranges) for a in term.args))  # type: ignore[no-any-return]
+
+
+def _series(improved: Improved, cut: Truncated, ranges: dict[str, Interval], points: int) -> SeriesUse:
+    if len(improved.domain.names) > 1:
+        return SeriesUse(cut, None, "its coefficients hold other arguments", points)
+    where = ranges[cut.place.variable.value]
+    try:
+        return SeriesUse(cut, bound(improved.original, cut, where.lo, where.hi), "", points)
+    except NoBound as reason:
+        return SeriesUse(cut, None, str(reason), points)
+
+
+def _bound_text(bound: Bound) -> str:
+    feature = expression(bound.feature)
+    if bound.lo == -np.inf:
+        return f"{feature} < {bound.hi:g}"
+    return f"{feature} >= {bound.lo:g}" if bound.hi == np.inf else f"{bound.lo:g} <= {feature} < {bound.hi:g}"
