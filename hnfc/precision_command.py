@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--least", choices=("bytes", "time"), default="bytes",
                         help="what is minimized (default bytes); time as it is modelled on --target")  # fmt: skip
     parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
+    parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
+    parser.add_argument("--width", type=float, default=0.0, metavar="W",
+                        help="with --certified: for all inputs within W of each element of the samples (default 0)")  # fmt: skip
     parser.add_argument("--all", action="store_true", help="list every site, not only those that differ from the most frequent format")
     parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
     parser.add_argument("--picture", metavar="OUT.svg", help="draw the sites that are wider than others, or what stands in the way")
@@ -55,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     if not options.target > 0 or not options.headroom >= 1:
         raise UsageError("--target-accuracy takes a number above 0, and --headroom one from 1")
+    if not options.width >= 0 or (options.width and not options.certified):
+        raise UsageError("--width takes a number from 0, and goes with --certified")
     if options.output and not options.emit:
         raise UsageError("-o says where --emit writes the model; give both")
     try:
@@ -68,7 +73,8 @@ def _run(options: argparse.Namespace) -> int:
     with Progress() as progress:
         progress("measuring …")
         try:
-            found: FileAnalysis = analyze_file(options.model, options.calibrate, _wishes(options))
+            width = options.width if options.certified else None
+            found: FileAnalysis = analyze_file(options.model, options.calibrate, _wishes(options), width)
         except HnfError as error:
             progress.stop()
             report_diagnostics(error)
@@ -112,7 +118,10 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
     say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
     if found.outcome.seconds is not None:
         say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, nothing fused or overlapped")
-    say("an estimate from the samples, not a bound")
+    if found.proved is not None:
+        reach = f"all inputs within {options.width:g} of the samples" if options.width else "the samples"
+        say(f"at most {found.proved:.3g}{unit} for {reach}, where each operation rounds once: proved")
+    say("formats were chosen by estimates from the samples" if found.proved is not None else "an estimate from the samples, not a bound")
     return DONE
 
 

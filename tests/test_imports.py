@@ -33,6 +33,7 @@ ON_TORCH = (
     "hnfc/analysis/calibrated.py",
     "hnfc/precision/amp.py",
     "hnfc/precision/applied.py",
+    "hnfc/precision/certifying.py",
     "hnfc/precision/computation.py",
     "hnfc/precision/files.py",
     "hnfc/precision/optimizer.py",

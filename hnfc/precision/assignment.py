@@ -73,6 +73,8 @@ class Assignment:
     """The modelled time on the machine, where one is named."""
     measured: float | None = None
     """What the error on the samples is when the model runs in these formats."""
+    certified: float | None = None
+    """What the error is proved not to be above, where a proof was asked for."""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import fx
 from torch_mlir import ir
 
 from hnfc.analysis.calibrated import Calibration, calibrate
@@ -18,6 +20,7 @@ from hnfc.frontend.models import read_model
 from hnfc.modules.tensors import to_torch
 from hnfc.precision.applied import as_module, casts_of, distance
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.certifying import certified_error
 from hnfc.precision.formats import format_named
 from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.outcomes import as_given
@@ -55,6 +58,12 @@ class FileAnalysis:
         return as_given(self.outcome.measured, self.sites, self.wishes)
 
     @property
+    def proved(self) -> float | None:
+        """What they are proved not to be off by more than, where a proof was asked for."""
+        assert isinstance(self.outcome, Assignment)
+        return None if self.outcome.certified is None else as_given(self.outcome.certified, self.sites, self.wishes)
+
+    @property
     def original_size(self) -> float:
         """Bytes of all sites as the model has them."""
         sizes = {site.nodes[0]: site.elements for site in self.sites.sites}
@@ -71,7 +80,7 @@ class FileAnalysis:
              "elements": s.elements, "moves_outputs_by": s.moved[self.outcome.formats[s.name]]}
             for s in self.sites.sites
         ]  # fmt: skip
-        errors = {"error": self.error, "measured": self.measured}
+        errors = {"error": self.error, "measured": self.measured, "proved": self.proved}
         return {"found": True, **errors, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
 
     def emit(self) -> bytes:
@@ -82,8 +91,9 @@ class FileAnalysis:
         return emit_torch(as_module(casts(graph), self.sample)).encode()
 
 
-def analyze_file(path: str, samples: str, wishes: Wishes) -> FileAnalysis:
-    """Raises ModelError for a file that cannot be read or has several functions, and where samples do not fit."""
+def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = None) -> FileAnalysis:
+    """width: the error is proved to be within the target too, for all inputs within it of the samples. Raises ModelError for a file that
+    cannot be read or has several functions, and where samples do not fit."""
     imported, function = read_function(read_model(path))
     block, name = function.body.block, function.sym_name.data
     given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]
@@ -99,4 +109,13 @@ def analyze_file(path: str, samples: str, wishes: Wishes) -> FileAnalysis:
         casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
         return max(distance(graph, casts, tensors, False) for tensors in given)
 
-    return FileAnalysis(imported.torch, name, given[0], sites, wishes, assign_what_holds(sites, wishes, measure), calibration)
+    def bound(outcome: Assignment) -> float:
+        casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
+        every = range(len(block.args))
+        return max(
+            certified_error(casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))), tensors, every, width or 0.0, False)
+            for tensors in given
+        )
+
+    outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
+    return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration)

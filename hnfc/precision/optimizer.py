@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from hnfc.analysis.calibrated import calibrate
@@ -21,10 +22,11 @@ from hnfc.errors import ModelError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.optimized import Programs, arguments_of, wrapped
 from hnfc.modules.program import Program, rewrite
-from hnfc.modules.signature import State
+from hnfc.modules.signature import Given, State
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.applied import Casts, casts_of, distance, is_narrow, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, machine_of
+from hnfc.precision.certifying import certified_error
 from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.outcomes import as_given, cochain_of, rows_of
 from hnfc.precision.picture import picture
@@ -46,7 +48,8 @@ class PrecisionOptimizer:
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
     scaling: values that overflow may be stored with a scale that is a power of two.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
-    chosen. least: "bytes", or "time": what is minimized, time as it is modelled on the target.
+    chosen. least: "bytes", or "time": what is minimized, time as it is modelled on the target. certified: the error is proved to be
+    within the target too, for all inputs within `width` of each element of the samples.
     """
 
     target_accuracy: float = 1e-3
@@ -62,6 +65,8 @@ class PrecisionOptimizer:
     scaling: bool = True
     target: str | None = None
     least: str = "bytes"
+    certified: bool = False
+    width: float = 0.0
 
     def wishes(self) -> Wishes:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
@@ -104,7 +109,14 @@ class PrecisionOptimizer:
             casts = casts_of(outcome, sites, graph, found.dtypes, wide)
             return max(distance(graph, casts, tensors, self.elementwise) for tensors in given)
 
-        outcome = assign_what_holds(sites, wishes, measure)
+        inputs = {index for index, source in enumerate(captured.signature.arguments) if isinstance(source, Given)}
+
+        def bound(outcome: Assignment) -> float:
+            casts = casts_of(outcome, sites, graph, found.dtypes, wide)
+            mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
+            return max(certified_error(m, t, inputs, self.width, self.elementwise) for m, t in zip(mixed, given, strict=True))
+
+        outcome = assign_what_holds(sites, wishes, measure, bound if self.certified else None)
         return PrecisionAnalysis(model, sample, sites, wishes, outcome, dict(found.dtypes), self.group, wide)
 
 
@@ -164,6 +176,12 @@ class PrecisionAnalysis:
         """The largest error of the outputs on a sample, as the target is given, when the model runs in these formats."""
         found = self._found().measured
         return math.nan if found is None else as_given(found, self.sites, self.wishes)
+
+    @property
+    def proved(self) -> float | None:
+        """What the error of the outputs is proved not to be above, as the target is given; None where no proof was asked for."""
+        found = self._found().certified
+        return None if found is None else as_given(found, self.sites, self.wishes)
 
     def casts(self) -> Casts:
         """What the graph of the model is given."""

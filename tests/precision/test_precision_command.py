@@ -60,3 +60,11 @@ def test_a_refusal(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_wrong_is_said(given: list[str], code: int, message: str, samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_proof_and_a_machine(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--formats", "bf16,fp32", "--target-accuracy", "2e-2", "--target", "h100", "--least", "time", "--certified", "--width", "1e-4"]
+    assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == 0
+    told = capsys.readouterr().err
+    assert "for all inputs within 0.0001 of the samples" in told and "proved" in told
+    assert "s by the model of h100" in told

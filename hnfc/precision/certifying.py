@@ -1,0 +1,51 @@
+"""What is certain of a model in mixed precision: a bound of the error of its outputs on samples, or on boxes around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import torch
+from torch import fx
+from xdsl.ir import SSAValue
+
+from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.reading import read_function
+from hnfc.analysis.taylor import NotAnalyzed, forms, returned
+from hnfc.dialects.num.base import as_tensor
+from hnfc.dialects.types import format_of
+from hnfc.modules.tensors import to_numpy
+from hnfc.precision.applied import as_module
+
+
+def certified_error(graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool) -> float:
+    """A bound of the root mean square error of the outputs, relative to each element if `elementwise`, for every input in reach.
+
+    graph: with its casts. inputs: the places of the arguments that may lie anywhere within `width` of the sample; others are what they
+    are. The true outputs are those of the formulas over the reals. Infinite where an operation has no bound.
+    Raises UsageError for formats that torch does not store.
+    """
+    imported, function = read_function(as_module(graph, sample))
+    block = function.body.block
+    boxes: dict[SSAValue, Boxes] = {}
+    for index, (argument, tensor) in enumerate(zip(block.args, sample, strict=True)):
+        array = to_numpy(tensor).astype(np.float64)[None]
+        by = width if index in inputs and tensor.is_floating_point() else 0.0
+        boxes[argument] = Boxes(array - by, array + by) if by else Boxes.of(array)
+    found = forms(block, boxes, imported.weight)
+    squares, count = 0.0, 0
+    for value in returned(block):
+        if format_of(as_tensor(value.type)) is None:
+            continue
+        try:
+            bound = found.running(value)
+            node = found.node(value)
+        except NotAnalyzed:
+            return math.inf
+        with np.errstate(all="ignore"):
+            each = bound / np.broadcast_to(node.value.smallest, bound.shape) if elementwise else bound
+            squares += float(np.square(each).sum())
+        count += bound.size
+    error = math.sqrt(squares / max(count, 1)) * (1 + 2.0**-40)
+    return error if math.isfinite(error) else math.inf
