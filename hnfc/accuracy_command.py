@@ -83,8 +83,10 @@ def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
 
 def _data(improved: Improved, branches: list[BranchAccount]) -> dict[str, Any]:
     return {
-        "name": improved.program.name, "improved": improved.improved, "bits_before": improved.before, "bits_after": improved.after,
-        "points": len(improved.test), "seconds": improved.seconds, "branches": [branch.data() for branch in branches], "fpcore": improved.text,
+        "name": improved.program.name, "improved": improved.improved, "bits_before": improved.before,
+        "bits_after": improved.after,
+        "points": len(improved.test), "seconds": improved.seconds, "branches": [branch.data() for branch in branches],
+        "fpcore": improved.text,
     }  # fmt: skip
 
 

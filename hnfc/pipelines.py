@@ -37,7 +37,5 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
             f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}"
         )
     if SCALAR in names:
-        raise UnknownLevel(
-            f"-O {SCALAR} is for FPCore programs (.fpcore), by itself: its rules are better for some numbers, and worse for others"
-        )
+        raise UnknownLevel(f"-O {SCALAR} is for FPCore programs (.fpcore), by itself: its rules pay for some numbers only")
     return (names,)

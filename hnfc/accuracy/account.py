@@ -71,8 +71,8 @@ class BranchAccount:
 
     def data(self) -> dict[str, Any]:
         rules = [
-            {"rule": u.step.rule.name, "proved": u.step.condition is None or u.shown, "verdict": u.text, "before": expression(u.step.before),
-             "after": expression(u.step.after)} for u in self.uses
+            {"rule": u.step.rule.name, "proved": u.step.condition is None or u.shown, "verdict": u.text,
+             "before": expression(u.step.before), "after": expression(u.step.after)} for u in self.uses
         ]  # fmt: skip
         series = None
         if self.series is not None:

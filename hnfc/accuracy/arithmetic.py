@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import TypeAlias
 
-from hnfc.accuracy.terms import Term, Terms, is_const
+from hnfc.accuracy.terms import Term, Terms, is_const, subterms
 
 Monomial: TypeAlias = tuple[tuple[int, int], ...]
 """(index of an atom, power), in the order of the indices."""
@@ -42,6 +42,13 @@ class Arithmetic:
             self._tidied[found] = found
         return found
 
+    def all_tidy(self, term: Term) -> Term:
+        """The term with every operation tidied, from the inside out."""
+        made: dict[Term, Term] = {}
+        for node in subterms(term):
+            made[node] = self.make(node.op, *(made[a] for a in node.args), value=node.value) if node.args else node
+        return made[term]
+
     def _tidy(self, term: Term) -> Term:
         if term.op in ("add", "sub"):
             return self._sum(term)
@@ -52,7 +59,17 @@ class Arithmetic:
         if term.op == "sqrt" and term.args[0].op == "const":
             root = _root(term.args[0].value)
             return term if root is None else self.terms.const(root)
+        if term.op == "pow" and term.args[1].op == "const":
+            return self._power(term, *term.args)
         return _constant_value(self.terms, term)
+
+    def _power(self, term: Term, base: Term, exponent: Term) -> Term:
+        """Small whole powers as products, and the power 1/2 as a root."""
+        if exponent.value == Fraction(1, 2):
+            return self.terms.make("sqrt", base)
+        if exponent.value in (1, 2, 3, 4):
+            return _folded(self.terms, [base] * int(exponent.value))
+        return term
 
     # sums ----------------------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core
     assert first is not None
     if first.mean <= limits.enough:
         return pool
-    pool.add(arithmetic.tidy(original))
+    pool.add(arithmetic.all_tidy(original))
     localizer = Localizer(training)
     start = list(pool.found.values())
     search(pool, start, table, localizer, limits)

@@ -87,6 +87,23 @@ def _log1p(x: Any) -> Any:
     return elements.when(elements.sign_of(x + 1), (1,), x.log1p)
 
 
+def _pow(x: Any, y: Any) -> Any:
+    """x^y; whole powers by products, where arb would take logarithms."""
+    n = int(y.unique_fmpz()) if y.is_exact() and y.is_integer() and abs(y) <= 64 else None
+    if n is None or (n <= 0 and not x != 0):
+        return elements.power(x, y)
+    power, result = x, None
+    left = abs(n)
+    while left:
+        if left & 1:
+            result = power if result is None else result * power
+        left >>= 1
+        power = power * power if left else power
+    if result is None:
+        return arb(1)
+    return result if n > 0 else 1 / result
+
+
 def _acosh(x: Any) -> Any:
     if x >= 1:
         return x.acosh()
@@ -96,6 +113,12 @@ def _acosh(x: Any) -> Any:
 def _atanh(x: Any) -> Any:
     sign = elements.sign_of(1 - abs(x))
     return elements.when(sign, (1,), x.atanh)
+
+
+def _cbrt(x: Any) -> Any:
+    if x > 0:
+        return x.root(3)
+    return -(-x).root(3) if x < 0 else x if x.is_zero() else _NAN
 
 
 _PLAIN: dict[str, Callable[..., Column]] = {
@@ -115,6 +138,7 @@ _PLAIN: dict[str, Callable[..., Column]] = {
     "cosh": lambda x: [a.cosh() for a in x],
     "tanh": lambda x: [a.tanh() for a in x],
     "asinh": lambda x: [a.asinh() for a in x],
+    "cbrt": lambda x: [_cbrt(a) for a in x],
     "erf": lambda x: [a.erf() for a in x],
     "erfc": lambda x: [a.erfc() for a in x],
     "hypot": lambda x, y: [(a * a + b * b).sqrt() for a, b in zip(x, y, strict=True)],
@@ -122,7 +146,7 @@ _PLAIN: dict[str, Callable[..., Column]] = {
 """Functions that have a value everywhere (tan: nan where a ball holds a pole)."""
 
 _PARTIAL: dict[str, Callable[..., Any]] = {
-    "div": elements.div, "log": elements.log, "sqrt": elements.sqrt, "pow": elements.power,
+    "div": elements.div, "log": elements.log, "sqrt": elements.sqrt, "pow": _pow,
     "log1p": _log1p, "acosh": _acosh, "atanh": _atanh,
     "asin": elements.arc("asin"), "acos": elements.arc("acos"), "atan2": elements.atan2,
     "logical_and": elements.logical_and, "logical_not": elements.logical_not,

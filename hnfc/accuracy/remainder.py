@@ -181,9 +181,8 @@ class _Models:
                 part = self.scale(power, coefficients[k])
                 total = part if total is None else self.add(total, part)
             power = self.mul(power, h)
-        rest = (last[count] if len(last) > count else arb(0)) * (
-            _value(power.c, self.ball) + power.r * _power(self.ball, power.m - power.v)
-        )
+        after = last[count] if len(last) > count else arb(0)
+        rest = after * (_value(power.c, self.ball) + power.r * _power(self.ball, power.m - power.v))
         if total is None:
             raise NoBound("nothing is left to this order")
         m = min(total.m, power.v)

@@ -29,7 +29,8 @@ Form: TypeAlias = "str | list[Any]"
 FORMATS = {"binary64": "f64", "binary32": "f32", "binary16": "f16", "real": "f64"}
 
 PLAIN = {
-    "-": "sub", "+": "add", "*": "mul", "/": "div", "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
+    "-": "sub", "+": "add", "*": "mul", "/": "div", "sqrt": "sqrt", "cbrt": "cbrt",
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
     "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh",
     "acosh": "acosh", "atanh": "atanh", "fabs": "abs", "fma": "fma", "pow": "pow", "hypot": "hypot", "exp2": "exp2", "log2": "log2",
     "log10": "log10", "log1p": "log1p", "expm1": "expm1", "erf": "erf", "erfc": "erfc", "floor": "floor", "ceil": "ceil",
