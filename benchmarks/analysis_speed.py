@@ -19,6 +19,7 @@ from xdsl.ir import Block
 from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
+from hnfc.analysis.findings import estimated_findings
 from hnfc.analysis.reading import read_function
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
@@ -50,10 +51,12 @@ def transformer(layers: int, width: int, tokens: int) -> None:
     # gradients of every parameter, as the calibration takes them
     passes = seconds(lambda: model.train(False)(x).sum().backward(), 5)
     estimate = seconds(lambda: calibrate(imported, [given]))
+    told = seconds(lambda: estimated_findings(imported, block, calibrate(imported, [given])))
     bounds = seconds(lambda: certified(block, boxes, imported.weight), 1)
     print(f"{layers} layers of width {width}, {tokens} tokens, {len(list(block.ops))} operations")
     print(f"  one forward and backward pass {passes * 1000:8.0f} ms")
     print(f"  calibrated                    {estimate * 1000:8.0f} ms, {estimate / passes:.1f} times as long")
+    print(f"  with what analyze tells of it {told * 1000:8.0f} ms, {told / passes:.1f} times as long")
     print(f"  certified                     {bounds * 1000:8.0f} ms")
 
 

@@ -298,13 +298,17 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
         rounded = round_to(whole if whole.dtype in (torch.float32, torch.float64) else whole.float(), format_named(form)).to(tensor.dtype)
         rounded = rounded.reshape(-1)[::step]
     away = rounded - x
+    # what is 0 stays 0
+    vanishes = bool(torch.count_nonzero(rounded) < torch.count_nonzero(x))
+    part = None if gradient is None else gradient.reshape(-1)[::step]
+    if part is not None and (quick := _quick_square_sum(part * away)):
+        return quick * step, vanishes
     finite = torch.isfinite(x)
-    vanishes = bool(((rounded == 0) & (x != 0)).any())
     if not bool(torch.isfinite(away[finite]).all()):
         return math.inf, vanishes
-    if gradient is None:
+    if part is None:
         return 0.0, vanishes
-    return _square_sum(gradient.reshape(-1)[::step] * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
+    return _square_sum(part * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
 
 
 def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
@@ -330,7 +334,10 @@ def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
 
 def _square_sum(tensor: torch.Tensor) -> float:
     """Σ x² of the finite elements, in the tensor's own format if that can hold it."""
+    return _quick_square_sum(tensor) or float(tensor.double().nan_to_num(0.0, 0.0, 0.0).square().sum())
+
+
+def _quick_square_sum(tensor: torch.Tensor) -> float:
+    """Σ x² in the tensor's own format; 0 where that may not hold it, or an element is not finite."""
     quick = float(torch.linalg.vector_norm(tensor)) ** 2 if tensor.dtype in (torch.float32, torch.float64) else 0.0
-    if 1e-30 < quick < 1e30:
-        return quick
-    return float(tensor.double().nan_to_num(0.0, 0.0, 0.0).square().sum())
+    return quick if 1e-30 < quick < 1e30 else 0.0
