@@ -64,8 +64,8 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
         "--search", default="greedy", metavar="KIND",
         help="greedy (default): every rule that fits; egraph, beam, restarts: of all that rules can make, what costs least",
     )  # fmt: skip
-    parser.add_argument("--cost", metavar="MIX", help="what a search minimises: error, curvature, time, flops, or error+0.1*time "
-                        "(default error+0.01*flops), each relative to what greedy found; error needs samples")  # fmt: skip
+    parser.add_argument("--cost", metavar="MIX", help="what a search minimises: error, bound, curvature, time, flops, or error+0.1*time "
+                        "(default error+0.01*flops), each relative to what greedy found; error and bound need samples")  # fmt: skip
     parser.add_argument("--target", metavar="NAME", help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p, or one of a rule file; for the "
                         "cost time; rules that need a format which it lacks are off")  # fmt: skip
     parser.add_argument(

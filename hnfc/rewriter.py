@@ -190,8 +190,9 @@ def optimize(
     dynamic_shapes: as for `torch.export.export`; without it, sizes that change between calls are made dynamic by themselves.
     search: "greedy" takes every rule that fits; "egraph", "beam" and "restarts" look among all that the rules can make for what costs
     least, and never take what costs more than what greedy found.
-    cost: "error", "curvature", "time" or "flops", or a mix such as "error + 0.1*time", each relative to what greedy found; of these
-    "error" is measured on the sample. deepening: how much more the operations at the outputs count. seconds: of the search.
+    cost: "error", "bound", "curvature", "time" or "flops", or a mix such as "error + 0.1*time", each relative to what greedy found; of
+    these "error" is measured on the sample, "bound" proved for it. deepening: how much more the operations at the outputs count.
+    seconds: of the search.
     target: a machine, as "h100", on which time is modelled; rules that need a format which it lacks are off.
 
     Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.

@@ -10,9 +10,11 @@ from hnfc.analysis.cost import Cost, CurvatureBits, Deepening, LostBits, Mix, Ov
 from hnfc.egraph.extraction import cost_of
 from hnfc.egraph.graph import Node
 from hnfc.egraph.problem import Choice, NodeCost
-from hnfc.egraph.running import lost_bits
+from hnfc.egraph.running import bound_bits, lost_bits
 from hnfc.egraph.values import ClassValues
 from hnfc.search import Search
+
+_WHOLE = {"error": lost_bits, "bound": bound_bits}
 
 
 @dataclass
@@ -26,32 +28,36 @@ class Pricing:
     search: Search
     values: ClassValues
     standing: Sequence[Node]
-    _bits: float | None = None
+    _bits: dict[str, float | None] = field(default_factory=dict)
     _whole: dict[str, float] = field(default_factory=dict)
 
     @property
     def measures(self) -> bool:
-        return any(name == "error" for _, name in self.search.costs) and bool(self.values.samples)
+        """Whether a part of the cost is of the choice as a whole."""
+        return bool(self._wholes()) and bool(self.values.samples)
+
+    def _wholes(self) -> list[tuple[float, str]]:
+        return [(weight, name) for weight, name in self.search.costs if name in _WHOLE]
+
+    def _others(self) -> list[tuple[float, Cost]]:
+        return [(weight, self.search.part(name)) for weight, name in self.search.costs if name not in _WHOLE]
 
     def surrogates(self) -> list[NodeCost]:
         """Costs by operation to choose by."""
         if not self.measures:
-            return [self._price([(w, self.search.part(n)) for w, n in self.search.costs if n != "error"])]
+            return [self._price(self._others())]
         foretelling: tuple[tuple[Cost, ...], ...] = ((Overflow(),), (Overflow(), LostBits()), (Overflow(), CurvatureBits()))
-        others = [(w, self.search.part(n)) for w, n in self.search.costs if n != "error"]
-        weight = sum(w for w, n in self.search.costs if n == "error")
-        return [self._price([*((weight, part) for part in parts), *others]) for parts in foretelling]
+        weight = sum(weight for weight, _ in self._wholes())
+        return [self._price([*((weight, part) for part in parts), *self._others()]) for parts in foretelling]
 
     def of(self, chosen: Choice, roots: Sequence[int]) -> float:
         """The cost of a choice as a whole."""
-        others = [(w, self.search.part(n)) for w, n in self.search.costs if n != "error"]
-        total = cost_of(chosen, self._price(others))
-        if not self.measures:
-            return total
-        bits = lost_bits(self.values, chosen, roots)
-        if self._bits is None:
-            self._bits = bits
-        return total + sum(w for w, n in self.search.costs if n == "error") * ((bits or 0.0) / (self._bits or 1.0))
+        total = cost_of(chosen, self._price(self._others()))
+        for weight, name in self._wholes() if self.measures else ():
+            bits = _WHOLE[name](self.values, chosen, roots)
+            first = self._bits.setdefault(name, bits)
+            total += weight * ((bits or 0.0) / (first or 1.0))
+        return total
 
     def _price(self, parts: Sequence[tuple[float, Cost]]) -> NodeCost:
         known: dict[Node, float] = {}

@@ -19,7 +19,9 @@ from hnfc.modules.tensors import to_numpy
 from hnfc.precision.applied import as_module
 
 
-def certified_error(graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool) -> float:
+def certified_error(
+    graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool
+) -> float:
     """A bound of the root mean square error of the outputs, relative to each element if `elementwise`, for every input in reach.
 
     graph: with its casts. inputs: the places of the arguments that may lie anywhere within `width` of the sample; others are what they

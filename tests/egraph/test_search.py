@@ -65,7 +65,7 @@ def test_the_cheapest_order_of_a_chain(kind):
 
 
 @pytest.mark.parametrize("kind", ["egraph", "beam", "restarts"])
-@pytest.mark.parametrize("cost", ["error", "curvature", "flops", "time", "error + 0.5*time"])
+@pytest.mark.parametrize("cost", ["error", "bound", "curvature", "flops", "time", "error + 0.5*time"])
 def test_no_search_ends_with_what_costs_more(kind, cost):
     class Model(torch.nn.Module):
         def forward(self, x, w):
