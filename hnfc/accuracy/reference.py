@@ -90,7 +90,7 @@ def _log1p(x: Any) -> Any:
 def _pow(x: Any, y: Any) -> Any:
     """x^y; whole powers by products, where arb would take logarithms."""
     n = int(y.unique_fmpz()) if y.is_exact() and y.is_integer() and abs(y) <= 64 else None
-    if n is None or (n <= 0 and not x != 0):
+    if n is None or (n <= 0 and x.contains(0)):
         return elements.power(x, y)
     power, result = x, None
     left = abs(n)
