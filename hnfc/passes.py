@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from torch_mlir import ir
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func, FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hnfc.backend.torch_mlir import build, export
 from hnfc.dialects.num import NUM
-from hnfc.dsl.rulebook import shipped
-from hnfc.errors import ModelError
+from hnfc.dsl import core
+from hnfc.dsl.rulebook import shipped, shipped_targets
+from hnfc.egraph.explorer import Explorer
+from hnfc.errors import ModelError, UsageError
 from hnfc.frontend.torch_mlir import Imported, import_module
-from hnfc.pipelines import UnknownLevel, phases
+from hnfc.pipelines import FORMS, UnknownLevel, phases
 from hnfc.rewrite.greedy import Greedy, compile_rules, erase_dead
 from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
+from hnfc.rewrite.record import Outcome
+from hnfc.search import search_of
 from hnfc.verdicts import verdicts
 
 
@@ -80,19 +84,52 @@ class RewritePass(ModulePass):
     group: str = field(default="stability")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        book = shipped()
-        try:
-            plan = [book.only(names).rules for names in phases(self.group, set(book.groups()))]
-        except UnknownLevel as error:
-            raise ModelError(str(error)) from None
-        proved = verdicts([rule for phase in plan for rule in phase])
-        place = ctx.imported.location if isinstance(ctx, Road) and ctx.imported is not None else lambda o: o.name
+        plan = _proved(self.group)
         for function in _functions(op):
             for rules in plan:
-                matcher = Matcher(compile_rules(rule for rule in rules if proved[rule.name].proved))
-                outcome = Greedy(matcher, place=place).run(function.body.block)
+                outcome = Greedy(Matcher(compile_rules(rules)), place=_place(ctx)).run(function.body.block)
                 if isinstance(ctx, Road):
                     ctx.replaced.update(outcome.replaced)
+
+
+@dataclass(frozen=True)
+class SaturatePass(ModulePass):
+    """Equality saturation under the rules of a level or group and the equal forms, and the choice that costs least."""
+
+    name = "saturate"
+    group: str = field(default="none")
+    cost: str = field(default="flops")
+    target: str = field(default="")
+    seconds: float = field(default=20.0)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            search = search_of("egraph", self.cost, self.target or None, seconds=self.seconds, targets=shipped_targets())
+        except UsageError as error:
+            raise ModelError(str(error)) from None
+        search = replace(search, forms=tuple(rule for phase in _proved(",".join(FORMS)) for rule in phase))
+        rules = [rule for phase in _proved(self.group) for rule in phase if search.target is None or search.target.lacks(rule) is None]
+        weights = ctx.imported.weight if isinstance(ctx, Road) and ctx.imported is not None else None
+        for function in _functions(op):
+            outcome = Outcome()
+            Explorer.of(function.body.block, search, {}, rules=rules, place=_place(ctx), weights=weights).run(outcome, {})
+            if isinstance(ctx, Road):
+                ctx.replaced.update(outcome.replaced)
+
+
+def _proved(group: str) -> list[list[core.Rule]]:
+    """The proved rules of each phase of a level or of groups. Raises ModelError where there is none of that name."""
+    book = shipped()
+    try:
+        plan = [book.only(names).rules for names in phases(group, set(book.groups()))]
+    except UnknownLevel as error:
+        raise ModelError(str(error)) from None
+    proved = verdicts([rule for phase in plan for rule in phase])
+    return [[rule for rule in phase if proved[rule.name].proved] for phase in plan]
+
+
+def _place(ctx: Context) -> Callable[[Operation], str]:
+    return ctx.imported.location if isinstance(ctx, Road) and ctx.imported is not None else lambda o: o.name
 
 
 @dataclass(frozen=True)
@@ -119,5 +156,5 @@ class ExportTorchPass(ModulePass):
 
 
 PASSES: Mapping[str, type[ModulePass]] = {
-    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, EraseDeadPass, ExportTorchPass)
+    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, SaturatePass, EraseDeadPass, ExportTorchPass)
 }  # fmt: skip
