@@ -2,9 +2,9 @@
 
     python benchmarks/hamming.py FOLDER [--against TABLE.tsv] [--points N] [--seed S]
 
-FOLDER holds .fpcore files, such as Herbie's Hamming problems (bench/hamming in its repository). TABLE is tab-separated: the name of a program, a column,
-bits before, …, with headings `benchmark`, `bits_before`, `herbie2.3_bits` and `seconds` behind it. Bits are measured on points that neither
-the search nor its branches saw, outside of the time that is given.
+FOLDER holds .fpcore files, such as Herbie's Hamming problems (bench/hamming in its repository). TABLE is tab-separated and has the
+headings `benchmark`, `bits_before`, `herbie2.3_bits`, and `seconds` behind it; Herbie is not run. Bits are measured on points that
+neither the search nor its branches saw, outside of the time that is given.
 """
 
 from __future__ import annotations

@@ -75,9 +75,15 @@ class Arithmetic:
 
     def _sum(self, term: Term) -> Term:
         polynomial = self.polynomial(term)
-        if polynomial is None or len(polynomial) >= _parts(term):
+        if polynomial is None:
             return term
-        return self.term(polynomial)
+        if len(polynomial) < _parts(term):
+            return self.term(polynomial)
+        expanded = [self.polynomial(a) for a in term.args]
+        if len(polynomial) < sum(len(p) for p in expanded if p is not None):
+            shorter = self.term(polynomial)
+            return shorter if shorter.size < term.size else term
+        return term
 
     def polynomial(self, term: Term) -> Polynomial | None:
         """The term as a polynomial in atoms; None where that is too long."""
@@ -291,6 +297,16 @@ def _root(value: Fraction) -> Fraction | None:
     return Fraction(n, d) if n * n == value.numerator and d * d == value.denominator else None
 
 
+def _cube_root(value: Fraction) -> Fraction | None:
+    if value < 0:
+        opposite = _cube_root(-value)
+        return None if opposite is None else -opposite
+    if max(value.numerator, value.denominator) > 2**60:
+        return None
+    root = Fraction(round(value.numerator ** (1 / 3)), round(value.denominator ** (1 / 3)))
+    return root if root**3 == value else None
+
+
 _AT_ZERO = {"sin": 0, "tan": 0, "asin": 0, "atan": 0, "sinh": 0, "tanh": 0, "asinh": 0, "atanh": 0, "cbrt": 0, "expm1": 0, "log1p": 0,
             "cos": 1, "cosh": 1, "exp": 1}  # fmt: skip
 
@@ -300,6 +316,9 @@ def _constant_value(terms: Terms, term: Term) -> Term:
         return terms.const(_AT_ZERO[term.op])
     if term.op == "abs" and term.args[0].op == "const":
         return terms.const(abs(term.args[0].value))
+    if term.op == "cbrt" and term.args[0].op == "const":
+        root = _cube_root(term.args[0].value)
+        return term if root is None else terms.const(root)
     if term.op == "log" and is_const(term.args[0], 1):
         return terms.zero
     return term

@@ -372,7 +372,7 @@ def _by_slope(name: str, slope: Callable[[Expander, Series], Series]) -> Callabl
 
     def function(e: Expander, a: Series) -> Series:
         c, h = e.split(a)
-        start = _ZERO if _is_zero(c) else e.atom(name, c)
+        start = e.atom(name, c) if not _is_zero(c) else e.times(e.atom("atan", _ONE), fmpq(2)) if name == "acos" else _ZERO
         if h is None:
             return e.constant(start)
         return e.integral(start, e.mul(Series(h.v, tuple(e.derivative(h))), slope(e, a)))

@@ -1,0 +1,87 @@
+"""`hnfc PROGRAMS.fpcore -O accuracy`: programs on stdout, words on stderr, and what is wrong usage."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hnfc.frontend.fpcore import read_programs, with_body
+from hnfc.main import main
+
+FILE = """; roots
+(FPCore root (x) ; of x
+  :name "the root" :pre (> x 1) :cite (book)
+  (- (sqrt (+ x 1)) ; near
+     (sqrt x)))
+(FPCore (x) :name "loop" (while (< x 3) ([x 1 (+ x 1)]) x))
+(FPCore (x) :name "single" :precision binary32 (- (exp x) 1))
+(FPCore (x) :name "plain" (+ x 1))
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.fpcore").write_text(FILE)
+    return tmp_path
+
+
+def test_programs_in_programs_out(file, capsys):
+    assert main(["p.fpcore", "-O", "accuracy", "--json", "out.json"]) == 0
+    out, err = capsys.readouterr()
+    (file / "q.fpcore").write_text(out)
+    refused: list[str] = []
+    first, single, plain = read_programs(file / "q.fpcore", refused)
+    assert first.name == "the root" and first.properties[":cite"] == ["book"] and first.properties[":pre"] == [">", "x", "1"]
+    assert "(FPCore root (x) ; of x" in out and "(/ 1 (+" in first.text and len(refused) == 1
+    assert single.text in FILE and plain.text in FILE
+    assert "the root: " in err and "  proved over the reals" in err
+    assert "p.fpcore:6: while is not supported" in err and "it is left as it is" in err and "only programs in binary64" in err
+    data = json.loads((file / "out.json").read_text())["programs"]
+    assert [d["improved"] for d in data] == [True, False, False, False]
+    assert data[0]["bits_after"] < 1 < data[0]["bits_before"] and data[0]["branches"][0]["rules"][0]["proved"]
+
+
+def test_quiet_and_to_a_file(file, capsys):
+    assert main(["p.fpcore", "-O", "accuracy", "-q", "-o", "out.fpcore"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert len(read_programs(file / "out.fpcore", [])) == 3
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["p.fpcore"], "-O accuracy improves"), (["p.fpcore", "-O", "stability"], "-O stability is for models"),
+    (["p.fpcore", "-O", "accuracy", "--range", "0:1"], "--range is for models"),
+    (["p.fpcore", "-O", "accuracy", "--emit", "linalg"], "--emit is for models"),
+    (["p.fpcore", "-O", "accuracy", "--calibrate", "x.npz"], "--calibrate is for models"),
+])  # fmt: skip
+def test_usage(file, capsys, arguments, said):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_rules_are_not_for_models(file, capsys):
+    (file / "m.mlir").write_text("module {}")
+    assert main(["m.mlir", "-O", "accuracy"]) == 2
+    assert "for FPCore programs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "said"), [("(FPCore (x) x", "p.fpcore:1"), ("x", "p.fpcore:1"), (None, "p.fpcore")])
+def test_a_faulty_file_is_named(file, capsys, text, said):
+    path = file / "p.fpcore"
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    assert main(["p.fpcore", "-O", "accuracy"]) == 1
+    err = capsys.readouterr().err
+    assert said in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(("text", "becomes"), [
+    ("(FPCore (x) x)", "(FPCore (x) B)"), ("(FPCore f (x) :pre (< x 1) (+ x 1) ; end\n)", "(FPCore f (x) :pre (< x 1) B ; end\n)"),
+    ("(FPCore ([! :precision binary64 x]) :name \"(\" (if (< x 1) [+ x 1] x))", "(FPCore ([! :precision binary64 x]) :name \"(\" B)"),
+    ("(FPCore (x) :cite (a) 1)", "(FPCore (x) :cite (a) B)"),
+])  # fmt: skip
+def test_only_the_expression_is_replaced(text, becomes):
+    assert with_body(text, "B") == becomes
