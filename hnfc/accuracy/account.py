@@ -16,7 +16,7 @@ from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
 from hnfc.accuracy.rules import Step
 from hnfc.accuracy.series import Truncated
-from hnfc.accuracy.terms import Term
+from hnfc.accuracy.terms import Term, is_const, variables
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 
@@ -33,7 +33,7 @@ class Use:
 
     @property
     def text(self) -> str:
-        if self.step.condition is None:
+        if self.step.condition is None or not variables(self.step.condition):
             return "proved over the reals"
         condition = expression(self.step.condition)
         if self.shown:
@@ -94,7 +94,7 @@ def account(improved: Improved) -> list[BranchAccount]:
             here &= values < condition.hi if condition.hi < np.inf else True
         sample = improved.test.part(here)
         ranges = _ranges(improved, branch)
-        uses = tuple(_use(step, ranges, sample) for step in branch.form.steps)
+        uses = tuple(_use(step, ranges, branch.conditions, sample) for step in branch.form.steps)
         cut = branch.form.origin
         series = _series(improved, cut, ranges, len(sample)) if cut is not None else None
         found.append(BranchAccount(branch, len(sample), uses, series))
@@ -121,11 +121,29 @@ def _ranges(improved: Improved, branch: Branch) -> dict[str, Interval]:
     return ranges
 
 
-def _use(step: Step, ranges: dict[str, Interval], sample: Sample) -> Use:
-    if step.condition is None or known(step.condition, ranges):
+def _use(step: Step, ranges: dict[str, Interval], bounds: tuple[Bound, ...], sample: Sample) -> Use:
+    if step.condition is None or known(step.condition, ranges) or any(_is(step.condition, bound) for bound in bounds):
         return Use(step, True)
     seen = int(holds(step.condition, sample.inputs).sum()) if len(sample) else 0
     return Use(step, False, seen, len(sample))
+
+
+def _is(condition: Term, bound: Bound) -> bool:
+    """Whether the condition is what the branch asks: of a feature that no rounding changes, an argument or x/|x|·y of two.
+
+    Where x is 0, x/|x| is NaN, and what is asked fails: the other branch, where ≥ stands for x·y ≥ 0, which then holds.
+    """
+    if condition.op != "compare" or condition.args[0] is not bound.feature or not is_const(condition.args[1], 0):
+        return False
+    feature = bound.feature
+    if feature.op == "mul":
+        parts = [a.args[0] for a in feature.args if a.op == "div" and a.args[1].op == "abs" and a.args[1].args[0] is a.args[0]]
+        if len(parts) != 1 or any(a.op not in ("var", "div") for a in (*feature.args, *(p for p in parts if p.op != "var"))):
+            return False
+    elif feature.op != "var":
+        return False
+    below = bound.hi <= 0
+    return bool({"lt": below, "le": below, "ge": bound.lo >= 0, "gt": bound.lo > 0}.get(str(condition.value), False))
 
 
 def known(condition: Term, ranges: dict[str, Interval]) -> bool:

@@ -128,8 +128,12 @@ def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core
     search(pool, start, table, localizer, limits)
     if pool.best.mean() > limits.enough:
         made = _expand(pool, original, arithmetic)
-        if pool.best.mean() > limits.enough and made:
+        if pool.best.mean() > limits.enough and made and len(training.inputs) > 1:
+            # coefficients that hold other arguments may have better forms
             search(pool, made, table, localizer, replace(limits, expansions=limits.expansions // 2))
+    # what is good at some points only may become good at more
+    cover = pool.cover(lambda c: price_of(c, len(training.inputs)))
+    search(pool, [c for c in cover if c.origin is None], table, localizer, replace(limits, expansions=limits.expansions // 4, enough=0.0))
     return pool
 
 

@@ -92,12 +92,12 @@ class RuleTable:
             return self.terms.make(condition.op, *(self._signs(a) for a in condition.args))
         if condition.op != "compare" or condition.args[1] is not self.terms.zero:
             return condition
-        product = condition.args[0]
-        while product.op == "mul" and product.args[0].op == "const" and product.args[0].value > 0:
-            product = product.args[1]
-        if product.op == "mul" and product.args[0].op != "const":
-            x, y = product.args
-            product = self.terms.make("mul", self.terms.make("div", x, self.terms.make("abs", x)), y)
+        factors = [f for f in _factors(condition.args[0]) if f.op != "const" or f.value <= 0]
+        if len(factors) < 2 or any(f.op == "const" for f in factors):
+            return condition
+        *signs, product = sorted(factors, key=lambda f: f.index)
+        for x in signs:
+            product = self.terms.make("mul", self.terms.make("div", x, self.terms.make("abs", x)), product)
         return self.terms.make("compare", product, self.terms.zero, value=condition.value)
 
     def instance(self, template: Term, bindings: Mapping[Term, Term]) -> Term:
@@ -107,6 +107,10 @@ class RuleTable:
         if not template.args:
             return template
         return self.arithmetic.make(template.op, *(self.instance(a, bindings) for a in template.args), value=template.value)
+
+
+def _factors(term: Term) -> list[Term]:
+    return [f for a in term.args for f in _factors(a)] if term.op == "mul" else [term]
 
 
 def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]) -> Iterator[Mapping[Term, Term]]:
