@@ -15,8 +15,8 @@ from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
 from hnfc.accuracy.rules import Step
-from hnfc.accuracy.series import Truncated
 from hnfc.accuracy.terms import Term, is_const, variables
+from hnfc.accuracy.truncation import Truncated
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 

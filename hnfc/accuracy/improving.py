@@ -10,14 +10,16 @@ import numpy as np
 
 from hnfc.accuracy.arithmetic import Arithmetic
 from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw
 from hnfc.accuracy.reading import NotImproved, expression, program_term
 from hnfc.accuracy.regimes import Bound, Regimes, Tree, assembled, paths, price_of
 from hnfc.accuracy.rules import RuleTable
 from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, search
-from hnfc.accuracy.series import Expander, NoSeries, Place, truncations
+from hnfc.accuracy.series import NoSeries, Place
 from hnfc.accuracy.terms import Term, Terms, variables
+from hnfc.accuracy.truncation import truncations
 from hnfc.dsl import core
 from hnfc.frontend.fpcore import Program, with_body
 

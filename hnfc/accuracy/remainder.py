@@ -15,8 +15,8 @@ from typing import Any
 
 from flint import arb, arb_series, ctx, fmpq, fmpq_series
 
-from hnfc.accuracy.series import Truncated
 from hnfc.accuracy.terms import Term, subterms
+from hnfc.accuracy.truncation import Truncated
 from hnfc.dsl.soundness.balls import precision
 
 

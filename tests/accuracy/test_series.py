@@ -7,11 +7,13 @@ import pytest
 from flint import arb
 
 from hnfc.accuracy.arithmetic import Arithmetic
+from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.reading import expression
 from hnfc.accuracy.reference import Columns
 from hnfc.accuracy.remainder import NoBound, bound
-from hnfc.accuracy.series import Expander, NoSeries, Place, Truncated, truncations
+from hnfc.accuracy.series import NoSeries, Place
 from hnfc.accuracy.terms import Terms
+from hnfc.accuracy.truncation import Truncated, truncations
 from hnfc.dsl.soundness.balls import precision
 from tests.accuracy.programs import term
 
