@@ -183,7 +183,7 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     outcome = Outcome()
     explorer = None
     if request.search.kind != "greedy":
-        chosen = [rule for phase in request.phases for rule in phase if rule.name not in excluded]
+        chosen = [rule for phase in (*request.phases, request.search.forms) for rule in phase if rule.name not in excluded]
         truth = original.reference(samples, imported.weight, outputs).truth if original is not None else []
         options = {"assume": request.assume, "weights": imported.weight, "samples": samples, "truth": truth}
         explorer = Explorer.of(block, request.search, intervals, rules=chosen, place=imported.location, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from xdsl.context import Context
@@ -107,8 +107,8 @@ class SaturatePass(ModulePass):
             search = search_of("egraph", self.cost, self.target or None, seconds=self.seconds, targets=shipped_targets())
         except UsageError as error:
             raise ModelError(str(error)) from None
-        search = replace(search, forms=tuple(rule for phase in _proved(",".join(FORMS)) for rule in phase))
-        rules = [rule for phase in _proved(self.group) for rule in phase if search.target is None or search.target.lacks(rule) is None]
+        plan = (*_proved(self.group), *_proved(",".join(FORMS)))
+        rules = [rule for phase in plan for rule in phase if search.target is None or search.target.lacks(rule) is None]
         weights = ctx.imported.weight if isinstance(ctx, Road) and ctx.imported is not None else None
         for function in _functions(op):
             outcome = Outcome()

@@ -49,7 +49,7 @@ class Explorer:
     block: Block
     program: Program
     rules: Sequence[core.Rule]
-    """Those of all phases; the equal forms of the search come besides."""
+    """Those of all phases, and equal forms."""
     place: Callable[[Operation], str]
     assume: frozenset[str] = frozenset()
     weights: WeightReader | None = None
@@ -72,16 +72,18 @@ class Explorer:
         program, graph = self.program, self.program.graph
         made = {operation: rewrite for rewrite in outcome.rewrites for operation in rewrite.made}
         program.add(self.block.ops, reason=lambda operation: _reason(made.get(operation)))
-        for old, new in ((old, outcome.final(old)) for old in list(outcome.replaced)):
+        # what is only near is no equal: it may stand at the outputs, as greedy has it, and says nothing of ranges
+        exact = all(rewrite.rule.within is None for rewrite in outcome.rewrites)
+        for old, new in ((old, outcome.final(old)) for old in list(outcome.replaced) if exact):
             if old in program.inside and new in program.inside:
                 graph.put_instead(program.class_of(old), program.class_of(new))
         program.join()
         graph.rebuild()
         values = ClassValues(graph, [self._inside(sample) for sample in self.samples], self.weights)
         values.truth.update(self._known_roots())
-        rules = list(dict.fromkeys((*self.rules, *self.search.forms)))
-        names = {rule.name: rule for rule in rules}
-        found = self._saturated(values, both_ways(rules)) if self.search.kind == "egraph" else self._walked(values, both_ways(rules))
+        names = {rule.name: rule for rule in self.rules}
+        ways = both_ways(list(names.values()))
+        found = self._saturated(values, ways) if self.search.kind == "egraph" else self._walked(values, ways)
         chosen, gain, told = found
         result = f"{gain:.3g} times the cost of the greedy search's" if chosen is not None else "no cheaper than the greedy search's"
         outcome.notes.append(f"{told}; the result is {result}")
