@@ -142,7 +142,7 @@ class Localizer:
             found = self._local[term] = float(errors[known].mean()) if known.any() else 0.0
         return found
 
-    def hot(self, term: Term, most: int = 4, least: float = 0.25) -> list[Term]:
+    def hot(self, term: Term, most: int = 4, least: float = 0.1) -> list[Term]:
         """The subterms whose operations err most, the worst first."""
         places = [t for t in subterms(term) if t.args and t.op not in _LOGIC]
         ranked = sorted(((self.local(t), t) for t in places), key=lambda pair: -pair[0])
