@@ -35,6 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
     parser.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
+    parser.add_argument("--per", default="tensor", metavar="WHAT",
+                        help="tensor (default), element, or the number of an axis: which bounds --json has besides")  # fmt: skip
     parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
     parser.add_argument("--picture", metavar="OUT.svg", help="draw how the error grows from operation to operation")
     parser.add_argument("--emit", choices=("num",), help="write the model in hnfc's own form, each operation with what is known of it")
@@ -53,11 +55,22 @@ def _run(options: argparse.Namespace) -> int:
         if given:
             raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
         return _programs(options)
+    if options.per != "tensor":
+        options.per = _per(options)
     if options.estimate and not options.calibrate:
         raise UsageError("--estimate needs samples: --calibrate F.npz")
     if options.ranges and options.calibrate:
         raise UsageError("--range bounds errors for a range of inputs, and --calibrate for samples; give one of them")
     return _model(options)
+
+
+def _per(options: argparse.Namespace) -> int | str:
+    if options.estimate or not options.json:
+        raise UsageError("--per says what bounds --json has; it goes with --json, and not with --estimate")
+    try:
+        return "element" if options.per == "element" else int(options.per)
+    except ValueError:
+        raise UsageError(f"--per takes tensor, element or the number of an axis, not `{options.per}`") from None
 
 
 def _programs(options: argparse.Namespace) -> int:
@@ -112,7 +125,7 @@ def _model(options: argparse.Namespace) -> int:
         if options.estimate:
             found = estimated_findings(imported, block, _calibration(imported, block, function.sym_name.data, options.calibrate))
         else:
-            found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate))
+            found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate), options.per)
         if options.calibrate:
             found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
     headings, rows = rows_of(found, options.top, width())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -39,12 +40,18 @@ class Bounds:
     lipschitz: float
     rounding: float
     condition: float
+    errors: Array | None = None
+    """The bound of each element, or of each place along one axis, where that was asked for."""
 
     @property
     def relative(self) -> float:
         """The error relative to the largest element."""
         size = max(abs(self.low), abs(self.high))
         return self.error / size if size else (0.0 if self.error == 0 else np.inf)
+
+
+Per: TypeAlias = "int | str"
+"""What a bound is for: "tensor" (one for all elements), "element", or the number of the axis along which places have their own."""
 
 
 @dataclass
@@ -55,8 +62,11 @@ class Certified:
     walls: dict[SSAValue, str]
 
 
-def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None) -> Certified:
-    """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph."""
+def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None, per: Per = "tensor") -> Certified:
+    """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph.
+
+    Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
+    """
     forms, true = Forms(Tape(recording=False)), Forms(Tape(recording=False))
     recorder, unrounded = Recorder(forms, weights), Recorder(true, weights, rounding=False)
     found: dict[SSAValue, Bounds] = {}
@@ -65,7 +75,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
         for value, box in inputs.items():
             forms.known[value] = node = forms.tape.input(box)
             true.known[value] = true.tape.input(box)
-            found[value] = _summary(node, 1.0, 0.0, 1.0)
+            found[value] = _with_errors(_summary(node, 1.0, 0.0, 1.0), node, per)
         for operation in block.ops:
             recorder.record(operation)
             unrounded.record(operation)
@@ -73,12 +83,24 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
                 node_or_truth = forms.known.get(value)
                 if isinstance(node_or_truth, Node):
                     _sharpen(node_or_truth, true.known.get(value))
-                    found[value] = _measured(recorder, operation, node_or_truth)
+                    found[value] = _with_errors(_measured(recorder, operation, node_or_truth), node_or_truth, per)
             for value in {*operation.operands, *operation.results}:
                 if last.get(value, operation) is operation:
                     forms.known.pop(value, None)
                     true.known.pop(value, None)
     return Certified(found, forms.walls)
+
+
+def _with_errors(bounds: Bounds, node: Node, per: Per) -> Bounds:
+    if per == "tensor":
+        return bounds
+    errors = np.max(running_error(node), axis=0) if running_error(node).size else np.zeros(node.shape)
+    if isinstance(per, int):
+        if not -errors.ndim <= per < errors.ndim:
+            return bounds
+        others = tuple(axis for axis in range(errors.ndim) if axis != per % errors.ndim)
+        errors = np.max(errors, axis=others, initial=0.0)
+    return replace(bounds, errors=np.where(np.isnan(errors), np.inf, errors))
 
 
 def _sharpen(node: Node, true: Node | Truth | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Boxes
-from hnfc.analysis.certified import Bounds, Certified, certified
+from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
@@ -49,9 +49,12 @@ class Finding:
     overflows: int = 0
     subnormals: int = 0
     nonfinite: int = 0
+    errors: np.ndarray[Any, Any] | None = None
+    """The bound of each element, or of each place along one axis, where that was asked for and the value has that axis."""
 
     def data(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict_without_value(self).items() if value is not None}
+        found = {key: value for key, value in asdict_without_value(self).items() if value is not None}
+        return found if self.errors is None else {**found, "errors": self.errors.tolist()}
 
 
 def asdict_without_value(finding: Finding) -> dict[str, Any]:
@@ -96,9 +99,9 @@ class Findings:
         return "\n".join(lines)
 
 
-def certified_findings(imported: Imported, block: Block, boxes: Sequence[Mapping[SSAValue, Boxes]]) -> Findings:
-    """Bounds on each of the boxes of inputs: the worst of them."""
-    results: list[Certified] = [certified(block, box, imported.weight) for box in boxes]
+def certified_findings(imported: Imported, block: Block, boxes: Sequence[Mapping[SSAValue, Boxes]], per: Per = "tensor") -> Findings:
+    """Bounds on each of the boxes of inputs: the worst of them. per: what has a bound of its own besides the whole of each value."""
+    results: list[Certified] = [certified(block, box, imported.weight, per) for box in boxes]
     bounds = {value: _worst([r.bounds[value] for r in results]) for value in results[0].bounds if all(value in r.bounds for r in results)}
     found = [_bounded(imported, op, bounds) for op in block.ops if isinstance(op, NumOp) and op.results and op.results[0] in bounds]
     missing: dict[str, int] = {}
@@ -133,8 +136,10 @@ def _worst(bounds: Sequence[Bounds]) -> Bounds:
     """What holds for all of them."""
     if len(bounds) == 1:
         return bounds[0]
-    rows = [asdict(b) for b in bounds]
-    return Bounds(**{key: (min if key == "low" else max)(row[key] for row in rows) for key in rows[0]})
+    errors = None if bounds[0].errors is None else np.max([b.errors for b in bounds if b.errors is not None], axis=0)
+    rows = [asdict(replace(b, errors=None)) for b in bounds]
+    worst = {key: (min if key == "low" else max)(row[key] for row in rows) for key in rows[0] if key != "errors"}
+    return Bounds(**worst, errors=errors)
 
 
 def _bounded(imported: Imported, operation: Operation, bounds: dict[SSAValue, Bounds]) -> Finding:
@@ -146,7 +151,7 @@ def _bounded(imported: Imported, operation: Operation, bounds: dict[SSAValue, Bo
     growth = own.relative / max(before, least) if math.isfinite(own.relative) else (math.inf if math.isfinite(before) else 1.0)
     return Finding(
         value, operation.name.removeprefix("num."), imported.location(operation), own.low, own.high, own.error, growth, own.lipschitz,
-        own.rounding, own.condition,
+        own.rounding, own.condition, errors=own.errors,
     )  # fmt: skip
 
 

@@ -12,8 +12,10 @@ from xdsl.ir import SSAValue
 
 from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate
+from hnfc.analysis.certified import Per
 from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
 from hnfc.analysis.reading import read_function
+from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.optimized import arguments_of
 from hnfc.modules.signature import Given
@@ -53,12 +55,17 @@ class Analysis:
         return f"{self.table()}\n{self.found.summary()}"
 
 
-def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0) -> Analysis:
+def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0, per: Per = "tensor") -> Analysis:
     """Where a model loses accuracy: estimates from the samples, or bounds for each of them.
 
     certified: bounds that hold for all inputs within `width` of each element of the samples; parameters are what they are. Without it,
-    sensitivities by one backward pass on each sample. Raises ModelError where the model cannot be captured.
+    sensitivities by one backward pass on each sample. per: "element", or the number of an axis, for bounds of each element or of each
+    place along the axis, which findings have as `errors`. Raises ModelError where the model cannot be captured.
     """
+    if per not in ("tensor", "element") and not isinstance(per, int):
+        raise UsageError(f'bounds are per "tensor", "element", or an axis, not {per!r}')
+    if per != "tensor" and not certified:
+        raise UsageError("estimates are of whole values; bounds per element or axis need certified=True")
     args, kwargs = arguments_of(sample)
     captured = capture(model, args, kwargs)
     imported, function = read_function(captured.module)
@@ -74,4 +81,4 @@ def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = F
             by = width if isinstance(source, Given) and tensor.is_floating_point() else 0.0
             box[value] = Boxes(array - by, array + by) if by else Boxes.of(array)
         boxes.append(box)
-    return Analysis(certified_findings(imported, block, boxes))
+    return Analysis(certified_findings(imported, block, boxes, per))

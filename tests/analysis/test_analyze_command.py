@@ -62,6 +62,14 @@ def test_bounds_for_samples_are_smaller(samples: str, capsys: pytest.CaptureFixt
     assert errors[1] < errors[0]
 
 
+def test_bounds_of_each_place_along_an_axis(tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    assert main(["analyze", ATTENTION, "--range", "-1:1", "--per", "-1", "--json", str(out)]) == 0
+    for value in json.loads(out.read_text())["values"]:
+        if value["operation"] == "exp":
+            assert len(value["errors"]) == 8 and max(value["errors"]) == value["error"]
+
+
 def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", ATTENTION, "--calibrate", samples, "--estimate", "--top", "3"]) == 0
     printed = capsys.readouterr()
@@ -76,6 +84,8 @@ def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     (["nowhere.fpcore"], 1, "nowhere.fpcore"),
     (["x.fpcore", "--range", "-1:1"], 2, ":pre"),
     ([ATTENTION, "--top", "0"], 2, "--top"),
+    ([ATTENTION, "--range", "-1:1", "--per", "row", "--json", "x"], 2, "an axis, not `row`"),
+    ([ATTENTION, "--range", "-1:1", "--per", "element"], 2, "with --json"),
     ([ATTENTION, "-o", "x"], 2, "--emit"),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_in_a_line(given: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+import hnfc
 from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
 from hnfc.dialects.types import FORMATS
-from hnfc.errors import ModelError
+from hnfc.errors import ModelError, UsageError
 from hnfc.evaluate import evaluate
 from tests.analysis.capturing import captured, encoder, mlp
 from tests.graphs import Graph
@@ -190,3 +192,25 @@ def test_what_was_rewritten_has_a_certified_error() -> None:
     assert {rewrite["rule"] for rewrite in hnfc.diff(model, better).data[0]["rewrites"]} == {"logsumexp_fusion", "hypot_fusion"}
     found = hnfc.analyze(better, x, certified=True)
     assert 0 < found.error < 1e-3
+
+
+def test_bounds_per_element_and_per_channel() -> None:
+    """A channel of large weights has a large bound, and not the others; each bound holds for its own elements."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(2, 3, 3).eval()
+    with torch.no_grad():
+        layer.weight[1] *= 1000
+    x = torch.randn(2, 2, 6, 6)
+    plain, element, channel = (hnfc.analyze(layer, x, certified=True, per=per).findings[-1] for per in ("tensor", "element", 1))
+    assert plain.errors is None
+    assert element.errors is not None and element.errors.shape == (2, 3, 4, 4)
+    assert channel.errors is not None and channel.errors.tolist() == element.errors.max(axis=(0, 2, 3)).tolist()
+    assert channel.errors[1] > 50 * max(channel.errors[0], channel.errors[2])
+    assert plain.error == element.errors.max()
+    with torch.no_grad():
+        error = (layer(x).double() - copy.deepcopy(layer).double()(x.double())).abs().numpy()
+    assert (error <= element.errors).all()
+    with pytest.raises(UsageError, match="per"):
+        hnfc.analyze(layer, x, per=1)
+    with pytest.raises(UsageError, match="channel"):
+        hnfc.analyze(layer, x, certified=True, per="channel")
