@@ -42,7 +42,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     if options.level is None:
-        options.level = "stability" if options.compare else "none"
+        searching = options.search != "greedy" or options.cost is not None or options.target is not None
+        options.level = "stability" if options.compare or searching else "none"
     with Progress() as progress:
         progress("reading …")
         from hnfc.frontend.models import read_model
@@ -54,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
         results: dict[str, list[Array]] = {}
         reference: list[tuple[Array, Any] | None] = []
         kind = ""
-        rewritten = options.level != "none" or bool(options.rules)
+        rewritten = options.level != "none" or bool(options.rules) or options.search != "greedy"
         if options.compare or not rewritten:
             progress(f"running on {options.on} …")
             results["original" if options.compare else ""] = runner(module, target.name, options.on)(inputs)

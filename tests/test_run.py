@@ -272,3 +272,11 @@ def test_no_binary_to_a_terminal(form, files, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     code, out, err = hnfc(capsys, EXPORTED, "--emit", form)
     assert code == 2 and out == "" and "-o OUT" in err
+
+
+def test_a_search_is_a_way_to_rewrite(files, capsys):
+    """`--search` without a level means that of the rewriting command; a cost without a search is refused."""
+    assert main(["run", ATTENTION, "--inputs", "in.npz", "--search", "egraph", "--seconds", "3"]) == 0
+    assert "equality saturation" in capsys.readouterr().err
+    assert main(["run", ATTENTION, "--inputs", "in.npz", "--cost", "flops"]) == 2
+    assert "--search egraph" in capsys.readouterr().err
