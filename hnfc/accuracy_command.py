@@ -6,16 +6,19 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from hnfc.dsl.diagnostics import HnfError
 from hnfc.errors import UsageError
-from hnfc.terminal import DONE, Progress, say, write
+from hnfc.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 
 if TYPE_CHECKING:
     from hnfc.accuracy.account import BranchAccount
     from hnfc.accuracy.improving import Improved
+    from hnfc.dsl.core import Rule
 
 _FOR_MODELS = {
-    "rules": "--rules", "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
+    "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
     "why_not": "--why-not", "no_validate": "--no-validate", "search": "--search", "target": "--target",
+    "cost": "--cost", "deepening": "--deepening", "seconds": "--seconds",
 }  # fmt: skip
 
 
@@ -23,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     """Improves the programs of `options.model`. Raises UsageError for options that are for models, ModelError for a faulty file."""
     if options.level != "accuracy":
         raise UsageError(f"{options.model} holds FPCore programs, which -O accuracy improves; -O {options.level} is for models")
-    given = [flag for name, flag in _FOR_MODELS.items() if getattr(options, name, None) not in (None, [], False, "greedy")]
+    given = [flag for name, flag in _FOR_MODELS.items() if getattr(options, name, None) not in (None, [], False, 0.0, "greedy")]
     if options.emit != "torch":
         given.append("--emit")
     if given:
@@ -37,7 +40,14 @@ def run(options: argparse.Namespace) -> int:
     with Progress() as progress:
         progress("reading …")
         forms = read_forms(options.model)
-        rules = rules_for_programs()
+        try:
+            own = _own_rules(options.rules)
+        except HnfError as error:
+            progress.stop()
+            report_diagnostics(error)
+            return WRONG
+        lines += [f"rule {name} is not proved, and is not used" for name, proved in own.values() if not proved]
+        rules = (*rules_for_programs(), *(rule for rule, (_, proved) in own.items() if proved))
         for text, program in forms:
             if not isinstance(program, Program):
                 lines.append(f"{program}; it is left as it is")
@@ -63,6 +73,18 @@ def run(options: argparse.Namespace) -> int:
         write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
     write(options.output, ("\n\n".join(texts) + "\n").encode())
     return DONE
+
+
+def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
+    """Rules of the user's files: their names, and whether they are proved."""
+    if not paths:
+        return {}
+    from hnfc.dsl.rulebook import load_files
+    from hnfc.verdicts import verdicts
+
+    rules = load_files(paths).rules
+    found = verdicts(rules)
+    return {rule: (rule.name, found[rule.name].proved) for rule in rules}
 
 
 def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:

@@ -49,10 +49,22 @@ def test_quiet_and_to_a_file(file, capsys):
     assert len(read_programs(file / "out.fpcore", [])) == 3
 
 
+def test_rules_of_ones_own(file, capsys):
+    (file / "p.fpcore").write_text("(FPCore (x) (- (erf (+ x 1)) (erf (+ 1 x))))")
+    (file / "good.hnf").write_text('rule square_root_of_four "known" x + 3 * sqrt(y) => 3 * sqrt(y) + x\n')
+    (file / "bad.hnf").write_text('rule wrong "false" exp(x + y) => exp(x)\n')
+    assert main(["p.fpcore", "-O", "accuracy", "--rules", "good.hnf", "--rules", "bad.hnf"]) == 0
+    assert "rule wrong is not proved, and is not used" in capsys.readouterr().err
+    (file / "bad.hnf").write_text("rule wrong x =>\n")
+    assert main(["p.fpcore", "-O", "accuracy", "--rules", "bad.hnf"]) == 1
+    assert "bad.hnf:1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     (["p.fpcore"], "-O accuracy improves"), (["p.fpcore", "-O", "stability"], "-O stability is for models"),
     (["p.fpcore", "-O", "accuracy", "--range", "0:1"], "--range is for models"),
     (["p.fpcore", "-O", "accuracy", "--emit", "linalg"], "--emit is for models"),
+    (["p.fpcore", "-O", "accuracy", "--cost", "time"], "--cost is for models"),
     (["p.fpcore", "-O", "accuracy", "--calibrate", "x.npz"], "--calibrate is for models"),
 ])  # fmt: skip
 def test_usage(file, capsys, arguments, said):
