@@ -36,7 +36,7 @@ class _Direction:
 
 
 class RuleTable:
-    """The rules, by the outermost operation of what they replace."""
+    """The rules, by the outermost operation of what they replace: identities on numbers in binary64."""
 
     def __init__(self, rules: Sequence[core.Rule], arithmetic: Arithmetic) -> None:
         self.arithmetic = arithmetic
@@ -44,7 +44,7 @@ class RuleTable:
         self._by_root: dict[str, list[_Direction]] = {}
         self._steps: dict[Term, list[Step]] = {}
         for rule in rules:
-            if not (_scalar(rule.pattern) and _scalar(rule.replacement) and _comparisons_only(rule.where)):
+            if rule.within is not None or not (_scalar(rule.pattern) and _scalar(rule.replacement) and _comparisons_only(rule.where)):
                 continue
             condition = None if rule.where == core.TRUE else condition_term(rule.where, self.terms)
             for left, right in ((rule.pattern, rule.replacement), (rule.replacement, rule.pattern))[: 1 + rule.both_ways]:
@@ -154,7 +154,7 @@ _EXPRESSIBLE = frozenset((*PLAIN.values(), "neg", "square", "reciprocal", "rsqrt
 def _scalar(expression: core.Expr) -> bool:
     """Whether a side of a rule is about numbers, and FPCore has its operations."""
     return all(
-        isinstance(node, core.Capture)
+        (isinstance(node, core.Capture) and (not node.dtypes or "f64" in node.dtypes))
         or (isinstance(node, core.Literal) and math.isfinite(node.value))
         or (isinstance(node, core.Apply) and node.name in _EXPRESSIBLE and not node.attributes)
         for node in core.walk(expression)

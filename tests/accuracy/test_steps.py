@@ -11,7 +11,7 @@ from hnfc.accuracy.arithmetic import Arithmetic
 from hnfc.accuracy.reference import Columns
 from hnfc.accuracy.rules import RuleTable, pattern_term
 from hnfc.accuracy.terms import Term, Terms, subterms
-from hnfc.dsl.rulebook import shipped
+from hnfc.dsl.rulebook import load_files, shipped
 from tests.accuracy.programs import rules, term
 from tests.accuracy.test_terms import EXPRESSIONS, POINTS
 
@@ -64,3 +64,16 @@ def test_a_difference_is_a_sum_with_a_negative():
     table = RuleTable(rules(), Arithmetic(terms))
     found = {repr(step.after) for step in table.steps(term("(log (- 1 x))", "x", terms))}
     assert "(log1p (neg x))" in found
+
+
+def test_only_identities_on_doubles_are_used(tmp_path):
+    path = tmp_path / "own.hnf"
+    path.write_text(
+        'rule near "an approximation" exp(x) ~> 1 + x within 1e-3\n'
+        'rule narrow "another format" log(x : f16) => log(x)  + 0\n'
+        'rule many "a reduction" sum[k](x + y) => sum[k](x) + sum[k](y)\n'
+        "    where size[k](x) = size[k](y)\n"
+    )
+    terms = Terms()
+    table = RuleTable(load_files([path]).rules, Arithmetic(terms))
+    assert not table.steps(term("(exp x)", "x", terms)) and not table.steps(term("(log x)", "x", terms))
