@@ -35,6 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
     parser.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
+    parser.add_argument("--weights", action="store_true",
+                        help="spectral norms and condition numbers of the weight matrices too, the worst conditioned first")  # fmt: skip
     parser.add_argument("--per", default="tensor", metavar="WHAT",
                         help="tensor (default), element, or the number of an axis: which bounds --json has besides")  # fmt: skip
     parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
@@ -51,7 +53,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("-o says where --emit writes the model; give both")
     if options.model.endswith(".fpcore"):
         given = [flag for flag, value in (("--range", options.ranges), ("--calibrate", options.calibrate), ("--estimate", options.estimate),
-                                          ("--picture", options.picture), ("--emit", options.emit)) if value]  # fmt: skip
+                                          ("--picture", options.picture), ("--emit", options.emit),
+                                          ("--weights", options.weights)) if value]  # fmt: skip
         if given:
             raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
         return _programs(options)
@@ -112,6 +115,7 @@ def _model(options: argparse.Namespace) -> int:
     from hnfc.analysis.curvature import curvature_of
     from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
     from hnfc.analysis.reading import read_function
+    from hnfc.analysis.spectral import contracted_weights, spectra
     from hnfc.frontend.models import read_model
     from hnfc.report.analysis import annotate, growth_picture, rows_of
     from hnfc.samples import from_file
@@ -128,9 +132,11 @@ def _model(options: argparse.Namespace) -> int:
             found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate), options.per)
         if options.calibrate:
             found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
+        matrices = spectra(contracted_weights(block, imported.weight).items()) if options.weights else []
     headings, rows = rows_of(found, options.top, width())
     if options.json:
-        write(options.json, (json.dumps(_finite(found.data()), indent=1) + "\n").encode())
+        data = found.data() | ({"weights": [matrix.data() for matrix in matrices]} if options.weights else {})
+        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
     if options.picture:
         write(options.picture, growth_picture(found).encode())
     if options.emit:
@@ -138,6 +144,9 @@ def _model(options: argparse.Namespace) -> int:
         write(options.output, (str(imported.module) + "\n").encode())
     to_terminal = say if options.emit and options.output is None else print
     to_terminal(table(headings, rows, 1))
+    if options.weights:
+        shown = [[m.name, "×".join(map(str, m.shape)), f"{m.norm:.3g}", f"{m.condition:.3g}"] for m in matrices[: options.top]]
+        to_terminal(table(["weight", "shape", "spectral norm", "condition"], shown, 2))
     say(found.summary())
     return DONE
 

@@ -15,11 +15,12 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.ranges import WeightReader
+from hnfc.analysis.spectral import condition_number
 from hnfc.evaluate import evaluate
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_LARGEST_MATRIX = 512
-"""Side of the matrices whose condition numbers are computed; larger ones count as 1."""
+_LARGEST_MATRIX = 1024
+"""Shorter side of the matrices whose condition numbers are computed; larger ones count as 1."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,10 @@ def _largest(f: Callable[[Array], Array]) -> Callable[..., float]:
 
 
 def _condition(x: Array) -> float:
-    if x.ndim < 2 or max(x.shape[-2:]) > _LARGEST_MATRIX or not np.isfinite(x).all():
+    """Of the first matrix of a batch."""
+    if x.ndim < 2 or min(x.shape[-2:]) > _LARGEST_MATRIX or not np.isfinite(x).all():
         return 1.0
-    singular = np.linalg.svd(x.reshape(-1, *x.shape[-2:])[0], compute_uv=False)
-    return float(singular[0] / singular[-1]) if singular[-1] > 0 else np.inf
+    return condition_number(x.reshape(-1, *x.shape[-2:])[0])
 
 
 def _matmul(a: Array, b: Array) -> float:

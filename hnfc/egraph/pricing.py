@@ -14,6 +14,8 @@ from hnfc.egraph.running import bound_bits, lost_bits
 from hnfc.egraph.values import ClassValues
 from hnfc.search import Search
 
+_MAY_LOSE = 4.0
+"""Bits that a choice may lose more than the one that stands, where something else than the error is minimised."""
 _WHOLE = {"error": lost_bits, "bound": bound_bits}
 
 
@@ -51,8 +53,16 @@ class Pricing:
         return [self._price([*((weight, part) for part in parts), *self._others()]) for parts in foretelling]
 
     def of(self, chosen: Choice, roots: Sequence[int]) -> float:
-        """The cost of a choice as a whole."""
+        """The cost of a choice as a whole; infinite for one that loses many more bits on the samples than the first that was asked for,
+        which is the one that stands: whatever is minimised, numbers are not to be lost for it."""
         total = cost_of(chosen, self._price(self._others()))
+        if self.values.samples:
+            lost = lost_bits(self.values, chosen, roots)
+            if "error" not in self._bits:
+                self._bits["error"] = lost
+            first = self._bits["error"]
+            if lost is not None and first is not None and lost > first + _MAY_LOSE:
+                return math.inf
         for weight, name in self._wholes() if self.measures else ():
             bits = _WHOLE[name](self.values, chosen, roots)
             first = self._bits.setdefault(name, bits)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import Per
 from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
 from hnfc.analysis.reading import read_function
+from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.optimized import arguments_of
-from hnfc.modules.signature import Given
+from hnfc.modules.signature import Given, State
 from hnfc.modules.tensors import to_numpy
 from hnfc.report.analysis import growth_picture, rows_of
 from hnfc.terminal import table, width
@@ -29,6 +31,12 @@ class Analysis:
     """`findings` in the order of the model. `str` is the table of the worst ones."""
 
     found: Findings
+    matrices: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict, repr=False)
+    """The parameters that products of matrices and convolutions take."""
+
+    def spectra(self) -> list[Spectrum]:
+        """Spectral norms and condition numbers of the weight matrices, the worst conditioned first."""
+        return spectra(self.matrices.items())
 
     @property
     def findings(self) -> list[Finding]:
@@ -71,8 +79,12 @@ def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = F
     imported, function = read_function(captured.module)
     block = function.body.block
     given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
+    states = zip(block.args, given[0], captured.signature.arguments, strict=True)
+    held: dict[SSAValue, tuple[str, np.ndarray[Any, Any]]] = {v: (s.name, to_numpy(t)) for v, t, s in states if isinstance(s, State)}
+    matrices = contracted_arguments(block, held)
     if not certified:
-        return Analysis(estimated_findings(imported, block, calibrate(imported, [[t.detach() for t in tensors] for tensors in given])))
+        calibration = calibrate(imported, [[t.detach() for t in tensors] for tensors in given])
+        return Analysis(estimated_findings(imported, block, calibration), matrices)
     boxes = []
     for tensors in given:
         box: dict[SSAValue, Boxes] = {}
@@ -81,4 +93,4 @@ def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = F
             by = width if isinstance(source, Given) and tensor.is_floating_point() else 0.0
             box[value] = Boxes(array - by, array + by) if by else Boxes.of(array)
         boxes.append(box)
-    return Analysis(certified_findings(imported, block, boxes, per))
+    return Analysis(certified_findings(imported, block, boxes, per), matrices)

@@ -68,20 +68,21 @@ def test_the_cheapest_order_of_a_chain(kind):
     ("egraph", "error"), ("egraph", "bound"), ("egraph", "curvature"), ("egraph", "time"), ("egraph", "error + 0.5*time"),
     ("beam", "error"), ("beam", "time"), ("restarts", "error + 0.5*time"), ("restarts", "flops"),
 ])  # fmt: skip
-def test_no_search_ends_with_what_costs_more(kind, cost):
+@pytest.mark.parametrize("seed", [0, 3])
+def test_no_search_ends_with_what_costs_more(kind, cost, seed):
     class Model(torch.nn.Module):
         def forward(self, x, w):
             h = torch.log(1 + torch.exp(x @ w))
             return torch.log(torch.exp(h) / torch.exp(h).sum(-1, keepdim=True))
 
-    inputs = (torch.randn(4, 8) * 20, torch.randn(8, 6))
+    generator = torch.Generator().manual_seed(seed)
+    inputs = (torch.randn(4, 8, generator=generator) * 20, torch.randn(8, 6, generator=generator))
     better = hnfc.optimize(Model(), inputs, ranges="sample", search=kind, cost=cost, target="h100", seconds=1.5)
     greedy = hnfc.optimize(Model(), inputs, ranges="sample")
     truth = Model()(*(x.double() for x in inputs))
     errors = [(model(*inputs).double() - truth).abs().max().item() for model in (greedy, better)]
     assert math.isfinite(errors[1])
-    if "error" in cost:
-        assert errors[1] <= 2 * errors[0] + 1e-6
+    assert errors[1] <= (2 if "error" in cost else 20) * errors[0] + 1e-6
 
 
 def test_rules_that_the_target_cannot_run_are_off():
