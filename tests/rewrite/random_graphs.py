@@ -339,6 +339,26 @@ class _Instance:
         return value
 
 
+class Before:
+    """What a function is before it is rewritten: its results over the reals on samples."""
+
+    def __init__(self, block: Block, samples: list[dict[SSAValue, Array]]) -> None:
+        self.samples = samples
+        self.results = list(block.last_op.operands)
+        self.values = [exactly(block, sample) for sample in samples]
+
+    def assert_kept(self, block: Block, report: str) -> None:
+        """Wherever an old result is defined, the new one is defined and equal, and of the same type."""
+        now = list(block.last_op.operands)
+        assert [value.type for value in now] == [value.type for value in self.results], report
+        for sample, values in zip(self.samples, self.values, strict=True):
+            new = exactly(block, sample)
+            for a, b in zip(self.results, now, strict=True):
+                if a in values and b in new:
+                    wrong = difference(values[a], new[b])
+                    assert not wrong, f"{wrong}, {report}\nfor {[v.tolist() for v in sample.values()]}"
+
+
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tuple(value.type.get_shape())  # type: ignore[attr-defined]
 
