@@ -33,6 +33,8 @@ from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
 
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
+_STRIDE = 104_729
+"""Between the seeds of the signs of outputs that are asked for one by one."""
 _QUANTILES = (0.01, 0.5, 0.99)
 _NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _MOST_ROUNDED = 2**20
@@ -41,6 +43,14 @@ _MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
 """How many elements of a value, evenly spaced, are kept to be counted: of all samples together, and of each at least."""
 _MOST_SORTED = 2**10
 """Of these are sorted."""
+
+
+@dataclass
+class Reach:
+    """`sensitivity` and `moved` of a value, as in Observed, for one output."""
+
+    sensitivity: float = 0.0
+    moved: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,6 +75,12 @@ class Observed:
     """The formats in which an element that is not 0 becomes 0."""
     parts: list[Part] = field(default_factory=list)
     """Of each sample."""
+    apart: dict[int, Reach] = field(default_factory=dict)
+    """How it moves single outputs, where they are asked for one by one."""
+
+    def reach(self, output: int | None) -> Observed | Reach:
+        """How it moves one output, or all of them together."""
+        return self if output is None else self.apart.setdefault(output, Reach())
 
     @property
     def magnitude(self) -> float:
@@ -126,6 +142,8 @@ class Calibration:
     nodes: dict[SSAValue, int] = field(default_factory=dict)
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     """The type of each node that is a tensor, by its place."""
+    outputs: dict[int, float] = field(default_factory=dict)
+    """The size of each output, where they are asked for one by one."""
 
     def contribution(self, value: SSAValue, unit_roundoff: float) -> float:
         """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
@@ -163,6 +181,7 @@ def calibrate(
     formats: Sequence[str] = (),
     elementwise: bool = False,
     edit: Callable[[fx.GraphModule], None] | None = None,
+    apart: Sequence[int] = (),
 ) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
@@ -170,6 +189,7 @@ def calibrate(
     formats: what to try each value in, one at a time: to first order, by the derivative times what the rounding does to each element.
     edit: what is changed in the graph first, its nodes staying in their places.
     elementwise: outputs count by how far they move relative to themselves, each element, and not in their own units.
+    apart: places of results; how values move each of these is found too, by its index in `apart`, with a backward pass for each.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
@@ -181,25 +201,45 @@ def calibrate(
     wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
     place = {node: index for index, node in enumerate(graph.nodes)}
     calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
-    squares: dict[tuple[SSAValue, str], float] = {}
-    size, count, kept = 0.0, 0, max(_MOST_KEPT // len(samples), _LEAST_KEPT)
+    squares: dict[tuple[int | None, SSAValue, str], float] = {}
+    sizes: dict[int | None, float] = {}
+    counts: dict[int | None, int] = {}
+    kept = max(_MOST_KEPT // len(samples), _LEAST_KEPT)
     for index, sample in enumerate(samples):
         run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept)
         outputs = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
-        floats = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_floating_point()]
-        size += sum(float(output.detach().double().square().sum()) for output in floats)
-        count += sum(output.numel() for output in floats)
-        for probe in range(probes):
-            for key, square in run.sensitivities(floats, 1 + index * probes + probe, probe + 1 < probes).items():
-                squares[key] = squares.get(key, 0.0) + square / probes
-    for (value, form), square in squares.items():
+        groups = _grouped(outputs, apart)
+        for output, floats in groups.items():
+            size, count = sum(float(o.detach().double().square().sum()) for o in floats), sum(o.numel() for o in floats)
+            for key in {output, None}:
+                sizes[key] = sizes.get(key, 0.0) + size
+                counts[key] = counts.get(key, 0) + count
+        passes = [(output, probe) for probe in range(probes) for output in groups]
+        for output, probe in passes:
+            seed = 1 + index * probes + probe + _STRIDE * (0 if output is None else output + 1)
+            moved = run.sensitivities(groups[output], seed, (output, probe) != passes[-1])
+            for (value, form), square in moved.items():
+                for key in {output, None}:
+                    squares[key, value, form] = squares.get((key, value, form), 0.0) + square / probes
+    for (output, value, form), square in squares.items():
+        reach = calibration.values[value].reach(output)
         if form:
-            calibration.values[value].moved[form] = math.sqrt(square / max(count, 1))
+            reach.moved[form] = math.sqrt(square / max(counts[output], 1))
         else:
-            calibration.values[value].sensitivity = math.sqrt(_VARIANCE * square / max(count, 1))
-    calibration.rms = 1.0 if elementwise else math.sqrt(size / max(count, 1))
+            reach.sensitivity = math.sqrt(_VARIANCE * square / max(counts[output], 1))
+    rms = {output: 1.0 if elementwise else math.sqrt(sizes[output] / max(count, 1)) for output, count in counts.items()}
+    calibration.rms = rms.pop(None, 1.0 if elementwise else 0.0)
+    calibration.outputs = {output: size for output, size in rms.items() if output is not None}
     return calibration
+
+
+def _grouped(outputs: Sequence[Any], apart: Sequence[int]) -> dict[int | None, list[torch.Tensor]]:
+    """The outputs of floating-point numbers: those in `apart` each for itself, by their index in it, and all others."""
+    floats = {place: o for place, o in enumerate(outputs) if isinstance(o, torch.Tensor) and o.is_floating_point()}
+    alone: dict[int | None, list[torch.Tensor]] = {i: [floats[place]] for i, place in enumerate(apart) if place in floats}
+    others = [output for place, output in floats.items() if place not in apart]
+    return alone | {None: others} if others else alone
 
 
 class _Watched(fx.Interpreter):

@@ -7,7 +7,6 @@ float32, or must give it, its operands are widened first. Casts are torch's, so 
 from __future__ import annotations
 
 import copy
-import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from hnfc.precision.assignment import Assignment
 from hnfc.precision.rounding import round_to
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites
+from hnfc.precision.targets import root_mean_squares
 
 DTYPES: dict[str, torch.dtype] = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
@@ -156,20 +156,25 @@ def is_narrow(dtype: object, wide: torch.dtype) -> bool:
 
 def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
     """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
+    return distances(graph, casts, sample, elementwise)[None]
+
+
+def distances(
+    graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool, apart: tuple[int, ...] = ()
+) -> dict[int | None, float]:
+    """The same of all outputs together, and of each result whose place is in `apart`."""
     reference = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     if casts.wide is not None:
         without_narrow_casts(reference, casts.wide)
     with torch.no_grad():
         true, found = reference(*sample), casts(fx.GraphModule(graph, copy.deepcopy(graph.graph)))(*sample)
-    total, count = 0.0, 0
-    for a, b in zip(true, found, strict=True):
+    squares = {}
+    for place, (a, b) in enumerate(zip(true, found, strict=True)):
         if isinstance(a, torch.Tensor) and a.is_floating_point():
             a, b = a.double(), b.double()
             away = torch.where(a == b, torch.zeros_like(a), (a - b) / torch.where(a == 0, 1.0, a.abs()) if elementwise else a - b)
-            total += float(away[torch.isfinite(a)].square().sum())
-            count += a.numel()
-    found_error = math.sqrt(total / max(count, 1))
-    return found_error if math.isfinite(found_error) else math.inf
+            squares[place] = float(away[torch.isfinite(a)].square().sum()), a.numel()
+    return root_mean_squares(squares, apart)
 
 
 def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:

@@ -15,6 +15,7 @@ import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _STEPS = 100
+_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -95,3 +96,39 @@ def _padded(rows: Sequence[Sequence[float]]) -> Array:
     for index, row in enumerate(rows):
         result[index, : len(row)] = row
     return result
+
+
+def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[Sequence[float]]]) -> Choice | None:
+    """One choice from each group that is within several budgets, each of 1; weights: by budget. None where none was found.
+
+    A mean of the budgets with any prices is a budget that every choice within all of them keeps, so that its dual bounds what they cost:
+    `bound` is the best over some prices, which rise where a budget is exceeded. None does not say that there is no choice.
+    """
+    prices = np.full(len(weights), 1 / len(weights))
+    padded = [_padded(rows) for rows in weights]
+    best: Choice | None = None
+    bound = -np.inf
+
+    def used(choice: Choice) -> Array:
+        return np.array([sum(row[place] for row, place in zip(rows, choice.places, strict=True)) for rows in weights])
+
+    for _ in range(_ROUNDS):
+        joint = [list(row) for row in sum(price * rows for price, rows in zip(prices, padded, strict=True))]
+        relaxed = cheapest_choice(costs, joint, 1.0)
+        if relaxed is None:
+            return None
+        bound = max(bound, relaxed.bound)
+        over = used(relaxed)
+        tighter = cheapest_choice(costs, joint, min(1.0, 0.999 / float(over.max()))) if over.max() > 1 else relaxed
+        for choice in (relaxed, tighter):
+            if choice is not None and used(choice).max() <= 1 and (best is None or choice.cost < best.cost):
+                best = choice
+        if best is relaxed:
+            break
+        prices = prices * np.maximum(over, 1e-3)
+        prices /= prices.sum()
+    if best is None:
+        # what keeps the largest of the weights within 1 keeps each
+        largest = np.maximum.reduce(padded)
+        best = cheapest_choice(costs, [list(row) for row in largest], 1.0)
+    return None if best is None else Choice(best.places, best.cost, min(bound, best.cost))

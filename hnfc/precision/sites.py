@@ -28,6 +28,14 @@ _DIMENSION = 128
 
 
 @dataclass(frozen=True)
+class Effect:
+    """How far one output moves: for relative errors of up to 1, and by the name of a format, as in Site."""
+
+    sensitivity: float
+    moved: Mapping[str, float] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Site:
     """One node of the precision sheaf: a value, and those that hold the same elements elsewhere.
 
@@ -55,14 +63,21 @@ class Site:
     """Whether they are a product of matrices or a convolution."""
     reads: int = 0
     """How many operations read it."""
+    apart: Mapping[int, Effect] = field(default_factory=dict, repr=False)
+    """The same for single outputs, where targets are for these."""
 
     @property
     def magnitude(self) -> float:
         return max(abs(self.low), abs(self.high))
 
-    def bits_for(self, error: float) -> int:
+    def effect(self, output: int | None) -> Effect:
+        """On one output, or on all together."""
+        return Effect(self.sensitivity, self.moved) if output is None else self.apart[output]
+
+    def bits_for(self, error: float, output: int | None = None) -> int:
         """Bits of significand with which a rounding moves the outputs by at most `error`: u·sensitivity ≤ error, u = 2^-p."""
-        return 0 if self.sensitivity <= error else math.ceil(math.log2(self.sensitivity / error)) if error > 0 else 10**6
+        sensitivity = self.effect(output).sensitivity
+        return 0 if sensitivity <= error else math.ceil(math.log2(sensitivity / error)) if error > 0 else 10**6
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,8 @@ class Sites:
     sites: tuple[Site, ...]
     edges: tuple[tuple[str, str], ...]
     rms: float
+    outputs: Mapping[int, float] = field(default_factory=dict)
+    """The size of each output, where targets are for single ones."""
 
     def __getitem__(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)
@@ -96,17 +113,22 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
         counts[base] = counts.get(base, 0) + 1
         name = base if counts[base] == 1 else f"{base}#{counts[base]}"
         moved = {form: _moved(calibration, root, values, form) for form in seen.moved}
+        apart = {
+            output: Effect(seen.reach(output).sensitivity, {form: _moved(calibration, root, values, form, output) for form in seen.moved})
+            for output in calibration.outputs
+        }
         named[root] = Site(
             name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
-            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots),
+            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart,
         )  # fmt: skip
-    return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms)
+    return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
 
 
-def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue], form: str) -> float:
-    """The largest movement of the outputs where the values are rounded: to the format that they are computed in by the operation itself."""
+def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue], form: str, output: int | None = None) -> float:
+    """The largest movement of outputs where the values are rounded: to the format that they are computed in by the operation itself."""
     own = format_of(root.type)
-    found = max(calibration.values[v].moved[form] if v is root else _overflow(calibration, v, form) for v in values)
+    reach = calibration.values[root].reach(output)
+    found = max(reach.moved[form] if v is root else _overflow(calibration, v, form) for v in values)
     if form in calibration.values[root].vanishing:
         # a small number in a divisor matters, and so does one that somebody wrote down
         if isinstance(_computing(root), ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
@@ -114,7 +136,7 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     owner = _computing(root)
     rounds = isinstance(owner, NumOp) and owner.FACTS.ulps > 0 and owner.operands
     if rounds and own is not None and stored_format(form).unit_roundoff <= own.unit_roundoff:
-        return max(found, calibration.values[root].sensitivity * stored_format(form).unit_roundoff)
+        return max(found, reach.sensitivity * stored_format(form).unit_roundoff)
     return found
 
 
