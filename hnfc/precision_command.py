@@ -30,8 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
     parser.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
-    parser.add_argument("--target-accuracy", dest="target", type=float, default=1e-3, metavar="E",
-                        help="the error of the outputs, relative to their root mean square (default 1e-3)")  # fmt: skip
+    parser.add_argument("--target-accuracy", dest="target", action="append", default=[], metavar="[OUTPUT=]E",
+                        help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
+                        "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip
     parser.add_argument("--absolute", action="store_true", help="the target is absolute")
     parser.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", help="the formats to choose from (default bf16,fp16,fp32)")
     parser.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
@@ -56,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.target > 0 or not options.headroom >= 1:
-        raise UsageError("--target-accuracy takes a number above 0, and --headroom one from 1")
+    if not options.headroom >= 1:
+        raise UsageError("--headroom takes a number from 1")
     if not options.width >= 0 or (options.width and not options.certified):
         raise UsageError("--width takes a number from 0, and goes with --certified")
     if options.output and not options.emit:
@@ -97,8 +98,9 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         to_terminal("no assignment of formats meets the target:")
         for reason in found.outcome.reasons:
             to_terminal(f"  {reason}")
-        if found.outcome.relaxations:
-            to_terminal("any one of these would resolve it:")
+        to_terminal(found.outcome.certificate)
+        help_is = "any one of these would resolve it:" if found.outcome.relaxations else "no single change resolves it"
+        to_terminal(help_is)
         for relaxation in found.outcome.relaxations:
             to_terminal(f"  {relaxation.change} ({relaxation.cost})")
         return WRONG
@@ -114,7 +116,11 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
     kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
     say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
     unit = "" if options.absolute else " of their root mean square"
-    say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples, allowed {options.target:.3g}")
+    say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples{_allowed(found)}")
+    for of in found.outputs:
+        allowed = f"allowed {of.allowed:.3g}" if of.allowed < float("inf") else "no target"
+        proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"
+        say(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
     say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
     if found.outcome.seconds is not None:
         say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, nothing fused or overlapped")
@@ -123,6 +129,29 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         say(f"at most {found.proved:.3g}{unit} for {reach}, where each operation rounds once: proved")
     say("formats were chosen by estimates from the samples" if found.proved is not None else "an estimate from the samples, not a bound")
     return DONE
+
+
+def _allowed(found: Any) -> str:
+    return "" if found.outputs else f", allowed {found.wishes.target:.3g}"
+
+
+def _target(given: Sequence[str]) -> float | dict[int | str, float]:
+    """One number for all outputs together, or numbers by outputs."""
+    targets: dict[int | str, float] = {}
+    for text in given or ("1e-3",):
+        name, separator, number = text.rpartition("=")
+        try:
+            error = float(number)
+        except ValueError:
+            error = 0.0
+        if not error > 0 or (separator and not name):
+            raise UsageError(f"--target-accuracy takes a number above 0, or OUTPUT=NUMBER, not `{text}`")
+        if not separator and len(given) > 1:
+            raise UsageError("--target-accuracy takes one number for all outputs together, or OUTPUT=NUMBER for each, and not both")
+        if not separator:
+            return error
+        targets[name] = error
+    return targets
 
 
 def _wishes(options: argparse.Namespace) -> Any:
@@ -152,7 +181,7 @@ def _wishes(options: argparse.Namespace) -> Any:
             raise UsageError(str(error)) from None
     machine, least = machine_of(options.machine, options.least)
     return Wishes(
-        options.target, not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
+        _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least,
     )  # fmt: skip
 

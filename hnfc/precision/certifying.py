@@ -17,12 +17,15 @@ from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import format_of
 from hnfc.modules.tensors import to_numpy
 from hnfc.precision.applied import as_module
+from hnfc.precision.targets import root_mean_squares
 
 
-def certified_error(
-    graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool
-) -> float:
-    """A bound of the root mean square error of the outputs, relative to each element if `elementwise`, for every input in reach.
+def certified_errors(
+    graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool,
+    apart: tuple[int, ...] = (),
+) -> dict[int | None, float]:  # fmt: skip
+    """Bounds of the root mean square error of all outputs together and of each result whose place is in `apart`, relative to each element
+    if `elementwise`, for every input in reach.
 
     graph: with its casts. inputs: the places of the arguments that may lie anywhere within `width` of the sample; others are what they
     are. The true outputs are those of the formulas over the reals. Infinite where an operation has no bound.
@@ -36,18 +39,17 @@ def certified_error(
         by = width if index in inputs and tensor.is_floating_point() else 0.0
         boxes[argument] = Boxes(array - by, array + by) if by else Boxes.of(array)
     found = forms(block, boxes, imported.weight)
-    squares, count = 0.0, 0
-    for value in returned(block):
+    squares = {}
+    for place, value in enumerate(returned(block)):
         if format_of(as_tensor(value.type)) is None:
             continue
         try:
             bound = found.running(value)
             node = found.node(value)
         except NotAnalyzed:
-            return math.inf
+            squares[place] = math.inf, 1
+            continue
         with np.errstate(all="ignore"):
             each = bound / np.broadcast_to(node.value.smallest, bound.shape) if elementwise else bound
-            squares += float(np.square(each).sum())
-        count += bound.size
-    error = math.sqrt(squares / max(count, 1)) * (1 + 2.0**-40)
-    return error if math.isfinite(error) else math.inf
+            squares[place] = float(np.square(each).sum()), bound.size
+    return {output: error * (1 + 2.0**-40) for output, error in root_mean_squares(squares, apart).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,15 @@ from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.frontend.models import read_model
 from hnfc.modules.tensors import to_torch
-from hnfc.precision.applied import as_module, casts_of, distance
+from hnfc.precision.applied import as_module, casts_of, distances
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
-from hnfc.precision.certifying import certified_error
+from hnfc.precision.certifying import certified_errors
 from hnfc.precision.formats import format_named
 from hnfc.precision.holding import assign_what_holds
-from hnfc.precision.outcomes import as_given
+from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.sites import Sites, sites_of
+from hnfc.precision.targets import Errors, OutputError, by_output, worst_of
 from hnfc.samples import from_file
 
 
@@ -64,6 +65,12 @@ class FileAnalysis:
         return None if self.outcome.certified is None else as_given(self.outcome.certified, self.sites, self.wishes)
 
     @property
+    def outputs(self) -> tuple[OutputError, ...]:
+        """Of each output by itself, where targets are for single ones."""
+        assert isinstance(self.outcome, Assignment)
+        return errors_of(self.sites, self.wishes, self.outcome)
+
+    @property
     def original_size(self) -> float:
         """Bytes of all sites as the model has them."""
         sizes = {site.nodes[0]: site.elements for site in self.sites.sites}
@@ -74,13 +81,19 @@ class FileAnalysis:
         if isinstance(self.outcome, Refusal):
             changes = [{"change": r.change, "cost": r.cost} for r in self.outcome.relaxations]
             needed = {name: {"needs": needs, "has": has} for name, (needs, has) in self.outcome.needed.items()}
-            return {"found": False, "reasons": list(self.outcome.reasons), "needed": needed, "relaxations": changes}
+            cycle = self.outcome.obstruction
+            around = [{"from": u, "to": v, "bits": bits} for u, v, bits in self.outcome.cycle]
+            short = {} if cycle is None else {"measure": cycle.measure, "short": cycle.short}
+            why = {"reasons": list(self.outcome.reasons), "cycle": around, **short, "certificate": self.outcome.certificate}
+            return {"found": False, **why, "needed": needed, "relaxations": changes}
         sites = [
             {"name": s.name, "place": s.place, "role": s.role.value, "format": self.outcome.formats[s.name], "low": s.low, "high": s.high,
              "elements": s.elements, "moves_outputs_by": s.moved[self.outcome.formats[s.name]]}
             for s in self.sites.sites
         ]  # fmt: skip
-        errors = {"error": self.error, "measured": self.measured, "proved": self.proved}
+        errors: dict[str, Any] = {"error": self.error, "measured": self.measured, "proved": self.proved}
+        if self.outputs:
+            errors["outputs"] = [{**asdict(o), "allowed": o.allowed if o.allowed < math.inf else None} for o in self.outputs]
         return {"found": True, **errors, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
 
     def emit(self) -> bytes:
@@ -101,21 +114,21 @@ def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = 
     tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, "fp32")))
     for form in tried:
         format_named(form)
-    calibration = calibrate(imported, given, name, formats=tried)
+    results = block.last_op.operands if block.last_op is not None else ()
+    apart = tuple(range(len(results))) if by_output(wishes.target) else ()
+    calibration = calibrate(imported, given, name, formats=tried, apart=apart)
     sites = sites_of(imported, block, calibration)
     graph = raise_function(imported.torch, name)
 
-    def measure(outcome: Assignment) -> float:
+    def measure(outcome: Assignment) -> Errors:
         casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
-        return max(distance(graph, casts, tensors, False) for tensors in given)
+        return worst_of([distances(graph, casts, tensors, False, apart) for tensors in given])
 
-    def bound(outcome: Assignment) -> float:
+    def bound(outcome: Assignment) -> Errors:
         casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
         every = range(len(block.args))
-        return max(
-            certified_error(casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))), tensors, every, width or 0.0, False)
-            for tensors in given
-        )
+        mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
+        return worst_of([certified_errors(m, t, every, width or 0.0, False, apart) for m, t in zip(mixed, given, strict=True)])
 
     outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
     return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
 from hnfc.precision.sites import Sites
+from hnfc.precision.targets import Allowance, Errors
 
 _ROUNDS = 6
 _TOLERANCE = 1.1
@@ -15,54 +16,83 @@ _TOLERANCE = 1.1
 
 
 def assign_what_holds(
-    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], float], bound: Callable[[Assignment], float] | None = None
+    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
 ) -> Assignment | Refusal:
-    """The cheapest formats found whose error on the samples, as `measure` gives it (absolute, infinite for NaN), is within the target.
+    """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
-    A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the error is
-    proved not to be above, which is held to the target as well.
+    A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors are
+    proved not to be above, which are held to the targets as well. An output without a target must be finite.
     """
+    limits = wishes.allowances(sites)
     outcome = assign(sites, wishes)
-    limit = wishes.limit(sites)
-    margin, strict, worst = 1.0, False, 0.0
+    margins = {a.output: 1.0 for a in limits}
+    strict, missed = False, ""
+    measured: Errors = {}
     for attempt in range(_ROUNDS):
         if isinstance(outcome, Refusal):
-            return replace(outcome, reasons=(_missed(worst, limit), *outcome.reasons)) if worst else outcome
+            return replace(outcome, reasons=(missed, *outcome.reasons)) if missed else outcome
+        last = attempt + 1 == _ROUNDS
         measured = measure(outcome)
-        if measured <= limit * _TOLERANCE:
-            proved = None if bound is None else bound(outcome)
-            if proved is None or proved <= limit:
-                return replace(outcome, measured=measured, certified=proved)
-            if math.isinf(proved) or attempt + 1 == _ROUNDS:
-                return _unproved(proved, measured, sites, wishes)
-            margin *= max(0.8 * limit / proved, 1e-3)
-            outcome = assign(sites, wishes, margin, strict)
-            if isinstance(outcome, Refusal):
-                return _unproved(proved, measured, sites, wishes)
+        over = [a for a in limits if measured[a.output] > a.limit * _TOLERANCE]
+        finite = math.isfinite(measured[None])
+        if finite and not over:
+            proved = {} if bound is None else bound(outcome)
+            unproved = [a for a in limits if a.output in proved and proved[a.output] > a.limit]
+            if not unproved:
+                return replace(
+                    outcome, measured=measured[None], certified=proved.get(None), measured_errors=measured, certified_errors=proved
+                )  # fmt: skip
+            stricter = None
+            if not last and all(math.isfinite(proved[a.output]) for a in unproved):
+                _tighten(margins, unproved, proved)
+                stricter = assign(sites, wishes, margins, strict)
+            if stricter is None or isinstance(stricter, Refusal):
+                return _unproved(unproved, proved, measured)
+            outcome = stricter
             continue
-        worst = measured
-        if attempt + 1 == _ROUNDS or (math.isinf(measured) and strict):
+        missed = _missed(over, measured, finite)
+        if last or (not finite and strict):
             break
-        if math.isinf(measured):
-            strict = True
+        if finite:
+            _tighten(margins, over, measured)
         else:
-            margin *= max(0.8 * limit / measured, 1e-3)
-        outcome = assign(sites, wishes, margin, strict)
-    scale = sites.rms if wishes.relative and sites.rms else 1.0
-    changes = [Relaxation(f"raise the target to {worst / scale:.2g}", "this was measured")] if math.isfinite(worst) else []
+            strict = True
+        outcome = assign(sites, wishes, margins, strict)
+    changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
-    return Refusal((_missed(worst, limit),), (), {}, tuple(changes))
+    return Refusal((missed,), (), {}, tuple(changes))
 
 
-def _unproved(proved: float, measured: float, sites: Sites, wishes: Wishes) -> Refusal:
-    scale = sites.rms if wishes.relative and sites.rms else 1.0
-    known = f"that the outputs are off by at most {proved:.3g}" if math.isfinite(proved) else "nothing: an operation has no bound here"
-    reason = f"in the widest formats that were tried what is proved is {known}, and {wishes.limit(sites):.3g} is allowed"
-    changes = [Relaxation(f"raise the target to {proved / scale:.2g}", "this is proved")] if math.isfinite(proved) else []
-    changes.append(Relaxation("do without a proof", f"on the samples the outputs were off by {measured:.3g}"))
-    return Refusal((reason,), (), {}, tuple(changes))
+def _tighten(margins: dict[int | None, float], over: Sequence[Allowance], errors: Errors) -> None:
+    for a in over:
+        margins[a.output] *= max(0.8 * a.limit / errors[a.output], 1e-3)
 
 
-def _missed(measured: float, limit: float) -> str:
-    what = f"off by {measured:.3g}" if math.isfinite(measured) else "not finite"
-    return f"run on the samples in the formats that the estimates allow, the outputs are {what}, and {limit:.3g} is allowed"
+def _raised(over: Sequence[Allowance], errors: Errors) -> str:
+    return " and ".join(f"{a.target} to {a.as_given(errors[a.output]):.2g}" for a in over)
+
+
+def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Refusal:
+    unbounded = [a for a in over if not math.isfinite(proved[a.output])]
+    if unbounded:
+        reasons = [
+            f"what is proved of {a.name} is nothing: an operation has no bound here, and {a.limit:.3g} is allowed" for a in unbounded
+        ]
+        changes = []
+    else:
+        known = [
+            f"in the widest formats that were tried what is proved is that {a.are} off by at most {proved[a.output]:.3g}" for a in over
+        ]
+        reasons = [f"{what}, and {a.limit:.3g} is allowed" for what, a in zip(known, over, strict=True)]
+        changes = [Relaxation(f"raise {_raised(over, proved)}", "this is proved")]
+    off = " and ".join(f"{a.name} {'were' if a.output is None else 'was'} off by {measured[a.output]:.3g}" for a in over)
+    changes.append(Relaxation("do without a proof", f"on the samples {off}"))
+    return Refusal(tuple(reasons), (), {}, tuple(changes))
+
+
+def _missed(over: Sequence[Allowance], measured: Errors, finite: bool) -> str:
+    """What a run shows; an output without a target is told of only where it is not finite."""
+    ran = "run on the samples in the formats that the estimates allow"
+    if not finite:
+        return f"{ran}, outputs are not finite"
+    return f"{ran}, {' and '.join(f'{a.are} off by {measured[a.output]:.3g}, and {a.limit:.3g} is allowed' for a in over)}"

@@ -22,17 +22,18 @@ from hnfc.errors import ModelError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.optimized import Programs, arguments_of, wrapped
 from hnfc.modules.program import Program, rewrite
-from hnfc.modules.signature import Given, State
+from hnfc.modules.signature import Fixed, Given, Returned, State
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.applied import Casts, casts_of, distance, is_narrow, without_narrow_casts
+from hnfc.precision.applied import Casts, casts_of, distances, is_narrow, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, machine_of
-from hnfc.precision.certifying import certified_error
+from hnfc.precision.certifying import certified_errors
 from hnfc.precision.holding import assign_what_holds
-from hnfc.precision.outcomes import as_given, cochain_of, rows_of
+from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites, sites_of
+from hnfc.precision.targets import Errors, OutputError, Target, by_output, worst_of
 from hnfc.rewriter import Settings, load_rules
 
 WIDE = "fp32"
@@ -42,7 +43,9 @@ _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 @dataclass(frozen=True)
 class PrecisionOptimizer:
-    """What formats must meet. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off.
+    """What formats must meet. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off: a
+    number for all together, or numbers by outputs, each relative to its own: by index, by name ("output 1") or a pattern of names, of
+    which the first that matches counts. Outputs that nothing names have no target, and must be finite.
 
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
@@ -52,7 +55,7 @@ class PrecisionOptimizer:
     within the target too, for all inputs within `width` of each element of the samples.
     """
 
-    target_accuracy: float = 1e-3
+    target_accuracy: Target = 1e-3
     relative: bool = True
     formats: tuple[str, ...] = ("bf16", "fp16", "fp32")
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -93,6 +96,8 @@ class PrecisionOptimizer:
         compiled = rewrite(model, captured, args, kwargs, settings)
         imported, function = read_function(compiled.export())
         block = function.body.block
+        outputs = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
+        apart = tuple(place for place, sink in enumerate(outputs) if isinstance(sink, Returned)) if by_output(wishes.target) else ()
         given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
         found = calibrate(
             imported,
@@ -100,21 +105,23 @@ class PrecisionOptimizer:
             formats=tried,
             elementwise=self.elementwise,
             edit=partial(without_narrow_casts, wide=wide),
+            apart=apart,
         )
         names = {index: source.name for index, source in enumerate(captured.signature.arguments) if isinstance(source, State)}
         sites = sites_of(imported, block, found, names)
         graph = raise_function(compiled.export())
 
-        def measure(outcome: Assignment) -> float:
+        def measure(outcome: Assignment) -> Errors:
             casts = casts_of(outcome, sites, graph, found.dtypes, wide)
-            return max(distance(graph, casts, tensors, self.elementwise) for tensors in given)
+            return worst_of([distances(graph, casts, tensors, self.elementwise, apart) for tensors in given])
 
         inputs = {index for index, source in enumerate(captured.signature.arguments) if isinstance(source, Given)}
 
-        def bound(outcome: Assignment) -> float:
+        def bound(outcome: Assignment) -> Errors:
             casts = casts_of(outcome, sites, graph, found.dtypes, wide)
             mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
-            return max(certified_error(m, t, inputs, self.width, self.elementwise) for m, t in zip(mixed, given, strict=True))
+            pairs = zip(mixed, given, strict=True)
+            return worst_of([certified_errors(m, t, inputs, self.width, self.elementwise, apart) for m, t in pairs])
 
         outcome = assign_what_holds(sites, wishes, measure, bound if self.certified else None)
         return PrecisionAnalysis(model, sample, sites, wishes, outcome, dict(found.dtypes), self.group, wide)
@@ -150,8 +157,9 @@ class PrecisionAnalysis:
     def h1_cocycle(self) -> dict[tuple[str, str], int]:
         """The bits by which formats differ along edges, without zeros: empty where one format does for the whole model.
 
-        With an assignment p it is d⁰p, the casts that mixed precision makes. Without one, it is from each site that is short of bits to the
-        target ("outputs"): how many it lacks. The cochain says where; that it cannot be removed is proved by the solver, not by its class.
+        With an assignment p it is d⁰p, the casts that mixed precision makes: a coboundary, of class 0. Without one it is ω on the cycle
+        that refutes the wishes, whose sum is its class on that cycle; or, where no cycle does, from each site that is short of bits to the
+        target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says which it is.
         """
         if isinstance(self.outcome, Assignment) and self.h0_dim:
             return {}
@@ -167,19 +175,24 @@ class PrecisionAnalysis:
         return self.outcome
 
     @property
+    def outputs(self) -> tuple[OutputError, ...]:
+        """What is allowed, estimated, measured and proved of each output, as the targets are given; empty with one target for all."""
+        return errors_of(self.sites, self.wishes, self._found())
+
+    @property
     def error(self) -> float:
-        """The estimated error of the outputs, as the target is given."""
+        """The estimated error of all outputs together, relative to their root mean square unless `relative` is off."""
         return as_given(self._found().error, self.sites, self.wishes)
 
     @property
     def measured(self) -> float:
-        """The largest error of the outputs on a sample, as the target is given, when the model runs in these formats."""
+        """The largest error of all outputs together on a sample, in the same terms, when the model runs in these formats."""
         found = self._found().measured
         return math.nan if found is None else as_given(found, self.sites, self.wishes)
 
     @property
     def proved(self) -> float | None:
-        """What the error of the outputs is proved not to be above, as the target is given; None where no proof was asked for."""
+        """What the error of all outputs together is proved not to be above, in the same terms; None where no proof was asked for."""
         found = self._found().certified
         return None if found is None else as_given(found, self.sites, self.wishes)
 

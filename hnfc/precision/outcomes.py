@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
 from hnfc.precision.scaled import stored_format
 from hnfc.precision.sites import Sites
+from hnfc.precision.targets import OutputError, name_of
 
 
 def cochain_of(sites: Sites, outcome: Assignment | Refusal) -> dict[tuple[str, str], int]:
-    """By how many bits formats differ along edges, without zeros; of a refusal how many bits sites lack, on edges to "outputs"."""
+    """By how many bits formats differ along edges, without zeros; of a refusal ω on its cycle, or without one how many bits sites lack, on
+    edges to "outputs"."""
+    if isinstance(outcome, Refusal) and outcome.obstruction is not None:
+        return outcome.obstruction.cochain
     if isinstance(outcome, Refusal):
         return {(name, "outputs"): needs - has for name, (needs, has) in outcome.needed.items() if needs > has}
     bits = {name: stored_format(form).precision for name, form in outcome.formats.items()}
@@ -26,6 +31,20 @@ def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, st
         yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
 
 
+def errors_of(sites: Sites, wishes: Wishes, found: Assignment) -> tuple[OutputError, ...]:
+    """What is known of each output in the terms of the targets, where these are for single ones."""
+    limits = {a.output: a for a in wishes.allowances(sites)}
+    rows = []
+    for output, size in sites.outputs.items():
+        scale = size if wishes.relative and size else 1.0
+        allowed = limits[output].limit / scale if output in limits else math.inf
+        measured, proved = (
+            errors[output] / scale if output in errors else None for errors in (found.measured_errors, found.certified_errors)
+        )
+        rows.append(OutputError(name_of(output), allowed, found.errors[output] / scale, measured, proved))
+    return tuple(rows)
+
+
 def as_given(error: float, sites: Sites, wishes: Wishes) -> float:
-    """An error of the outputs in the terms of the target: relative to their root mean square, or absolute."""
+    """An error of all outputs in the terms of the target: relative to their root mean square, or absolute."""
     return error / sites.rms if wishes.relative and sites.rms else error

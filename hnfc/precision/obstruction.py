@@ -1,0 +1,129 @@
+"""The bits that a model's sites need and may have, as difference constraints; and the cycle that refutes them.
+
+Two systems: bits of significand, and bits of range (the least e with all numbers below 2^e). Each follows from the constraints on sites and
+pairs, so that a cycle refutes these. Formats are more than their bits: where there is no cycle, there may still be no format.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+
+from hnfc.precision.certificates import GROUND, Cycle
+from hnfc.precision.problem import Problem
+from hnfc.precision.scaled import largest, split, stored_format
+from hnfc.precision.sites import Site
+from hnfc.precision.targets import Allowance
+from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
+
+SIGNIFICAND, RANGE = "bits of significand", "bits of range"
+
+
+def cycle_of(problem: Problem, released: frozenset[str] = frozenset()) -> Cycle | None:
+    """A cycle that refutes the problem without the released pins, the one that is short of most bits of significand, or of range."""
+    for measure, system in ((SIGNIFICAND, significand(problem, released)), (RANGE, exponents(problem, released))):
+        found = least_solution(system)
+        if isinstance(found, Conflict):
+            edges = tuple((_named(d.x), _named(d.y), -d.bound) for d in found.cycle)
+            return Cycle(measure, edges, tuple(d.reason for d in found.cycle))
+    return None
+
+
+def significand(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+    """p counts bits of significand. A site needs as many as alone keep its rounding within each limit, and has what its formats have."""
+    found: list[Difference] = []
+    for site in problem.sites.sites:
+        found.append(at_least(site.name, 0, f"{where(site)} has some bits"))
+        for allowance in problem.allowances:
+            if (bits := bits_needed(problem, site, allowance)) > 0:
+                found.append(at_least(site.name, bits, _needs(problem, site, allowance, bits)))
+        if forms := problem.candidates(site, site.name not in released):
+            least, best = min(forms, key=precision), max(forms, key=precision)
+            found.append(at_least(site.name, precision(least), _has(problem, site, least, released, "coarsest")))
+            found.append(at_most(site.name, precision(best), _has(problem, site, best, released, "best")))
+    return [*found, *_equalities(problem)]
+
+
+def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+    """p counts bits of range. A site needs as many as hold the largest of its elements, and has what its formats have."""
+    found: list[Difference] = []
+    for site in problem.sites.sites:
+        found.append(at_least(site.name, 0, f"{where(site)} has some range"))
+        pin = problem.pins.get(site.name) if site.name not in released else None
+        if (bits := range_needed(problem, site, pin is not None)) > 0:
+            found.append(at_least(site.name, bits, f"{where(site)} reaches {site.magnitude:.4g}, and needs {bits} bits of range"))
+        if forms := [pin[0]] if pin else problem.allowed(site):
+            least, best = min(forms, key=largest), max(forms, key=largest)
+            found.append(at_least(site.name, extent(least), _ends(site, least, pin, "narrowest")))
+            found.append(at_most(site.name, extent(best), _ends(site, best, pin, "widest")))
+    return [*found, *_equalities(problem)]
+
+
+def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int:
+    """The least bits of significand with which a rounding of this site alone keeps a limit: as estimated, but more than those of every
+    format that was tried and is too coarse, and no more than those of one that is not. 0 where nothing is too coarse."""
+    limit = problem.limit(allowance)
+    moved = {form: by for form, by in site.effect(allowance.output).moved.items() if math.isfinite(by)}
+    good = [precision(form) for form, by in moved.items() if by <= limit]
+    bad = [precision(form) for form, by in moved.items() if by > limit]
+    return _between(site.bits_for(limit, allowance.output), good, bad)
+
+
+def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int:
+    """The same for range; what has its format from a pin needs no headroom."""
+    room: Callable[[str], float] = (lambda _: 1.0) if is_pinned else problem.room
+    good: list[int] = []
+    bad: list[int] = []
+    for form in site.moved:
+        beyond = site.magnitude * room(form) > largest(form)
+        overflows = beyond or (not math.isfinite(site.moved[form]) and form not in site.vanishing)
+        (bad if overflows else good).append(extent(form))
+    return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.wishes.headroom))[1], good, bad)
+
+
+def _between(estimate: int, good: Collection[int], bad: Collection[int]) -> int:
+    enough = min(good, default=10**6)
+    too_few = max((bits for bits in bad if bits < enough), default=0)
+    return min(max(estimate, too_few + 1), enough) if too_few else 0
+
+
+def precision(form: str) -> int:
+    return stored_format(form).precision
+
+
+def extent(form: str) -> int:
+    """The least e with all numbers of the format below 2^e."""
+    return math.frexp(largest(form))[1]
+
+
+def where(site: Site) -> str:
+    return f"{site.name} ({site.place})" if site.place not in (site.name, "") else site.name
+
+
+def _needs(problem: Problem, site: Site, allowance: Allowance, bits: int) -> str:
+    moves = f"it reaches {site.magnitude:.4g} and moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
+    return f"{where(site)} needs {bits} bits of significand, since {moves}, which may be off by {problem.limit(allowance):.3g}"
+
+
+def _ends(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> str:
+    ends = f"{form}, which {pin[1]} asks for," if pin else f"the {which} format allowed, {form},"
+    return f"{where(site)} has {extent(form)} bits of range: {ends} ends at {largest(form):.5g}"
+
+
+def _has(problem: Problem, site: Site, form: str, released: frozenset[str], which: str) -> str:
+    bits = precision(form)
+    pin = problem.pins.get(site.name) if site.name not in released else None
+    if pin:
+        return f"{where(site)} has {bits} bits of significand, since {pin[1]} asks for {pin[0]}"
+    finer = [form for form in problem.allowed(site) if precision(form) > bits and not split(form)[1]]
+    unfit = f" that hold it, since it reaches {site.magnitude:.4g}" if finer else ""
+    return f"{where(site)} has {bits} bits of significand in the {which} of the formats allowed{unfit}: {form}"
+
+
+def _equalities(problem: Problem) -> Iterator[Difference]:
+    for u, v in problem.pairs:
+        yield from within(u, v, 0, f"no cast is allowed between {u} and {v}")
+
+
+def _named(node: object) -> str:
+    return GROUND if node is None else str(node)

@@ -1,0 +1,171 @@
+"""The choice of formats as a problem for a solver: what each site may have, what it costs, and the budgets over all sites.
+
+Rounding errors of different values are taken to be independent, so that their squares add up to the square of an output's error: a
+budget over all nodes. Pins, formats that overflow and casts that are not allowed are constraints on one node or two.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+
+from hnfc.errors import UsageError
+from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
+from hnfc.precision.scaled import largest, split, stored_format
+from hnfc.precision.sites import Site, Sites
+from hnfc.precision.targets import Allowance, Errors
+from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, matches, pinned, time_of, uncast
+from hnfc.sheaf.graph import Graph, Node
+from hnfc.sheaf.ilp import Budget, cheapest
+from hnfc.sheaf.system import System, Value
+
+_OWN = "fp32"
+_EXACT = 2000
+"""Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
+Rows = list[list[float]]
+"""A number for every choice of every group."""
+
+
+class Problem:
+    """margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.
+
+    Raises UsageError for a pin or a target that names nothing.
+    """
+
+    def __init__(self, sites: Sites, wishes: Wishes, margins: Errors | None = None, strict: bool = False) -> None:
+        self.sites, self.wishes, self.margins, self.strict = sites, wishes, dict(margins or {}), strict
+        self.allowances = wishes.allowances(sites)
+        self.pins = {site.name: found for site in sites.sites if (found := pinned(site, wishes)) is not None}
+        for pattern in wishes.pins:
+            if not any(matches(site, pattern) for site in sites.sites):
+                raise UsageError(f"the pin `{pattern}` matches no site; hnfc precision lists them with --all")
+        by_name = {site.name: site for site in sites.sites}
+        self.pairs = [(u, v) for u, v in sites.edges if wishes.uncast and uncast(by_name[u], by_name[v], wishes.uncast)]
+        self.groups = _groups(sites, self.pairs)
+
+    def with_cast(self, u: str, v: str) -> Problem:
+        """The same with a cast between two sites."""
+        other = copy.copy(self)
+        other.pairs = [pair for pair in self.pairs if set(pair) != {u, v}]
+        other.groups = _groups(self.sites, other.pairs)
+        return other
+
+    def limit(self, allowance: Allowance) -> float:
+        return allowance.limit * self.margins.get(allowance.output, 1.0)
+
+    def candidates(self, site: Site, held: bool = True) -> list[str]:
+        """The formats that a site may have: its pin, or those in which it does not overflow."""
+        pin = self.pins.get(site.name) if held else None
+        return [pin[0]] if pin else [form for form in self.allowed(site) if self.fits(site, form)]
+
+    def allowed(self, site: Site) -> list[str]:
+        """The formats that are to be chosen from, whether or not the site fits them."""
+        scaled = [form for form in site.moved if split(form)[1] and split(form)[0] in self.wishes.formats] if self.wishes.scaling else []
+        return [form for form in (*self.wishes.formats, *scaled) if self._runs(form)]
+
+    def _runs(self, form: str) -> bool:
+        machine = self.wishes.target_machine
+        return machine is None or machine.runs(stored_format(form).dtype or form)
+
+    def fits(self, site: Site, form: str) -> bool:
+        if self.strict and form in site.vanishing:
+            return False
+        return math.isfinite(site.moved[form]) and site.magnitude * self.room(form) <= largest(form)
+
+    def room(self, form: str) -> float:
+        # what fits the model's own format needs no room there: masks are often its lowest number
+        return self.wishes.headroom if largest(form) < largest(_OWN) else 1.0
+
+    def affordable(self, site: Site, held: bool) -> list[str]:
+        """Those candidates that do not use up a budget by themselves."""
+        found = self.candidates(site, held)
+        return [form for form in found if all(self.square(site, form, a) <= self.limit(a) ** 2 for a in self.allowances)]
+
+    def square(self, site: Site, form: str, allowance: Allowance) -> float:
+        moved = site.effect(allowance.output).moved[form]
+        return moved * moved
+
+    def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
+        """The cheapest formats; `released` pins do not count, and with `cast` every cast is allowed."""
+        groups = [[site] for site in self.sites.sites] if cast else self.groups
+        forms = [self.common(group, released) for group in groups]
+        if not all(forms):
+            return None
+        choices = list(zip(groups, forms, strict=True))
+        size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
+        squares = [self._squares(choices, allowance) for allowance in self.allowances]
+        seconds = self._seconds(choices)
+        price, unit = (size, 1.0) if self.wishes.least == "bytes" else (seconds, 1e-12)
+        # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
+        spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
+        cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, spent, strict=True)]
+        if any(math.fsum(map(min, square)) > 1 for square in squares):
+            return None
+        memory = size if self.wishes.least != "bytes" and self.wishes.memory < math.inf else None
+        places, bound = self._chosen(cost, squares, memory)
+        if places is None:
+            return None
+        chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
+        total, time = (math.fsum(row[place] for row, place in zip(rows, places, strict=True)) for rows in (size, seconds))
+        least = (total if self.wishes.least == "bytes" else time) if math.isnan(bound) else bound * unit
+        # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
+        return Solution(chosen, total, least, time if self.wishes.target_machine else None) if total <= self.wishes.memory else None
+
+    def _squares(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], allowance: Allowance) -> Rows:
+        """The parts of a budget that choices use up."""
+        scale = self.limit(allowance) ** 2 or math.ulp(0.0)
+        return [[math.fsum(self.square(site, form, allowance) for site in group) / scale for form in forms] for group, forms in choices]
+
+    def _chosen(self, cost: Rows, squares: Sequence[Rows], memory: Rows | None) -> tuple[tuple[int, ...] | None, float]:
+        """Places of choices, and the bound of a knapsack, which is NaN where the optimum was found."""
+        if len(cost) <= _EXACT or memory is not None:
+            return self._exactly(cost, squares, memory), math.nan
+        found: Choice | None = cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
+        if found is None:
+            # of one budget it is known that it cannot be kept; of several only the integer program says so
+            return (None if len(squares) == 1 else self._exactly(cost, squares)), math.nan
+        if found.bound <= self.wishes.memory < found.cost:
+            # too close to tell without the optimum
+            return self._exactly(cost, squares), math.nan
+        return found.places, found.bound
+
+    def _seconds(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Rows:
+        machine = self.wishes.target_machine
+        if machine is None:
+            return [[0.0] * len(forms) for _, forms in choices]
+        return [[math.fsum(time_of(site, form, machine) for site in group) for form in forms] for group, forms in choices]
+
+    def common(self, group: Sequence[Site], released: frozenset[str], affordable: bool = True) -> list[str]:
+        """The formats that all sites of a group can have."""
+        choose = self.affordable if affordable else self.candidates
+        first, *others = (choose(site, site.name not in released) for site in group)
+        return [form for form in first if all(form in other for other in others)]
+
+    def _exactly(self, cost: Rows, squares: Sequence[Rows], size: Rows | None = None) -> tuple[int, ...] | None:
+        domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
+        budgets = [Budget(f"the error of {a.name}", _weights(rows), 1.0) for a, rows in zip(self.allowances, squares, strict=True)]
+        if size is not None:
+            budgets.append(Budget("memory", _weights(size), self.wishes.memory))
+        found = cheapest(System(domains), _weights(cost), tuple(budgets))
+        return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
+
+    def assignment(self, found: Solution) -> Assignment:
+        outputs = [None, *self.sites.outputs]
+        errors = {
+            output: math.sqrt(math.fsum(site.effect(output).moved[found.formats[site.name]] ** 2 for site in self.sites.sites))
+            for output in outputs
+        }
+        limit = next((self.limit(a) for a in self.allowances if a.output is None), math.inf)
+        return Assignment(found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors)
+
+
+def _weights(rows: Rows) -> Mapping[Node, Mapping[Value, float]]:
+    return {i: dict(enumerate(row)) for i, row in enumerate(rows)}
+
+
+def _groups(sites: Sites, pairs: Sequence[tuple[str, str]]) -> list[list[Site]]:
+    """The sites that must have one format, together: connected by pairs between which there is no cast."""
+    joined = Graph(tuple(site.name for site in sites.sites), tuple((u, v) for u, v in pairs if u != v))
+    by_name = {site.name: site for site in sites.sites}
+    return [[by_name[str(name)] for name in component] for component in joined.components()]

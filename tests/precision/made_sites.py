@@ -1,0 +1,48 @@
+"""Sites with made-up errors, for problems small enough to try every assignment."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+from hnfc.precision.policy import SemanticDType
+from hnfc.precision.problem import Problem
+from hnfc.precision.sites import Effect, Site, Sites
+from hnfc.precision.wishes import bytes_of
+
+UNITS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
+
+
+def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, elements: int = 1, vanishing: str = "") -> Site:
+    """One sensitivity for each output; errors are one unit."""
+    overflowing = {"fp16"} if magnitude > 65504 else {vanishing}
+    effects = [Effect(s, {form: float("inf") if form in overflowing else s * unit for form, unit in UNITS.items()}) for s in sensitivities]
+    total = sum(s * s for s in sensitivities) ** 0.5
+    moved = {form: sum(e.moved[form] ** 2 for e in effects) ** 0.5 for form in UNITS}
+    return Site(
+        name, "mul", "", name, SemanticDType.COMPUTE, elements, -magnitude, magnitude, total, moved,
+        frozenset({vanishing} - {""}), apart=dict(enumerate(effects)),
+    )  # fmt: skip
+
+
+def made_sites(draw: random.Random, count: int, outputs: int) -> Sites:
+    """A chain."""
+    sites = tuple(
+        made_site(f"s{i}", [2.0 ** draw.uniform(-8, 8) for _ in range(outputs)], 2.0 ** draw.uniform(0, 20), draw.randint(1, 9))
+        for i in range(count)
+    )
+    return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))
+
+
+def least_bytes(problem: Problem) -> float | None:
+    """By trying all assignments."""
+    found = []
+    names = [site.name for site in problem.sites.sites]
+    for forms in product(*(problem.candidates(site) for site in problem.sites.sites)):
+        chosen = dict(zip(names, forms, strict=True))
+        pairs = list(zip(problem.sites.sites, forms, strict=True))
+        within = all(sum(problem.square(s, f, a) for s, f in pairs) <= problem.limit(a) ** 2 for a in problem.allowances)
+        if within and all(chosen[u] == chosen[v] for u, v in problem.pairs):
+            found.append(sum(bytes_of(s, f) for s, f in pairs))
+    size = min(found, default=None)
+    return None if size is None or size > problem.wishes.memory else size
