@@ -45,8 +45,8 @@ def spectral_norm(matrix: Array) -> float:
         return 0.0
     a = np.asarray(matrix, np.float64)
     a = a if a.shape[0] >= a.shape[1] else a.T
-    x = np.random.default_rng(0).normal(size=a.shape[1])
-    x /= np.linalg.norm(x)
+    start = np.random.default_rng(0).normal(size=a.shape[1])
+    x: Array = np.asarray(start / np.linalg.norm(start))
     norm = 0.0
     for _ in range(_STEPS):
         y = a @ x
@@ -57,7 +57,7 @@ def spectral_norm(matrix: Array) -> float:
             return now
         norm = now
         x = a.T @ y
-        x /= np.linalg.norm(x)
+        x = np.asarray(x / np.linalg.norm(x))
     return norm
 
 

@@ -102,14 +102,14 @@ class Saturation:
         statistics.matched += 1
         given = given_at(graph, found, self.assume)
         if given is None:
-            statistics.blocked += 1
+            statistics.blocked["where"] += 1
             # what is not known now may be known once intervals are narrower
             self._seen.discard(key_of(graph, found))
             return False
         reason = Reason(rule.name, given, found.premises)
         built = replacement(graph, found, reason)
         if built is None:
-            statistics.blocked += 1
+            statistics.blocked["types"] += 1
             return False
         join = graph.union if found.direction.both else graph.put_instead
         changed = join(found.node.home, built, reason)

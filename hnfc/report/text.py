@@ -112,10 +112,17 @@ def _near_misses(compiled: Compiled, width: int) -> list[str]:
     return lines
 
 
+_CAUSES = {"where": "its condition", "when": "its use", "types": "shapes or types", "gain": "its cost"}
+
+
 def why_not(compiled: Compiled, name: str, places: list[Nearly], width: int) -> str:
     """Where a rule ran, where it fitted and did not run, and where it nearly fitted; how often each happened."""
     counted = compiled.statistics.get(name)
-    numbers = f"fitted {counted.matched}×, ran {counted.applied}×, was kept from it {counted.blocked}×" if counted else "fitted nowhere"
+    numbers = "was tried nowhere: no place has its kind of root"
+    if counted:
+        by = ", ".join(f"{_CAUSES[cause]} {count}×" for cause, count in counted.blocked.items())
+        numbers = f"tried {counted.tried}×, fitted {counted.matched}×, ran {counted.applied}×" + (f", kept from it by {by}" if by else "")
+        numbers += f"; {1000 * counted.seconds:.2g} ms"
     lines = ["", f"{name}: {numbers}"]
     misses = Counter((m.place, m.reason) for m in compiled.near_misses if m.rule.name == name)
     for (place, reason), count in misses.items():
@@ -155,7 +162,7 @@ def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str
         ],
         "outputs": [{"name": o.name, "error_before": _error(o.before), "error_after": _error(o.after)} for o in compiled.outputs],
         "near_misses": [{"rule": m.rule.name, "place": m.place, "reason": m.reason} for m in compiled.near_misses],
-        "rules": {n: {"matched": s.matched, "applied": s.applied, "blocked": s.blocked} for n, s in compiled.statistics.items()},
+        "rules": {name: counted.data() for name, counted in compiled.statistics.items()},
         "opaque": compiled.opaque,
         "taken_back": compiled.rolled_back,
         "notes": compiled.notes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -24,7 +25,7 @@ from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.numbering import Numbering
-from hnfc.rewrite.record import NearMiss, Outcome, Rewrite, Statistics
+from hnfc.rewrite.record import NearMiss, Outcome, Rewrite
 
 GENERATIONS = 24
 REWRITES_PER_OPERATION = 20
@@ -111,47 +112,56 @@ class Greedy:
 
     def step(self, op: Operation) -> Step | None:
         """The first rule that fits at this root, may run and can be built."""
-        for match in self.matcher.match(op, self.numbering):
-            rule = match.compiled.rule
-            statistics = self.outcome.statistics.setdefault(rule.name, Statistics())
+        counted = self.outcome.statistics
+        for match in self.matcher.match(op, self.numbering, counted):
+            statistics = counted[match.compiled.rule.name]
             statistics.matched += 1
-            if match.compiled.needs_gain and self._surely_no_gain(match):
-                self._miss(statistics, rule, op, NO_GAIN)
-                continue
-            if (rule.where is not core.TRUE or rule.when is not core.TRUE) and not self._permitted(match, statistics, op):
-                continue
-            builder = Builder(match.bindings, _element(op))
-            reason = ""
-            try:
-                value = builder.finish(match)
-                if match.compiled.needs_gain and not self._gains(match, builder):
-                    reason = NO_GAIN
-                    key = _shapes(match)
-                    if key is not None:
-                        self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
-            except DoesNotFit as error:
-                reason = str(error)
-            if reason or value is op.results[0]:
-                builder.discard()
-                if reason:
-                    self._miss(statistics, rule, op, reason)
-                continue
-            given = "" if rule.where == core.TRUE else describe(rule.where)
-            vouched = " (on your word)" if given and rule.name in self.assume else ""
-            return Step(match, builder.operations, value, given + vouched)
+            start = perf_counter()
+            found = self._built(match, op)
+            statistics.seconds += perf_counter() - start
+            if found is not None:
+                return found
         return None
 
-    def _permitted(self, match: Match, statistics: Statistics, op: Operation) -> bool:
+    def _built(self, match: Match, op: Operation) -> Step | None:
+        """The step of a match; None, and the reason noted, where it may not run or cannot be built."""
+        rule = match.compiled.rule
+        if match.compiled.needs_gain and self._surely_no_gain(match):
+            self._miss(rule, op, "gain", NO_GAIN)
+            return None
+        if (rule.where is not core.TRUE or rule.when is not core.TRUE) and not self._permitted(match, op):
+            return None
+        builder = Builder(match.bindings, _element(op))
+        reason, cause = "", "types"
+        try:
+            value = builder.finish(match)
+            if match.compiled.needs_gain and not self._gains(match, builder):
+                reason, cause = NO_GAIN, "gain"
+                key = _shapes(match)
+                if key is not None:
+                    self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
+        except DoesNotFit as error:
+            reason = str(error)
+        if reason or value is op.results[0]:
+            builder.discard()
+            if reason:
+                self._miss(rule, op, cause, reason)
+            return None
+        given = "" if rule.where == core.TRUE else describe(rule.where)
+        vouched = " (on your word)" if given and rule.name in self.assume else ""
+        return Step(match, builder.operations, value, given + vouched)
+
+    def _permitted(self, match: Match, op: Operation) -> bool:
         """Whether `where` is known to hold, or vouched for, and `when` holds too."""
         rule = match.compiled.rule
         judge = Judge(match, self.ranges, self.observations)
         where, when = judge.judge(rule.where), judge.judge(rule.when)
         judge.close()
         if not where.holds and rule.name not in self.assume:
-            self._miss(statistics, rule, op, where.why_not)
+            self._miss(rule, op, "where", where.why_not)
             return False
         if not when.holds:
-            self._miss(statistics, rule, op, lambda: f"not needed: {when.reason()}")
+            self._miss(rule, op, "when", lambda: f"not needed: {when.reason()}")
             return False
         return True
 
@@ -184,9 +194,9 @@ class Greedy:
         old.replace_all_uses_with(step.value)
         erase_dead([op])
 
-    def _miss(self, statistics: Statistics, rule: core.Rule, op: Operation, reason: str | Callable[[], str]) -> None:
-        """Counts a near miss; the reason is put into words only while there is room to report it."""
-        statistics.blocked += 1
+    def _miss(self, rule: core.Rule, op: Operation, cause: str, reason: str | Callable[[], str]) -> None:
+        """Counts a near miss by its cause; the reason is put into words only while there is room to report it."""
+        self.outcome.statistics[rule.name].blocked[cause] += 1
         if len(self.outcome.near_misses) < _MAX_NEAR_MISSES:
             self.outcome.near_misses.append(NearMiss(rule, self._place(op), reason if isinstance(reason, str) else reason()))
 

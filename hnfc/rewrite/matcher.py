@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from time import perf_counter
 
 from xdsl.ir import Operation
 
@@ -42,6 +43,7 @@ from hnfc.rewrite.pattern import (
     pattern_kind,
     size_of,
 )
+from hnfc.rewrite.record import Statistics
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ class Matcher:
             else:
                 node.by_part.setdefault(key, []).append((order, rule))
 
-    def match(self, op: Operation, numbering: Numbering) -> Iterator[Match]:
-        """Every way in which a rule fits with `op` as its root."""
+    def match(self, op: Operation, numbering: Numbering, counted: dict[str, Statistics] | None = None) -> Iterator[Match]:
+        """Every way in which a rule fits with `op` as its root. counted: where tries are counted, and their time."""
         found: dict[int, CompiledRule] = {}
         chain: Sum | Product | None = None
         cls = type(op)
@@ -174,7 +176,19 @@ class Matcher:
         if not found or not over_reals(op):
             return
         for order in sorted(found):
-            yield from self._fit(found[order], op, chain, numbering)
+            fits = self._fit(found[order], op, chain, numbering)
+            if counted is None:
+                yield from fits
+                continue
+            statistics = counted.setdefault(found[order].rule.name, Statistics())
+            statistics.tried += 1
+            while True:
+                start = perf_counter()
+                match = next(fits, None)
+                statistics.seconds += perf_counter() - start
+                if match is None:
+                    break
+                yield match
 
     def _fit(self, rule: CompiledRule, op: Operation, chain: Sum | Product | None, numbering: Numbering) -> Iterator[Match]:
         matching = Matching(numbering)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -33,11 +35,19 @@ class NearMiss:
 
 @dataclass
 class Statistics:
-    """How often a rule fitted, ran, and was kept from running."""
+    """How often a rule was tried at a place that has its kind of root and parts, fitted, ran, and was kept from running; by what, and
+    the seconds that all of it took."""
 
+    tried: int = 0
     matched: int = 0
     applied: int = 0
-    blocked: int = 0
+    blocked: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def data(self) -> dict[str, Any]:
+        """For JSON. Seconds differ from run to run."""
+        counts = {"tried": self.tried, "matched": self.matched, "applied": self.applied, "blocked": self.blocked.total()}
+        return {**counts, "blocked_by": dict(self.blocked), "seconds": round(self.seconds, 6)}
 
 
 @dataclass

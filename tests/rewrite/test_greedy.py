@@ -125,8 +125,22 @@ def test_statistics_and_places():
     g = Graph((4,))
     g.returns(g.log(g.add(g.args[0], 1.0)), g.log(g.add(g.args[0], 2.0)))
     outcome = g.rewrite("rule r log(1 + x) => log1p(x)")
-    assert outcome.statistics["r"].applied == 1
+    counted = outcome.statistics["r"]
+    # log(2 + x) has the root and the parts of the rule's left side, and another number
+    assert (counted.tried, counted.matched, counted.applied, counted.blocked.total()) == (2, 1, 1, 0)
+    assert counted.seconds > 0
     assert outcome.rewrites[0].place == "num.log"
+
+
+def test_what_kept_a_rule_from_running_is_counted_by_its_cause():
+    g = Graph((4,), (4,))
+    x, y = g.args
+    g.returns(g.log(g.mul(x, y)), g.log(g.mul(y, x)))
+    outcome = g.rewrite("rule r log(a * b) => log(a) + log(b) where a > 0 and b > 0", np.array([-1.0] * 4), np.ones(4))
+    counted = outcome.statistics["r"]
+    assert counted.applied == 0 and counted.matched >= 2
+    assert dict(counted.blocked) == {"where": counted.matched}
+    assert counted.data()["blocked_by"] == {"where": counted.matched}
 
 
 def test_a_rule_is_an_xdsl_pattern_by_itself():
