@@ -7,7 +7,8 @@ pairs, so that a cycle refutes these. Formats are more than their bits: where th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
 
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import Problem
@@ -24,9 +25,23 @@ def cycle_of(problem: Problem, released: frozenset[str] = frozenset()) -> Cycle 
     for measure, system in ((SIGNIFICAND, significand(problem, released)), (RANGE, exponents(problem, released))):
         found = least_solution(system)
         if isinstance(found, Conflict):
-            edges = tuple((_named(d.x), _named(d.y), -d.bound) for d in found.cycle)
-            return Cycle(measure, edges, tuple(d.reason for d in found.cycle))
+            cycle = _shortened(system, found)
+            edges = tuple((_named(d.x), _named(d.y), -d.bound) for d in cycle)
+            return Cycle(measure, edges, tuple(d.reason for d in cycle))
     return None
+
+
+def _shortened(system: Sequence[Difference], found: Conflict) -> list[Difference]:
+    """As many bits short with fewer edges: up to the first site that has as little, from the last before it that needs as much."""
+    start, *path = found.cycle[:-1]
+    caps = {d.x: d for d in sorted(system, key=lambda d: -d.bound) if d.y is None}
+    needs = {d.y: d for d in sorted(reversed(system), key=lambda d: -d.bound) if d.x is None}
+    values = list(accumulate((-d.bound for d in path), initial=-start.bound))
+    nodes = [start.y, *(d.y for d in path)]
+    end = next(i for i, node in enumerate(nodes) if node in caps and values[i] - caps[node].bound == found.gap)
+    first = max(i for i in range(end + 1) if nodes[i] in needs and -needs[nodes[i]].bound == values[i])
+    lower = start if first == 0 else needs[nodes[first]]
+    return [lower, *path[first:end], caps[nodes[end]]]
 
 
 def significand(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from xml.etree import ElementTree
 
 import pytest
@@ -187,3 +187,18 @@ def test_the_cycle_is_drawn() -> None:
     assert "no cast" in said and "has 8" in said and "ground: 0 bits of significand" in said
     free = ElementTree.fromstring(analyzed(target_accuracy=3e-3, formats=("bf16",)).visualize_obstruction())
     assert not free.findall(f".//{svg}polyline") and free.findall(f".//{svg}rect")
+
+
+def test_the_cycle_is_no_longer_than_it_must_be() -> None:
+    """Every site is short of bits by itself, though none may be cast to another."""
+    names = [f"s{i}" for i in range(6)]
+    sites = Sites(tuple(made_site(name, [8.0 if name == "s3" else 1.0]) for name in names), tuple(pairwise(names)), 1.0)
+    refused = assign(sites, Wishes(2.0**-10, False, ("bf16",), {}, [("*", "*")]))
+    assert isinstance(refused, Refusal) and refused.cycle == ((GROUND, "s3", 13), ("s3", GROUND, -8))
+    pinned = assign(sites, Wishes(2.0**-10, False, ("bf16", "fp32"), {"s1": "bf16"}, [("*", "*")]))
+    assert isinstance(pinned, Refusal) and [edge[:2] for edge in pinned.cycle] == [
+        (GROUND, "s3"),
+        ("s3", "s2"),
+        ("s2", "s1"),
+        ("s1", GROUND),
+    ]
