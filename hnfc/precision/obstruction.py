@@ -35,7 +35,7 @@ def _shortened(system: Sequence[Difference], found: Conflict) -> list[Difference
     """As many bits short with fewer edges: up to the first site that has as little, from the last before it that needs as much."""
     start, *path = found.cycle[:-1]
     caps = {d.x: d for d in sorted(system, key=lambda d: -d.bound) if d.y is None}
-    needs = {d.y: d for d in sorted(reversed(system), key=lambda d: -d.bound) if d.x is None}
+    needs = {d.y: d for d in sorted(system[::-1], key=lambda d: -d.bound) if d.x is None}
     values = list(accumulate((-d.bound for d in path), initial=-start.bound))
     nodes = [start.y, *(d.y for d in path)]
     end = next(i for i, node in enumerate(nodes) if node in caps and values[i] - caps[node].bound == found.gap)
