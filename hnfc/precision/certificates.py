@@ -59,11 +59,11 @@ class Cycle:
         return {v: total for (_, v, _), total in zip(self.edges, totals, strict=True) if v != GROUND}
 
     def said(self) -> str:
+        between = f", and the edges between allow {self.tolerance}" if len(self.edges) > 2 else ""
         return (
-            f"a cycle of {len(self.edges)} constraints: what is needed and what is had are {self.gap} {self.measure} apart, and the edges "
-            f"between them allow {self.tolerance}: {self.short} short. "
-            f"Σω = {self.short} > 0 proves that they have no solution, and is the class of ω "
-            "in H¹ = ℤ of the cycle; of other sites it says nothing, and without this cycle there may still be no assignment"
+            f"a cycle of {len(self.edges)} constraints: what is needed and what is had are {self.gap} {self.measure} apart{between}: "
+            f"{self.short} short. Σω = {self.short} > 0 proves that they have no solution, and is the class of ω in H¹ = ℤ of the cycle; "
+            "of other sites it says nothing, and without this cycle there may still be no assignment"
         )
 
 

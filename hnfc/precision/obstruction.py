@@ -16,6 +16,7 @@ from hnfc.precision.scaled import largest, split, stored_format
 from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
+from hnfc.sheaf.graph import Node
 
 SIGNIFICAND, RANGE = "bits of significand", "bits of range"
 
@@ -35,7 +36,11 @@ def _shortened(system: Sequence[Difference], found: Conflict) -> list[Difference
     """As many bits short with fewer edges: up to the first site that has as little, from the last before it that needs as much."""
     start, *path = found.cycle[:-1]
     caps = {d.x: d for d in sorted(system, key=lambda d: -d.bound) if d.y is None}
-    needs = {d.y: d for d in sorted(system[::-1], key=lambda d: -d.bound) if d.x is None}
+    needs: dict[Node, Difference] = {}
+    for d in system:
+        # of constraints that ask for as much the first is told
+        if d.x is None and (d.y not in needs or d.bound < needs[d.y].bound):
+            needs[d.y] = d
     values = list(accumulate((-d.bound for d in path), initial=-start.bound))
     nodes = [start.y, *(d.y for d in path)]
     end = next(i for i, node in enumerate(nodes) if node in caps and values[i] - caps[node].bound == found.gap)
