@@ -25,10 +25,10 @@ def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, ele
     )  # fmt: skip
 
 
-def made_sites(draw: random.Random, count: int, outputs: int) -> Sites:
-    """A chain."""
+def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.0) -> Sites:
+    """A chain; sensitivities are between 2^-spread and 2^spread."""
     sites = tuple(
-        made_site(f"s{i}", [2.0 ** draw.uniform(-8, 8) for _ in range(outputs)], 2.0 ** draw.uniform(0, 20), draw.randint(1, 9))
+        made_site(f"s{i}", [2.0 ** draw.uniform(-spread, spread) for _ in range(outputs)], 2.0 ** draw.uniform(0, 20), draw.randint(1, 9))
         for i in range(count)
     )
     return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))

@@ -159,8 +159,8 @@ def test_what_estimates_allow_and_a_run_does_not_is_held_for_each_output() -> No
 @pytest.mark.parametrize("seed", range(30))
 def test_the_fewest_bytes_within_several_targets(seed: int) -> None:
     draw = random.Random(seed)
-    sites = made_sites(draw, 5, 3)
-    wishes = Wishes({i: 2.0 ** draw.uniform(-12, 0) for i in range(draw.randint(1, 3))}, False, scaling=False)
+    sites = made_sites(draw, 6, 3, 1.0)
+    wishes = Wishes({i: 2.0 ** draw.uniform(-11, -6) for i in range(draw.randint(1, 3))}, False, scaling=False)
     problem = Problem(sites, wishes)
     found, size = problem.solve(), least_bytes(problem)
     assert (found is None) == (size is None) and (found is None or found.size == size)
@@ -170,9 +170,10 @@ def test_the_fewest_bytes_within_several_targets(seed: int) -> None:
 def test_the_knapsack_of_several_budgets(seed: int) -> None:
     """Within all budgets, and between its bound and the optimum."""
     draw = random.Random(seed)
-    groups, budgets = draw.randint(1, 40), draw.randint(2, 4)
+    groups, budgets = draw.randint(5, 40), draw.randint(2, 4)
     costs = [[float(draw.randint(1, 40)) for _ in range(3)] for _ in range(groups)]
-    weights = [[[draw.uniform(0, 4 / groups) for _ in row] for row in costs] for _ in range(budgets)]
+    scale = draw.uniform(1.5, 3.5) / groups
+    weights = [[[draw.uniform(0, scale) for _ in row] for row in costs] for _ in range(budgets)]
     names = {g: tuple(range(3)) for g in range(groups)}
     exact = cheapest(
         System(names), {g: dict(enumerate(row)) for g, row in enumerate(costs)},
