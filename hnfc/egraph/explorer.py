@@ -97,7 +97,8 @@ class Explorer:
         for old, new in written.replaced.items():
             outcome.replaced[old] = new
             origin = written.made.get(new.owner) if isinstance(new.owner, Operation) else None
-            for reason in _because(origin) if origin is not None else ():
+            start = graph.home[program.inside[old]] if old in program.inside else -1
+            for reason in because(graph, start, origin, chosen) if origin is not None and start >= 0 else ():
                 if reason.rule in names:
                     outcome.rewrites.append(Rewrite(names[reason.rule], self.place(_origin(old.owner, origins)), old, new, reason.given))
             if new.name_hint is None:
@@ -167,19 +168,57 @@ def _reason(rewrite: Rewrite | None) -> Reason | None:
     return None if rewrite is None else Reason(rewrite.rule.name, rewrite.given, ())
 
 
-def _because(node: Node) -> list[Reason]:
-    """The rules that led to a node, the last one last."""
+def because(graph: EGraph, start: int, node: Node, chosen: Mapping[int, Node]) -> list[Reason]:
+    """The rules by which a node, with what was chosen below it, equals the class `start`: those of the unions between them, those that
+    made the nodes, and those of what their left sides were found in; the first ones first.
+
+    A rule that did no more than make one class of what a name stood for twice may not be among them.
+    """
     found: dict[str, Reason] = {}
-    waiting, seen = [node], {node}
+    waiting: list[tuple[int, Node, bool]] = [(start, node, True)]
+    """Nodes, the classes that they are to be equal to, and whether they were chosen."""
+    seen: set[tuple[int, Node, bool]] = set()
+
+    def add(reason: Reason) -> None:
+        if reason.rule not in found:
+            found[reason.rule] = reason
+        waiting.extend((premise.home, premise, False) for premise in reason.premises)
+        for child in dict.fromkeys(child for premise in reason.premises for child in premise.born):
+            waiting.extend((child, premise, False) for premise in reason.premises if graph.find(premise.home) == graph.find(child))
+
+    def join(a: int, b: int) -> None:
+        """Adds what makes b equal to a, or lets it stand for a."""
+        pairs = [(a, b)]
+        for first, second in pairs:
+            if graph.find(first) != graph.find(second):
+                for reason in graph.stand_in(first, second):
+                    add(reason)
+                continue
+            for why in graph.path(first, second):
+                if isinstance(why, Reason):
+                    add(why)
+                elif why is not None:
+                    one, other = (list(node.born) for node in why)
+                    # of a commutative operation the operands may be in another order
+                    alike = all(graph.find(x) == graph.find(y) for x, y in zip(one, other, strict=True))
+                    pairs += [p for p in zip(one, other if alike else other[::-1], strict=True) if p not in pairs]
+
     while waiting:
-        current = waiting.pop()
-        if current.reason is None:
+        place, current, is_chosen = entry = waiting.pop()
+        if entry in seen:
             continue
-        found.setdefault(current.reason.rule, current.reason)
-        for premise in current.reason.premises:
-            if premise not in seen:
-                seen.add(premise)
-                waiting.append(premise)
+        seen.add(entry)
+        join(place, current.home)
+        if current.reason is not None:
+            add(current.reason)
+            # what a name of the rule stands for may have been one class with what the new node takes
+            taken = dict.fromkeys(child for premise in current.reason.premises for child in premise.born)
+            for child in current.born:
+                for other in taken:
+                    if other != child and graph.find(other) == graph.find(child):
+                        join(other, child)
+        if is_chosen:
+            waiting.extend((child, chosen[graph.find(child)], True) for child in current.born)
     return list(found.values())[::-1]
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -50,9 +50,15 @@ class Node:
     """The class that it was made in; `EGraph.find` says which that is now."""
     serial: int = 0
     """Nodes are numbered as they are made: what a node is computed from has members of smaller numbers."""
+    born: tuple[int, ...] = ()
+    """The classes of the operands when it was made."""
     reason: Reason | None = None
     alive: bool = True
     """False once another node was found to be the same."""
+
+
+Why: TypeAlias = "Reason | tuple[Node, Node] | None"
+"""What made one class of two: a rule, two nodes that became alike, or arithmetic on constants."""
 
 
 @dataclass(eq=False, slots=True)
@@ -65,8 +71,6 @@ class EClass:
     parents: list[Node] = field(default_factory=list)
     instead: dict[int, Reason | None] = field(default_factory=dict)
     """Classes that may stand for this one, though not the other way round."""
-    merged: list[Reason] = field(default_factory=list)
-    """Why classes that are one now were found to be equal."""
     changed: tuple[int, int] = (-1, 0)
     """The round in which something that a pattern could see from here last changed, and how far up that was told."""
     narrowed: int = 0
@@ -102,6 +106,7 @@ class EGraph:
         self._classes: dict[int, EClass] = {}
         self._index: dict[tuple[Any, ...], Node] = {}
         self._pending: list[int] = []
+        self._forest: dict[int, tuple[int, Why]] = {}
         self._serials = itertools.count()
         self._reach = reach
 
@@ -139,8 +144,47 @@ class EGraph:
             found += [other for other in dict.fromkeys(map(self.find, self._classes[part].instead)) if other not in found]
         return found
 
-    def leader(self, value: SSAValue) -> SSAValue:
-        return self.of(self.home[value]).leader
+    # why classes are one
+
+    def _link(self, a: int, b: int, why: Why) -> None:
+        """An edge of the proof forest (Nieuwenhuis, Oliveras: Proof-producing congruence closure, 2005); a was made the root of its tree."""
+        before, edge = a, self._forest.pop(a, None)
+        while edge is not None:
+            after, reason = edge
+            edge = self._forest.pop(after, None)
+            self._forest[after] = (before, reason)
+            before = after
+        self._forest[a] = (b, why)
+
+    def path(self, a: int, b: int) -> list[Why]:
+        """Why two numbers are of one class: the unions that join them, and no others."""
+        up = {a: 0}
+        steps: list[Why] = []
+        while a in self._forest:
+            a, why = self._forest[a]
+            steps.append(why)
+            up[a] = len(steps)
+        found: list[Why] = []
+        while b not in up:
+            b, why = self._forest[b]
+            found.append(why)
+        return [*steps[: up[b]], *reversed(found)]
+
+    def stand_in(self, a: int, b: int) -> list[Reason]:
+        """Why members of b may stand for a: the rules on the shortest way from class to class."""
+        came: dict[int, tuple[int, Reason | None]] = {}
+        waiting = [self.find(a)]
+        for current in waiting:
+            for other, reason in self._classes[current].instead.items():
+                step = self.find(other)
+                if step not in came and step != waiting[0]:
+                    came[step] = (current, reason)
+                    waiting.append(step)
+        found, current = [], self.find(b)
+        while current in came:
+            current, reason = came[current]
+            found += [reason] if reason is not None else []
+        return found[::-1]
 
     # building
 
@@ -170,7 +214,7 @@ class EGraph:
             if operation.operands[index] is not leader:
                 operation.operands[index] = leader
         number = self._fresh(result, self.ranges.transfer(operation))
-        node = Node(operation, children, result, number, next(self._serials), reason)
+        node = Node(operation, children, result, number, next(self._serials), children, reason)
         self._classes[number].nodes.append(node)
         self._index[key] = node
         self.by_operation.setdefault(type(operation), []).append(node)
@@ -192,11 +236,13 @@ class EGraph:
         """The node that is this operation on these classes."""
         return self._index.get(self._key(operation, tuple(map(self.find, children))))
 
-    def union(self, a: int, b: int, reason: Reason | None = None) -> bool:
+    def union(self, a: int, b: int, why: Why = None) -> bool:
         """Makes one class of two whose members may stand for each other; False where they are one already."""
+        first, second = a, b
         a, b = self.find(a), self.find(b)
         if a == b:
             return False
+        self._link(first, second, why)
         kept, gone = self._classes[a], self._classes[b]
         if len(kept.parents) + len(kept.nodes) < len(gone.parents) + len(gone.nodes):
             a, b, kept, gone = b, a, gone, kept
@@ -205,9 +251,6 @@ class EGraph:
         kept.nodes += gone.nodes
         kept.parents += gone.parents
         kept.instead |= gone.instead
-        kept.merged += gone.merged
-        if reason is not None:
-            kept.merged.append(reason)
         if _rank(gone.leader) > _rank(kept.leader):
             kept.leader = gone.leader
         kept.interval = _meet(kept.interval, gone.interval)
@@ -217,11 +260,12 @@ class EGraph:
 
     def put_instead(self, old: int, new: int, reason: Reason | None = None) -> bool:
         """`new` may stand for `old`, which it equals wherever that is defined; False where that is known."""
+        first, second = old, new
         old, new = self.find(old), self.find(new)
         if new in self.standing(old):
             return False
         if old in self.standing(new):
-            return self.union(old, new, reason)
+            return self.union(first, second, reason)
         kept = self._classes[old]
         kept.instead[new] = reason
         kept.interval = _meet(kept.interval, self._classes[new].interval)
@@ -245,7 +289,7 @@ class EGraph:
             same = self._index.setdefault(self._key(node.operation, node.children), node)
             if same is not node:
                 self._drop(node)
-                self.union(same.home, node.home)
+                self.union(same.home, node.home, (same, node))
             self._narrow(same)
         current = self.of(number)
         current.parents = [node for node in dict.fromkeys(current.parents) if node.alive]

@@ -143,4 +143,4 @@ def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
         return None
     for operation in builder.operations:
         graph.add(operation, reason)
-    return graph.class_of(value)
+    return graph.home[value]
