@@ -147,7 +147,7 @@ class EGraph:
     # why classes are one
 
     def _link(self, a: int, b: int, why: Why) -> None:
-        """An edge of the proof forest (Nieuwenhuis, Oliveras: Proof-producing congruence closure, 2005); a was made the root of its tree."""
+        """An edge of the proof forest (Nieuwenhuis, Oliveras: Proof-producing congruence closure, 2005)."""
         before, edge = a, self._forest.pop(a, None)
         while edge is not None:
             after, reason = edge
