@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,14 +23,15 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_graph
+from hnfc.dialects.formats import Block
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.formats import format_named
-from hnfc.precision.rounding import round_to
 from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
+from hnfc.precision.torch_rounding import stored_values
 
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
@@ -70,9 +72,11 @@ class Observed:
     moved: dict[str, float] = field(default_factory=dict)
     """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
     scales: dict[str, int] = field(default_factory=dict)
-    """By the name of a format in which it nearly overflows, the exponent of the scale with which it does not."""
+    """By the name of a format in which it nearly overflows, or loses small elements, the exponent of the scale with which it does not."""
     vanishing: set[str] = field(default_factory=set)
     """The formats in which an element that is not 0 becomes 0."""
+    least: float = math.inf
+    """The size of the least element that is not 0, where one becomes 0 in a format."""
     parts: list[Part] = field(default_factory=list)
     """Of each sample."""
     apart: dict[int, Reach] = field(default_factory=dict)
@@ -202,6 +206,7 @@ def calibrate(
     place = {node: index for index, node in enumerate(graph.nodes)}
     calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
     squares: dict[tuple[int | None, SSAValue, str], float] = {}
+    tried: Counter[tuple[SSAValue, str]] = Counter()
     sizes: dict[int | None, float] = {}
     counts: dict[int | None, int] = {}
     kept = max(_MOST_KEPT // len(samples), _LEAST_KEPT)
@@ -219,13 +224,16 @@ def calibrate(
         for output, probe in passes:
             seed = 1 + index * probes + probe + _STRIDE * (0 if output is None else output + 1)
             moved = run.sensitivities(groups[output], seed, (output, probe) != passes[-1])
+            tried.update(moved.keys())
             for (value, form), square in moved.items():
                 for key in {output, None}:
                     squares[key, value, form] = squares.get((key, value, form), 0.0) + square / probes
     for (output, value, form), square in squares.items():
         reach = calibration.values[value].reach(output)
         if form:
-            reach.moved[form] = math.sqrt(square / max(counts[output], 1))
+            # a scale is not tried before the first sample that needs one: the others are taken to be like those after it
+            part = tried[value, form] / tried[value, formats[0]]
+            reach.moved[form] = math.sqrt(square / part / max(counts[output], 1))
         else:
             reach.sensitivity = math.sqrt(_VARIANCE * square / max(counts[output], 1))
     rms = {output: 1.0 if elementwise else math.sqrt(sizes[output] / max(count, 1)) for output, count in counts.items()}
@@ -295,9 +303,16 @@ class _Watched(fx.Interpreter):
                 found[value, form], vanishes = _moved_square(plain, gradient, form)
                 if vanishes:
                     self.values[value].vanishing.add(form)
-                if form in SCALABLE and exponent_for(self.values[value].magnitude, form):
+                    self.values[value].least = min(self.values[value].least, _least(plain))
+                if form in SCALABLE and self._wants_scale(found, value, form, vanishes):
                     self._try_scaled(found, value, plain, gradient, form)
         return found
+
+    def _wants_scale(self, found: Mapping[tuple[SSAValue, str], float], value: SSAValue, form: str, vanishes: bool) -> bool:
+        """Whether the value nearly overflows, or small elements lose more than rounding takes off normal numbers."""
+        exponent = exponent_for(self.values[value].magnitude, form)
+        subnormal = vanishes or found[value, form] > found.get((value, ""), 0.0) * format_named(form).unit_roundoff ** 2
+        return form in self.values[value].scales or exponent > 0 or (exponent < 0 and subnormal)
 
     def _try_scaled(
         self, found: dict[tuple[SSAValue, str], float], value: SSAValue, tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
@@ -333,10 +348,9 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
     if dtype is not None:
         rounded = x.to(dtype).to(x.dtype)
     else:
-        # blocks lie along the last axis, and are not cut into parts
-        whole = tensor if tensor.dim() else tensor.reshape(1)
-        rounded = round_to(whole if whole.dtype in (torch.float32, torch.float64) else whole.float(), format_named(form)).to(tensor.dtype)
-        rounded = rounded.reshape(-1)[::step]
+        # blocks are not cut into parts
+        stored = format_named(form)
+        rounded = stored_values(tensor, stored).reshape(-1)[::step] if isinstance(stored, Block) else stored_values(x, stored)
     away = rounded - x
     # what is 0 stays 0
     vanishes = bool(torch.count_nonzero(rounded) < torch.count_nonzero(x))
@@ -349,6 +363,11 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
     if part is None:
         return 0.0, vanishes
     return _square_sum(part * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
+
+
+def _least(tensor: torch.Tensor) -> float:
+    sizes = tensor.abs()
+    return float(torch.where(sizes == 0, math.inf, sizes).amin())
 
 
 def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:

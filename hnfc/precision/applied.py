@@ -21,10 +21,11 @@ from hnfc.backend.torch_mlir import verify
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
-from hnfc.precision.rounding import round_to
+from hnfc.precision.formats import format_named
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites
 from hnfc.precision.targets import root_mean_squares
+from hnfc.precision.torch_rounding import stored_values
 
 DTYPES: dict[str, torch.dtype] = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
@@ -36,9 +37,7 @@ _ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
     """The values that a format which torch lacks would store, in the type that they have."""
-    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
-    rounded: torch.Tensor = round_to(wide.reshape(-1) if x.dim() == 0 else wide, form)
-    return rounded.reshape(x.shape).to(x.dtype)
+    return stored_values(x, format_named(form))
 
 
 def cast_graph(graph: fx.GraphModule, formats: Mapping[int, str], dtypes: Mapping[int, torch.dtype]) -> fx.GraphModule:

@@ -65,6 +65,10 @@ class Site:
     """How many operations read it."""
     apart: Mapping[int, Effect] = field(default_factory=dict, repr=False)
     """The same for single outputs, where targets are for these."""
+    shape: tuple[int, ...] = ()
+    """Of the elements, where it is known: blocks lie along its last axes."""
+    least: float = 0.0
+    """The size of the least element that is not 0, where one becomes 0 in a format; 0 where it is not known."""
 
     @property
     def magnitude(self) -> float:
@@ -117,9 +121,11 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
             output: Effect(seen.reach(output).sensitivity, {form: _moved(calibration, root, values, form, output) for form in seen.moved})
             for output in calibration.outputs
         }
+        shape = _shape(root)
         named[root] = Site(
-            name, operation, module, place, role, _elements(root), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
-            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart,
+            name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
+            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape,
+            seen.least if seen.least < math.inf else 0.0,
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
 
@@ -228,6 +234,6 @@ def _edges(block: Block, roots: Mapping[SSAValue, SSAValue], named: Mapping[SSAV
     return list(found)
 
 
-def _elements(value: SSAValue) -> int:
+def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, TensorType)
-    return math.prod(_DIMENSION if size == DYNAMIC else size for size in value.type.get_shape())
+    return tuple(_DIMENSION if size == DYNAMIC else size for size in value.type.get_shape())

@@ -9,6 +9,7 @@ import torch
 
 from hnfc.dialects.formats import Arrays, Block, Format, Rounding, rounded
 from hnfc.precision.formats import format_named
+from hnfc.precision.scaled import rows_of
 
 
 class _Torch:
@@ -85,6 +86,13 @@ def round_tensor(
     moved = None if uniform is None else uniform.movedim(axis, -1)
     result = rounded(x.movedim(axis, -1), form, how, TORCH, moved)
     return result.movedim(-1, axis)
+
+
+def stored_values(x: torch.Tensor, form: Format) -> torch.Tensor:
+    """x as the format stores it, in x's own type; blocks lie as `rows_of` says, so that none is shorter than it must be."""
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    shape = rows_of(x.shape, form.size) if isinstance(form, Block) else (-1,)
+    return round_tensor(wide.reshape(shape), form, Rounding.NEAREST, None, -1).reshape(x.shape).to(x.dtype)
 
 
 class _Rounded(torch.autograd.Function):

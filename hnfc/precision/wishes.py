@@ -13,7 +13,7 @@ from hnfc.errors import UsageError
 from hnfc.precision.certificates import RUN, Cycle, Edge
 from hnfc.precision.formats import format_named
 from hnfc.precision.policy import Policy
-from hnfc.precision.scaled import split, stored_format
+from hnfc.precision.scaled import split, stored_bytes, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 
@@ -132,7 +132,7 @@ def machine_of(name: str | None, least: str) -> tuple[Machine | None, str]:
 
 
 def bytes_of(site: Site, form: str) -> float:
-    return site.elements * stored_format(form).stored_bits / 8
+    return stored_bytes(site.shape or (site.elements,), form)
 
 
 def time_of(site: Site, form: str, machine: Machine) -> float:

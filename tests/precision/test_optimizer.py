@@ -12,9 +12,10 @@ import torch
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.errors import ModelError, UsageError
 from hnfc.modules.program import Program
-from hnfc.precision.applied import as_module
+from hnfc.precision.applied import as_module, stored_in
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
+from hnfc.precision.scaled import rows_of, split, stored_bytes
 from hnfc.rewriter import Settings, load_rules
 from tests.analysis.capturing import encoder, mlp
 
@@ -110,10 +111,44 @@ def test_a_vanishing_divisor_is_a_reason() -> None:
             return m / (torch.sqrt(v) + 1e-8)
 
     zero = torch.tensor([0.0, 0.5])
-    for wishes in ({"formats": ("fp16",)}, {"pins": {"add": "fp16"}}):
+    for wishes in ({"formats": ("fp16",), "scaling": False}, {"pins": {"add": "fp16"}}):
         found = PrecisionOptimizer(**wishes).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
         assert isinstance(found.outcome, Refusal) and found.outcome.nodes == ("add",)
         assert "is a divisor" in found.outcome.reasons[0] and "become 0 in fp16" in found.outcome.reasons[0]
+    scaled = PrecisionOptimizer(formats=("fp16",)).analyze(Adam(), (zero, zero)).get_precision_assignment()
+    assert {name: form for name, form in scaled.items() if form != "fp16"} == {"add": "fp16*2^-14"}
+
+
+def test_small_numbers_are_stored_larger() -> None:
+    class Tiny(torch.nn.Module):
+        """Products of some 1e-8 of which each has its own sign and size."""
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return ((1e-4 * x) * (1e-4 * y)).sum(-1) * 1e8
+
+    model, given, unseen = Tiny(), (normal(64, 32), normal(64, 32, seed=1)), (normal(64, 32, seed=2), normal(64, 32, seed=3))
+    refused = PrecisionOptimizer(1e-3, formats=("fp16",), scaling=False).analyze(model, given)
+    assert isinstance(refused.outcome, Refusal)
+    found = PrecisionOptimizer(1e-3, formats=("fp16",)).analyze(model, given)
+    up = {name: split(form)[1] for name, form in found.get_precision_assignment().items() if split(form)[1]}
+    assert up and all(exponent < 0 for exponent in up.values())
+    true, away = model(*unseen), found.apply()(*unseen) - model(*unseen)
+    assert away.square().mean().sqrt() < 2e-3 * true.square().mean().sqrt()
+
+
+def test_a_scale_that_a_later_sample_asks_for() -> None:
+    """What is estimated of it is of the samples that it was tried on, and not less because of the others."""
+
+    class Cube(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh((x * x * x) * 1e-5)
+
+    small, large = normal(64), 30 * normal(64, seed=1)
+    alone, after = (
+        PrecisionOptimizer(1e-2, formats=("fp16",)).analyze(Cube(), *samples).sites["mul#2"] for samples in ([large], [small, large])
+    )
+    (name,) = set(alone.moved) & set(after.moved) - {"fp16", "fp32"}
+    assert after.moved[name] == pytest.approx(alone.moved[name], rel=1e-6)
 
 
 def test_formats_that_torch_lacks_are_simulated() -> None:
@@ -317,3 +352,26 @@ def test_the_picture() -> None:
 def test_a_pin_that_matches_nothing_is_said() -> None:
     with pytest.raises(UsageError, match="nowhere"):
         analyzed(mlp(), normal(4, 8), pins={"nowhere*": "bf16"})
+
+
+def test_blocks_run_on_into_the_axes_before_where_the_last_is_short() -> None:
+    assert [rows_of(shape, 32) for shape in ((64, 32, 3, 3), (8, 7), (), (5, 40), (0, 4))] == [(64, 288), (1, 56), (1, 1), (5, 40), (1, 0)]
+    # 8 bits for each element, and for each block, the last of a row being short
+    assert stored_bytes((5, 40), "MXINT8") == 5 * (40 + 2)
+    assert stored_bytes((64,), "fp16*2^-3") == 2 * 64 + 1
+
+
+def test_the_weights_of_convolutions_fit_blocks() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Conv2d(16, 8, 3), torch.nn.Flatten(1)).eval()
+    x, unseen = normal(2, 3, 10, 10), normal(2, 3, 10, 10, seed=1)
+    found = PrecisionOptimizer(3e-2, formats=("MXINT8",)).analyze(model, x)
+    assert set(found.get_precision_assignment().values()) == {"MXINT8"}
+    assert measured(model, found.apply(), unseen) < 3e-2
+    weight = found.sites["2.weight"]
+    assert weight.shape == (8, 16, 3, 3)
+    true = model(x)
+    with torch.no_grad():
+        model[2].weight.copy_(stored_in(model[2].weight, "MXINT8"))
+        away = (model(x) - true).square().mean().sqrt()
+    assert weight.moved["MXINT8"] == pytest.approx(float(away), rel=0.3)
