@@ -1,7 +1,8 @@
 """The bits that a model's sites need and may have, as difference constraints; and the cycle that refutes them.
 
-Two systems: bits of significand, and bits of range (the least e with all numbers below 2^e). Each follows from the constraints on sites and
-pairs, so that a cycle refutes these. Formats are more than their bits: where there is no cycle, there may still be no format.
+Three systems: bits of significand, bits of range (the least e with all numbers below 2^e), and bits of range below 1 (the e of the smallest
+number, 2^-e). Each follows from the constraints on sites and pairs, so that a cycle refutes these. Formats are more than their bits: where
+there is no cycle, there may still be no format.
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
+from hnfc.dialects.formats import Block
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import largest, split, stored_format
+from hnfc.precision.scaled import largest, smallest, split, stored_format
 from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
 from hnfc.sheaf.graph import Node
 
-SIGNIFICAND, RANGE = "bits of significand", "bits of range"
+SIGNIFICAND, RANGE, BELOW = "bits of significand", "bits of range", "bits of range below 1"
 
 
 def cycle_of(problem: Problem, released: frozenset[str] = frozenset()) -> Cycle | None:
-    """A cycle that refutes the problem without the released pins, the one that is short of most bits of significand, or of range."""
-    for measure, system in ((SIGNIFICAND, significand(problem, released)), (RANGE, exponents(problem, released))):
+    """A cycle that refutes the problem without the released pins, the one that is short of most bits of significand, or of range, or of
+    range below 1: of the first of these that has one."""
+    for measure, constraints in SYSTEMS.items():
+        system = constraints(problem, released)
         found = least_solution(system)
         if isinstance(found, Conflict):
             cycle = _shortened(system, found)
@@ -55,7 +59,7 @@ def significand(problem: Problem, released: frozenset[str] = frozenset()) -> lis
     for site in problem.sites.sites:
         found.append(at_least(site.name, 0, f"{where(site)} has some bits"))
         for allowance in problem.allowances:
-            if (bits := bits_needed(problem, site, allowance)) > 0:
+            if (bits := bits_needed(problem, site, allowance)) is not None:
                 found.append(at_least(site.name, bits, _needs(problem, site, allowance, bits)))
         if forms := problem.candidates(site, site.name not in released):
             least, best = min(forms, key=precision), max(forms, key=precision)
@@ -68,9 +72,9 @@ def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[
     """p counts bits of range. A site needs as many as hold the largest of its elements, and has what its formats have."""
     found: list[Difference] = []
     for site in problem.sites.sites:
-        found.append(at_least(site.name, 0, f"{where(site)} has some range"))
+        found.append(_floor(site, extent, "range"))
         pin = problem.pins.get(site.name) if site.name not in released else None
-        if (bits := range_needed(problem, site, pin is not None)) > 0:
+        if (bits := range_needed(problem, site, pin is not None)) is not None:
             found.append(at_least(site.name, bits, f"{where(site)} reaches {site.magnitude:.4g}, and needs {bits} bits of range"))
         if forms := [pin[0]] if pin else problem.allowed(site):
             least, best = min(forms, key=largest), max(forms, key=largest)
@@ -79,9 +83,36 @@ def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[
     return [*found, *_equalities(problem)]
 
 
-def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int:
+def depths(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+    """p counts bits of range below 1. A site of which no element may become 0 needs as many as keep the least of them from it."""
+    found: list[Difference] = []
+    for site in problem.sites.sites:
+        found.append(_floor(site, depth, "range below 1"))
+        pin = problem.pins.get(site.name) if site.name not in released else None
+        if (bits := depth_needed(problem, site)) is not None:
+            small = f"{site.least:.3g}" if site.least else "no element"
+            why = f"since {small} may {'not ' if site.least else ''}become 0"
+            found.append(at_least(site.name, bits, f"{where(site)} {minds(site)}, and needs {bits} {BELOW}, {why}"))
+        if forms := [pin[0]] if pin else problem.allowed(site):
+            least, best = max(forms, key=smallest), min(forms, key=smallest)
+            found.append(at_least(site.name, depth(least), _begins(site, least, pin, "coarsest near 0")))
+            found.append(at_most(site.name, depth(best), _begins(site, best, pin, "finest near 0")))
+    return [*found, *_equalities(problem)]
+
+
+SYSTEMS: dict[str, Callable[[Problem, frozenset[str]], list[Difference]]] = {
+    SIGNIFICAND: significand, RANGE: exponents, BELOW: depths,
+}  # fmt: skip
+
+
+def _floor(site: Site, bits: Callable[[str], int], what: str) -> Difference:
+    """What bounds a site from below even where it has no format: the solver wants every node bounded."""
+    return at_least(site.name, min(0, *map(bits, site.moved)), f"{where(site)} has some {what}")
+
+
+def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int | None:
     """The least bits of significand with which a rounding of this site alone keeps a limit: as estimated, but more than those of every
-    format that was tried and is too coarse, and no more than those of one that is not. 0 where nothing is too coarse."""
+    format that was tried and is too coarse, and no more than those of one that is not. None where nothing is too coarse."""
     limit = problem.limit(allowance)
     moved = {form: by for form, by in site.effect(allowance.output).moved.items() if math.isfinite(by)}
     good = [precision(form) for form, by in moved.items() if by <= limit]
@@ -89,7 +120,7 @@ def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int:
     return _between(site.bits_for(limit, allowance.output), good, bad)
 
 
-def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int:
+def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int | None:
     """The same for range; what has its format from a pin needs no headroom."""
     room: Callable[[str], float] = (lambda _: 1.0) if is_pinned else problem.room
     good: list[int] = []
@@ -101,10 +132,24 @@ def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int:
     return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.wishes.headroom))[1], good, bad)
 
 
-def _between(estimate: int, good: Collection[int], bad: Collection[int]) -> int:
+def depth_needed(problem: Problem, site: Site) -> int | None:
+    """The same for range below 1: the least e with which 2^-e is what the least element is rounded to, rather than to 0."""
+    good: list[int] = []
+    bad: list[int] = []
+    for form in site.moved:
+        if problem.vanishes(site, form):
+            # in a block it depends on the largest element what becomes 0
+            bad += [] if isinstance(stored_format(form), Block) else [depth(form)]
+        elif form not in site.vanishing or math.isfinite(site.moved[form]):
+            good.append(depth(form))
+    mantissa, exponent = math.frexp(site.least)
+    return _between(-exponent + (mantissa == 0.5), good, bad)
+
+
+def _between(estimate: int, good: Collection[int], bad: Collection[int]) -> int | None:
     enough = min(good, default=10**6)
-    too_few = max((bits for bits in bad if bits < enough), default=0)
-    return min(max(estimate, too_few + 1), enough) if too_few else 0
+    too_few = max((bits for bits in bad if bits < enough), default=None)
+    return None if too_few is None else min(max(estimate, too_few + 1), enough)
 
 
 def precision(form: str) -> int:
@@ -114,6 +159,11 @@ def precision(form: str) -> int:
 def extent(form: str) -> int:
     """The least e with all numbers of the format below 2^e."""
     return math.frexp(largest(form))[1]
+
+
+def depth(form: str) -> int:
+    """The e of the smallest number above 0, which is 2^-e."""
+    return 1 - math.frexp(smallest(form))[1]
 
 
 def where(site: Site) -> str:
@@ -130,13 +180,27 @@ def _ends(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> str
     return f"{where(site)} has {extent(form)} bits of range: {ends} ends at {largest(form):.5g}"
 
 
+def _begins(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> str:
+    begins = f"{form}, which {pin[1]} asks for," if pin else f"the format allowed that is {which}, {form},"
+    return f"{where(site)} has {depth(form)} {BELOW}: {begins} begins at {smallest(form):.3g}"
+
+
+def minds(site: Site) -> str:
+    """Why a small element matters."""
+    if any(form in site.vanishing and math.isfinite(by) for form, by in site.moved.items()):
+        return "may be why outputs are not finite"
+    return "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"
+
+
 def _has(problem: Problem, site: Site, form: str, released: frozenset[str], which: str) -> str:
     bits = precision(form)
     pin = problem.pins.get(site.name) if site.name not in released else None
     if pin:
         return f"{where(site)} has {bits} bits of significand, since {pin[1]} asks for {pin[0]}"
     finer = [form for form in problem.allowed(site) if precision(form) > bits and not split(form)[1]]
-    unfit = f" that hold it, since it reaches {site.magnitude:.4g}" if finer else ""
+    small = bool(finer) and all(problem.vanishes(site, form) for form in finer)
+    why = "it has elements that become 0 in others" if small else f"it reaches {site.magnitude:.4g}"
+    unfit = f" that hold it, since {why}" if finer else ""
     return f"{where(site)} has {bits} bits of significand in the {which} of the formats allowed{unfit}: {form}"
 
 

@@ -69,9 +69,15 @@ class Problem:
         return machine is None or machine.runs(stored_format(form).dtype or form)
 
     def fits(self, site: Site, form: str) -> bool:
-        if self.strict and form in site.vanishing:
+        if self.vanishes(site, form):
             return False
         return math.isfinite(site.moved[form]) and site.magnitude * self.room(form) <= largest(form)
+
+    def vanishes(self, site: Site, form: str) -> bool:
+        """Whether an element that is not 0 becomes 0 in the format, and that is what rules it out, rather than that it ends too early."""
+        if form not in site.vanishing:
+            return False
+        return self.strict or (not math.isfinite(site.moved[form]) and site.magnitude <= largest(form))
 
     def room(self, form: str) -> float:
         # what fits the model's own format needs no room there: masks are often its lowest number

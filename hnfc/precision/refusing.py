@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hnfc.precision.certificates import BUDGETS, FORMATS, SUM, Cycle
 from hnfc.precision.formats import format_named
-from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, precision, where
+from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
 from hnfc.precision.problem import Problem
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Site
@@ -47,7 +47,7 @@ class _Refusing:
         reasons += [self._reason(site, allowance) for site in culprits if site.name not in told]
         if cycle is None and incommon is not None and len(incommon) > 1:
             reasons.append(self._apart(incommon))
-        reasons += self._outputs(cycle is None and incommon is None)
+        reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
         if memory:
             reasons.append(f"all values together may take {self.wishes.memory:.4g} bytes")
         certificate = SUM if self.failing else BUDGETS
@@ -58,9 +58,12 @@ class _Refusing:
             tuple(self._relaxations(cycle, memory)), cycle, certificate,
         )  # fmt: skip
 
-    def _outputs(self, told: bool) -> Iterator[str]:
-        """What outputs may be off by and are; without the second where that is not what is in the way, if it is to be told."""
+    def _outputs(self, told: bool, cycle: bool) -> Iterator[str]:
+        """What outputs may be off by and are; without the second where that is not what is in the way, if it is to be told. Where a cycle
+        shows a site without a format, that errors are infinite then says nothing more."""
         for a in self.failing or (self.problem.allowances if told else ()):
+            if cycle and math.isinf(self.best[a]):
+                continue
             by = f", and with the best formats allowed {a.they_are} off by {self.best[a]:.3g}" if a in self.failing else ""
             yield f"{a.name} may be off by {self.problem.limit(a):.3g}{by}"
 
@@ -118,20 +121,20 @@ class _Refusing:
 
     def _reason(self, site: Site, allowance: Allowance) -> str:
         pin = self.problem.pins.get(site.name)
-        if pin and _vanishes(site, pin[0]):
+        if pin and self.problem.vanishes(site, pin[0]):
             return f"{where(site)} {_too_small(site, pin[0])}, which {pin[1]} asks for"
         if pin and not math.isfinite(site.moved[pin[0]]):
             ends = f"{pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         if not self.problem.candidates(site):
             widest = max(self.wishes.formats, key=lambda form: format_named(form).largest)
-            if _vanishes(site, widest):
+            if self.problem.vanishes(site, widest):
                 return f"{where(site)} {_too_small(site, widest)}, the widest format allowed"
             ends = f"the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         needs, has = self._bits(site, allowance)
         held = f"{pin[1]} gives it {pin[0]}, which has {has}" if pin else f"the best format allowed has {has}"
-        short = f": {needs - has} bits short" if needs > has else ""
+        short = f": {_bits(needs - has)} short" if needs > has else ""
         moves = f"it moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
         return f"{where(site)} needs {needs} bits of significand for an equal part of the error, since {moves}; {held}{short}"
 
@@ -204,7 +207,11 @@ class _Refusing:
 def _told(cycle: Cycle) -> Iterator[str]:
     *others, last = cycle.reasons
     yield from others
-    yield f"{last}: {cycle.short} {'bit' if cycle.short == 1 else 'bits'} short"
+    yield f"{last}: {_bits(cycle.short)} short"
+
+
+def _bits(number: int) -> str:
+    return f"{number} {'bit' if number == 1 else 'bits'}"
 
 
 def _up(target: float) -> float:
@@ -215,11 +222,5 @@ def _up(target: float) -> float:
     return math.ceil(target / unit) * unit
 
 
-def _vanishes(site: Site, form: str) -> bool:
-    """Whether what rules the format out is that it is too coarse near 0, and not that it ends too early."""
-    return form in site.vanishing and not math.isfinite(site.moved[form]) and site.magnitude <= format_named(form).largest
-
-
 def _too_small(site: Site, form: str) -> str:
-    what = "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"
-    return f"{what}, and has elements that are not 0 and become 0 in {form}"
+    return f"{minds(site)}, and has elements that are not 0 and become 0 in {form}"

@@ -7,30 +7,35 @@ from itertools import product
 
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.problem import Problem
+from hnfc.precision.scaled import largest, smallest
 from hnfc.precision.sites import Effect, Site, Sites
 from hnfc.precision.wishes import bytes_of
 
 UNITS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 
 
-def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, elements: int = 1, vanishing: str = "") -> Site:
-    """One sensitivity for each output; errors are one unit."""
-    overflowing = {"fp16"} if magnitude > 65504 else {vanishing}
-    effects = [Effect(s, {form: float("inf") if form in overflowing else s * unit for form, unit in UNITS.items()}) for s in sensitivities]
+def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, elements: int = 1, least: float = 0.0) -> Site:
+    """One sensitivity for each output; errors are one unit. least: an element of this size is a divisor."""
+    vanishing = {form for form in UNITS if 0 < least <= smallest(form) / 2}
+    unfit = vanishing | {form for form in UNITS if magnitude > largest(form)}
+    effects = [Effect(s, {form: float("inf") if form in unfit else s * unit for form, unit in UNITS.items()}) for s in sensitivities]
     total = sum(s * s for s in sensitivities) ** 0.5
     moved = {form: sum(e.moved[form] ** 2 for e in effects) ** 0.5 for form in UNITS}
     return Site(
         name, "mul", "", name, SemanticDType.COMPUTE, elements, -magnitude, magnitude, total, moved,
-        frozenset({vanishing} - {""}), apart=dict(enumerate(effects)),
+        frozenset(vanishing), apart=dict(enumerate(effects)), least=least if vanishing else 0.0,
     )  # fmt: skip
 
 
-def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.0) -> Sites:
-    """A chain; sensitivities are between 2^-spread and 2^spread."""
+def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.0, small: float = 0.0) -> Sites:
+    """A chain; sensitivities are between 2^-spread and 2^spread. small: the part of the sites that are divisors."""
     sites = tuple(
-        made_site(f"s{i}", [2.0 ** draw.uniform(-spread, spread) for _ in range(outputs)], 2.0 ** draw.uniform(0, 20), draw.randint(1, 9))
+        made_site(
+            f"s{i}", [2.0 ** draw.uniform(-spread, spread) for _ in range(outputs)], 2.0 ** draw.uniform(0, 20), draw.randint(1, 9),
+            2.0 ** -draw.uniform(10, 140) if small and draw.random() < small else 0.0,
+        )
         for i in range(count)
-    )
+    )  # fmt: skip
     return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))
 
 

@@ -12,7 +12,7 @@ import torch
 
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.certificates import BUDGETS, FORMATS, GROUND, SUM, Cycle
-from hnfc.precision.obstruction import RANGE, SIGNIFICAND, cycle_of, exponents, significand
+from hnfc.precision.obstruction import BELOW, RANGE, SYSTEMS, cycle_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import Problem
 from hnfc.precision.sites import Sites
@@ -73,11 +73,12 @@ def test_without_any_one_constraint_of_the_cycle_the_others_can_be_met() -> None
     assert all(satisfiable(cycle, place) for place in range(len(cycle.edges)))
 
 
+@pytest.mark.parametrize("small", [0.0, 0.5], ids=["", "divisors"])
 @pytest.mark.parametrize("seed", range(60))
-def test_a_cycle_refutes_and_is_minimal(seed: int) -> None:
+def test_a_cycle_refutes_and_is_minimal(seed: int, small: float) -> None:
     """Against all assignments, and Z3 on the same constraints."""
     draw = random.Random(seed)
-    sites = made_sites(draw, 4, 1)
+    sites = made_sites(draw, 4, 1, small=small)
     pins = {f"s{i}": draw.choice(("bf16", "fp16", "fp32")) for i in range(4) if draw.random() < 0.4}
     uncast = [(f"s{i}", f"s{i + 1}") for i in range(3) if draw.random() < 0.6]
     formats = draw.choice((("bf16",), ("bf16", "fp16"), ("bf16", "fp16", "fp32"), ("fp16", "fp32")))
@@ -86,12 +87,12 @@ def test_a_cycle_refutes_and_is_minimal(seed: int) -> None:
     cycle, size = cycle_of(problem), least_bytes(problem)
     found = problem.solve()
     assert (found is None) == (size is None) and (found is None or found.size == size)
-    cores = [isinstance(solve(system(problem)), Core) for system in (significand, exponents)]
+    cores = [isinstance(solve(system(problem, frozenset())), Core) for system in SYSTEMS.values()]
     assert any(cores) == (cycle is not None)
     if cycle is not None:
         assert size is None and cycle.short > 0
         assert all(v == u for (_, v, _), (u, _, _) in zip(cycle.edges, (*cycle.edges[1:], cycle.edges[0]), strict=True))
-        constraints = [d for d in (significand if cycle.measure == SIGNIFICAND else exponents)(problem) if d.reason in cycle.reasons]
+        constraints = [d for d in SYSTEMS[cycle.measure](problem, frozenset()) if d.reason in cycle.reasons]
         edges = [next(d for d in constraints if (_n(d.x), _n(d.y), -d.bound) == edge) for edge in cycle.edges]
         assert isinstance(solve(edges), Core)
         assert all(not isinstance(solve([d for d in edges if d is not left_out]), Core) for left_out in edges)
@@ -159,13 +160,67 @@ def test_a_coarse_format_for_the_one_and_range_for_the_other() -> None:
     assert "that hold it, since it reaches 1e+06: bf16: 3 bits short" in refused.reasons[2]
 
 
-def test_formats_that_have_bits_but_nothing_in_common_make_no_cycle() -> None:
-    """What becomes 0 in float16 is no matter of bits of significand or of the largest number."""
-    sites = Sites((made_site("a", [1.0], vanishing="fp16"), made_site("b", [1.0])), (("a", "b"),), 1.0)
+def test_range_below_1_is_a_system_of_its_own() -> None:
+    """Half of what float16 begins with, 2^-24, is rounded to 0."""
+    for least, needed in ((2.0**-25, 25), (2.0**-27.5, 27), (2.0**-41, 41)):
+        sites = Sites((made_site("a", [1.0], least=least), made_site("b", [1.0])), (("a", "b"),), 1.0)
+        refused = assign(sites, Wishes(0.5, False, ("fp16",)))
+        assert isinstance(refused, Refusal) and refused.obstruction is not None and refused.obstruction.measure == BELOW
+        assert refused.cycle == ((GROUND, "a", needed), ("a", GROUND, -24)) and refused.obstruction.short == needed - 24
+        assert refused.reasons[0].endswith(f"needs {needed} bits of range below 1, since {least:.3g} may not become 0")
+        short = "1 bit short" if needed == 25 else f"{needed - 24} bits short"
+        assert refused.reasons[1] == (
+            f"a has 24 bits of range below 1: the format allowed that is finest near 0, fp16, begins at 5.96e-08: {short}"
+        )
+        assert isinstance(assign(sites, Wishes(0.5, False, ("fp16", "bf16"))), Assignment)
+
+
+def test_a_small_number_that_is_needed_and_a_pin_that_begins_later() -> None:
+    sites = Sites((made_site("a", [1.0], least=2.0**-41), made_site("b", [1.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Wishes(0.5, False, ("bf16", "fp16", "fp32"), {"b": "fp16"}, [("a", "b")]))
+    assert isinstance(refused, Refusal) and refused.cycle == ((GROUND, "a", 41), ("a", "b", 0), ("b", GROUND, -24))
+    assert refused.reasons[2].endswith("fp16, which the pin `b` asks for, begins at 5.96e-08: 17 bits short") and len(refused.reasons) == 3
+    assert [r.change for r in refused.relaxations] == ["release the pin `b`", "allow a cast between a and b"]
+
+
+def test_a_divisor_that_vanishes_in_a_model_and_a_number_that_would_do() -> None:
+    class Guarded(torch.nn.Module):
+        def forward(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return x / (v + 1e-12)
+
+    given = torch.tensor([0.0, 0.5]), torch.tensor([0.0, 0.5])
+    refused = PrecisionOptimizer(formats=("fp16",), scaling=False).analyze(Guarded(), given).outcome
+    # 2^-40 is 9.1e-13
+    assert isinstance(refused, Refusal) and refused.cycle == ((GROUND, "add", 39), ("add", GROUND, -24))
+    assert "is a divisor" in refused.reasons[0] and "1e-12" in refused.reasons[0] and len(refused.reasons) == 2
+    drawn = PrecisionOptimizer(formats=("fp16",), scaling=False).analyze(Guarded(), given).visualize_obstruction()
+    assert "ground: 0 bits of range below 1" in drawn and "has 24" in drawn and "needs 39" in drawn
+
+
+def test_what_may_be_why_outputs_are_not_finite_is_told_so() -> None:
+    site = replace(made_site("a", [1.0], least=2.0**-41), moved={"bf16": 0.0, "fp16": 2.0**-30, "fp32": 0.0})
+    sites = Sites((site,), (), 1.0)
+    assert isinstance(assign(sites, Wishes(0.5, False, ("fp16",))), Assignment)
+    refused = assign(sites, Wishes(0.5, False, ("fp16",)), strict=True)
+    assert isinstance(refused, Refusal) and refused.reasons[0].startswith("a may be why outputs are not finite, and needs 41 bits")
+
+
+def test_numbers_of_blocks_have_no_cycle() -> None:
+    """What becomes 0 in a block depends on its largest element."""
+    site = replace(made_site("a", [1.0]), moved={"MXFP8_E4M3": float("inf")}, vanishing=frozenset({"MXFP8_E4M3"}), least=2.0**-41)
+    refused = assign(Sites((site,), (), 1.0), Wishes(0.5, False, ("MXFP8_E4M3",)))
     assert isinstance(refused, Refusal) and refused.cycle == () and refused.certificate == FORMATS
-    assert refused.reasons == (
-        "no cast is allowed between 2 sites, which have no format in common: b may have fp16; a may have bf16, fp32",
+
+
+def test_formats_that_have_bits_but_nothing_in_common_make_no_cycle() -> None:
+    """The one may have bfloat16, and float16 with a scale; the other float16 without one."""
+    large = made_site("a", [1.0], 1e6)
+    scaled = replace(large, moved={**large.moved, "fp16*2^6": 2.0**-11})
+    sites = Sites((scaled, made_site("b", [64.0])), (("a", "b"),), 1.0)
+    refused = assign(sites, Wishes(128 * 2.0**-11, False, ("bf16", "fp16"), {}, [("a", "b")]))
+    assert isinstance(refused, Refusal) and refused.cycle == () and refused.certificate == FORMATS
+    assert refused.reasons[0] == (
+        "no cast is allowed between 2 sites, which have no format in common: b may have fp16; a may have bf16, fp16*2^6"
     )
 
 

@@ -114,7 +114,8 @@ def test_a_vanishing_divisor_is_a_reason() -> None:
     for wishes in ({"formats": ("fp16",), "scaling": False}, {"pins": {"add": "fp16"}}):
         found = PrecisionOptimizer(**wishes).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
         assert isinstance(found.outcome, Refusal) and found.outcome.nodes == ("add",)
-        assert "is a divisor" in found.outcome.reasons[0] and "become 0 in fp16" in found.outcome.reasons[0]
+        assert "is a divisor" in found.outcome.reasons[0] and "1e-08 may not become 0" in found.outcome.reasons[0]
+        assert found.outcome.cycle == (("ground", "add", 26), ("add", "ground", -24))
     scaled = PrecisionOptimizer(formats=("fp16",)).analyze(Adam(), (zero, zero)).get_precision_assignment()
     assert {name: form for name, form in scaled.items() if form != "fp16"} == {"add": "fp16*2^-14"}
 
