@@ -34,14 +34,17 @@ warnings.filterwarnings("ignore")
 
 from precision_models import MODELS, Inputs, loaded  # noqa: E402
 
+from hnfc.modules.optimized import arguments_of  # noqa: E402
 from hnfc.modules.program import Program  # noqa: E402
-from hnfc.precision.applied import distance, dtype_of  # noqa: E402
+from hnfc.precision.applied import casts_of, distance  # noqa: E402
 from hnfc.precision.assignment import Assignment, assign  # noqa: E402
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer  # noqa: E402
-from hnfc.precision.scaled import split  # noqa: E402
 from hnfc.precision.sites import Site  # noqa: E402
+from hnfc.precision.wishes import bytes_of  # noqa: E402
+from hnfc.rewriter import Settings, load_rules  # noqa: E402
 
 FORMATS = ("bf16", "fp16", "fp32")
+EIGHTHS = ("MXINT8", "fp8_e4m3fn")
 FINE = 3e-2
 """A second target where autocast's error is larger."""
 TRIALS = 50
@@ -75,14 +78,14 @@ def observed(graph: fx.GraphModule, tensors: Sequence[torch.Tensor]) -> dict[fx.
     return watching.seen
 
 
-def peak(graph: fx.GraphModule, seen: Mapping[fx.Node, tuple[int, int, torch.dtype]], sizes: Mapping[fx.Node, int]) -> int:
+def peak(graph: fx.GraphModule, seen: Mapping[fx.Node, tuple[int, int, torch.dtype]], sizes: Mapping[fx.Node, float]) -> float:
     """The most bytes live at once. seen: storages, which views share, and elements; sizes: bytes of an element of each node.
 
     What the graph is given stays; every other storage lives from where it is made to where it, or a view of it, is last used.
     """
     nodes = list(graph.graph.nodes)
     place = {node: index for index, node in enumerate(nodes)}
-    size: dict[int, int] = {}
+    size: dict[int, float] = {}
     start: dict[int, int] = {}
     end: dict[int, int] = {}
     for node in nodes:
@@ -92,11 +95,11 @@ def peak(graph: fx.GraphModule, seen: Mapping[fx.Node, tuple[int, int, torch.dty
             start.setdefault(storage, -1 if node.op == "placeholder" else place[node])
             last = len(nodes) if node.op == "placeholder" else max((place[user] for user in node.users), default=place[node])
             end[storage] = max(end.get(storage, -1), last)
-    change = [0] * (len(nodes) + 3)
+    change = [0.0] * (len(nodes) + 3)
     for storage in size:
         change[start[storage] + 1] += size[storage]
         change[end[storage] + 2] -= size[storage]
-    live = most = 0
+    live = most = 0.0
     for step in change:
         live += step
         most = max(most, live)
@@ -118,18 +121,18 @@ class Captured:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return Captured(program.graph, plain, observed(program.graph, tensors))
 
-    def in_formats(self, sites: Sequence[Site], formats: Mapping[str, str]) -> int:
-        places = {place: dtype_of(split(formats[site.name])[0]).itemsize for site in sites for place in site.nodes}
+    def in_formats(self, sites: Sequence[Site], formats: Mapping[str, str]) -> float:
+        places = {place: bytes_of(site, formats[site.name]) / max(site.elements, 1) for site in sites for place in site.nodes}
         nodes = enumerate(self.graph.graph.nodes)
         return peak(self.graph, self.plain, {n: places.get(i, self.plain[n][2].itemsize) for i, n in nodes if n in self.plain})
 
-    def in_one(self, dtype: torch.dtype) -> int:
+    def in_one(self, dtype: torch.dtype) -> float:
         return peak(
             self.graph, self.plain, {n: dtype.itemsize if d.is_floating_point else d.itemsize for n, (_, _, d) in self.plain.items()}
         )
 
-    def under_autocast(self, narrow_parameters: bool) -> int:
-        sizes = {n: d.itemsize for n, (_, _, d) in self.cast.items()}
+    def under_autocast(self, narrow_parameters: bool) -> float:
+        sizes: dict[fx.Node, float] = {n: d.itemsize for n, (_, _, d) in self.cast.items()}
         for node in self.cast if narrow_parameters else ():
             if node.op == "placeholder" and any(self._narrows(user, node) for user in node.users):
                 sizes[node] = torch.bfloat16.itemsize
@@ -138,6 +141,11 @@ class Captured:
 
     def _narrows(self, user: fx.Node, operand: fx.Node) -> bool:
         return self.cast[operand][2] == torch.float32 and user in self.cast and self.cast[user][2] == torch.bfloat16
+
+
+def program_of(analysis: PrecisionAnalysis) -> Program:
+    args, kwargs = arguments_of(analysis.sample)
+    return Program.of(analysis.model, args, kwargs, Settings(load_rules("none")))
 
 
 # comparisons
@@ -159,11 +167,11 @@ def wholly(dtype: torch.dtype, model: nn.Module, *inputs: torch.Tensor) -> torch
     return copy.deepcopy(model).to(dtype)(*given)
 
 
-def show(name: str, how: str, found: float, size: float, whole: int, more: str = "") -> None:
+def show(name: str, how: str, found: float, size: float, whole: float, more: str = "") -> None:
     print(f"{name:10} {how:32} {found:9.2e} {size / 1e6:10.4f} {size / whole:6.2f}  {more}", flush=True)
 
 
-def tightest(analysis: PrecisionAnalysis, captured: Captured, most: int, loose: float) -> Assignment | None:
+def tightest(analysis: PrecisionAnalysis, captured: Captured, most: float, loose: float) -> Assignment | None:
     """The assignment for the least target that takes at most so many bytes, by bisection of its logarithm."""
     low, high, best = loose / 1e4, loose, None
     for _ in range(10):
@@ -184,7 +192,7 @@ def autocast(names: Sequence[str], quick: bool) -> None:
         start = time.perf_counter()
         analysis = PrecisionOptimizer(amp, formats=FORMATS).analyze(model, sample)
         seconds = time.perf_counter() - start
-        captured = Captured.of(analysis.program(), model, sample)
+        captured = Captured.of(program_of(analysis), model, sample)
         whole = captured.under_autocast(narrow_parameters=True)
         show(name, "float32", 0.0, captured.in_one(torch.float32), whole)
         show(name, "autocast", amp, whole, whole)
@@ -192,8 +200,8 @@ def autocast(names: Sequence[str], quick: bool) -> None:
         for how, dtype in (("all in bfloat16", torch.bfloat16), ("all in float16", torch.float16)):
             show(name, how, error(partial(wholly, dtype, model), model, unseen), captured.in_one(dtype), whole)
         ours(name, f"hnfc, target {amp:.1e}", analysis, captured, whole, unseen, f"analyzed in {seconds:.1f} s")
-        eighths = PrecisionOptimizer(amp, formats=("fp8_e4m3fn", *FORMATS)).analyze(model, sample)
-        ours(name, f"hnfc with fp8, target {amp:.1e}", eighths, captured, whole, unseen)
+        eighths = PrecisionOptimizer(amp, formats=(*EIGHTHS, *FORMATS)).analyze(model, sample)
+        ours(name, f"hnfc with 8 bits, target {amp:.1e}", eighths, captured, whole, unseen)
         best = tightest(analysis, captured, whole, amp)
         if best is None:
             print(f"{name:10} no assignment of autocast's bytes has an estimated error below its error")
@@ -211,7 +219,7 @@ def halves(name: str, target: float, model: nn.Module, sample: Inputs) -> None:
     print(f"{name:10} of the 16-bit formats, {found.h0_dim} do for the whole model with a target of {target:.1e}; {mixed}", flush=True)
 
 
-def ours(name: str, how: str, analysis: PrecisionAnalysis, captured: Captured, whole: int, unseen: Inputs, more: str = "") -> None:
+def ours(name: str, how: str, analysis: PrecisionAnalysis, captured: Captured, whole: float, unseen: Inputs, more: str = "") -> None:
     if not isinstance(analysis.outcome, Assignment):
         print(f"{name:10} {how:32} refused: {analysis.outcome.reasons[0]}", flush=True)
         return
@@ -247,7 +255,8 @@ class Search:
     def objective(self, trial: Any) -> float:
         """Bytes; and what misses the target is dearer than anything that meets it, by how much it misses it."""
         given = self.with_formats({group: trial.suggest_categorical(group, FORMATS) for group in self.groups})
-        found = distance(self.program.graph, given.casts(self.program), self.tensors, False) / given.sites.rms
+        casts = casts_of(given.outcome, given.sites, self.program.graph, given.dtypes, given.wide)
+        found = distance(self.program.graph, casts, self.tensors, False) / given.sites.rms
         if found > self.target:
             return MISSED * min(found / self.target, 1e6)
         return self.captured.in_formats(given.sites.sites, given.get_precision_assignment())
@@ -270,7 +279,7 @@ def search(names: Sequence[str], quick: bool) -> None:
         start = time.perf_counter()
         assign(analysis.sites, analysis.wishes)
         solved = time.perf_counter() - start
-        program = analysis.program()
+        program = program_of(analysis)
         captured = Captured.of(program, model, sample)
         whole = captured.under_autocast(narrow_parameters=True)
         ours(name, f"hnfc, target {target:.1e}", analysis, captured, whole, unseen, f"{seconds:.1f} s, solved in {solved:.3f} s of it")
