@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Mapping, Sequence
 
 from hnfc.errors import UsageError
@@ -15,6 +16,8 @@ from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
 from hnfc.precision.scaled import largest, split, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors
+from hnfc.precision.timing import Program as TimeProgram
+from hnfc.precision.timing import Timing
 from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, matches, pinned, time_of, uncast
 from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, cheapest
@@ -43,6 +46,7 @@ class Problem:
         by_name = {site.name: site for site in sites.sites}
         self.pairs = [(u, v) for u, v in sites.edges if wishes.uncast and uncast(by_name[u], by_name[v], wishes.uncast)]
         self.groups = _groups(sites, self.pairs)
+        self.timing = Timing(sites, wishes.target_machine) if wishes.target_machine else None
 
     def with_cast(self, u: str, v: str) -> Problem:
         """The same with a cast between two sites."""
@@ -101,36 +105,42 @@ class Problem:
         choices = list(zip(groups, forms, strict=True))
         size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
         squares = [self._squares(choices, allowance) for allowance in self.allowances]
-        seconds = self._seconds(choices)
-        price, unit = (size, 1.0) if self.wishes.least == "bytes" else (seconds, 1e-12)
+        price, unit = (size, 1.0) if self.wishes.least == "bytes" else (self._seconds(choices), 1e-12)
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
         cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, spent, strict=True)]
         if any(math.fsum(map(min, square)) > 1 for square in squares):
             return None
         memory = size if self.wishes.least != "bytes" and self.wishes.memory < math.inf else None
-        places, bound = self._chosen(cost, squares, memory)
+        timed = self.timing.program(groups, forms, spent) if self.timing and self.wishes.least == "time" else None
+        places, bound = self._chosen(cost, squares, memory, timed)
         if places is None:
             return None
         chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
-        total, time = (math.fsum(row[place] for row, place in zip(rows, places, strict=True)) for rows in (size, seconds))
-        least = (total if self.wishes.least == "bytes" else time) if math.isnan(bound) else bound * unit
+        total = math.fsum(row[place] for row, place in zip(size, places, strict=True))
+        time = self.timing.seconds(chosen) if self.timing else None
+        least = (time if timed and time is not None else total) if math.isnan(bound) else bound * unit
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
-        return Solution(chosen, total, least, time if self.wishes.target_machine else None) if total <= self.wishes.memory else None
+        return Solution(chosen, total, least, time) if total <= self.wishes.memory else None
 
     def _squares(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], allowance: Allowance) -> Rows:
         """The parts of a budget that choices use up."""
         scale = self.limit(allowance) ** 2 or math.ulp(0.0)
         return [[math.fsum(self.square(site, form, allowance) for site in group) / scale for form in forms] for group, forms in choices]
 
-    def _chosen(self, cost: Rows, squares: Sequence[Rows], memory: Rows | None) -> tuple[tuple[int, ...] | None, float]:
-        """Places of choices, and the bound of a knapsack, which is NaN where the optimum was found."""
+    def _chosen(
+        self, cost: Rows, squares: Sequence[Rows], memory: Rows | None, timed: TimeProgram | None
+    ) -> tuple[tuple[int, ...] | None, float]:
+        """Places of choices, and the bound of a knapsack, which knows of no casts; it is NaN where the optimum was found."""
         if len(cost) <= _EXACT or memory is not None:
-            return self._exactly(cost, squares, memory), math.nan
+            return self._exactly(cost, squares, memory, timed), math.nan
         found: Choice | None = cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
+        if found is None and len(squares) > 1:
+            # of several budgets only the integer program says that they cannot be kept
+            places = self._exactly(cost, squares)
+            return places, math.nan if places is None or timed is None else math.fsum(map(operator.getitem, cost, places))
         if found is None:
-            # of one budget it is known that it cannot be kept; of several only the integer program says so
-            return (None if len(squares) == 1 else self._exactly(cost, squares)), math.nan
+            return None, math.nan
         if found.bound <= self.wishes.memory < found.cost:
             # too close to tell without the optimum
             return self._exactly(cost, squares), math.nan
@@ -148,12 +158,18 @@ class Problem:
         first, *others = (choose(site, site.name not in released) for site in group)
         return [form for form in first if all(form in other for other in others)]
 
-    def _exactly(self, cost: Rows, squares: Sequence[Rows], size: Rows | None = None) -> tuple[int, ...] | None:
+    def _exactly(
+        self, cost: Rows, squares: Sequence[Rows], size: Rows | None = None, timed: TimeProgram | None = None
+    ) -> tuple[int, ...] | None:
         domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
         budgets = [Budget(f"the error of {a.name}", _weights(rows), 1.0) for a, rows in zip(self.allowances, squares, strict=True)]
         if size is not None:
             budgets.append(Budget("memory", _weights(size), self.wishes.memory))
-        found = cheapest(System(domains), _weights(cost), tuple(budgets))
+        if timed is None:
+            found = cheapest(System(domains), _weights(cost), tuple(budgets))
+        else:
+            system = System(timed.domains, timed.constraints)
+            found = cheapest(system, timed.weights, tuple(budgets), charges=timed.charges)
         return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
 
     def assignment(self, found: Solution) -> Assignment:

@@ -41,7 +41,7 @@ class Wishes:
     target_machine: Machine | None = None
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
-    """What is minimized: `bytes`, or `time` on the machine, as `time_of` models it."""
+    """What is minimized: `bytes`, or `time` on the machine, as `Timing` models it, casts included."""
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
@@ -63,9 +63,9 @@ class Assignment:
     """Bytes of all sites."""
     bound: float
     """No assignment takes fewer bytes (seconds, where time is minimized); what this one takes for models of up to 2,000 sites, and a
-    little less for larger ones."""
+    little less for larger ones. Of these casts are no part of the bound on time."""
     seconds: float | None = None
-    """The modelled time on the machine, where one is named."""
+    """The modelled time on the machine, casts included, where one is named."""
     measured: float | None = None
     """What the error on the samples is when the model runs in these formats."""
     certified: float | None = None
@@ -136,8 +136,9 @@ def bytes_of(site: Site, form: str) -> float:
 
 
 def time_of(site: Site, form: str, machine: Machine) -> float:
-    """Seconds on the machine: what the site's own operations take in the format, and the bytes that are written once and read by each
-    user, one after the other. What overlaps takes less: an estimate to compare formats by, from above but for casts."""
+    """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
+    written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
+    `Timing.seconds`, which counts casts, where no narrower format is slower."""
     stored = stored_format(form)
     rate = machine.rate(stored.dtype or form, matrix=site.matrix)
     return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth

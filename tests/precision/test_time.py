@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
+from dataclasses import replace
 
 import pytest
 import torch
+from torch import fx
 
 from hnfc.dsl.rulebook import shipped_targets
 from hnfc.errors import UsageError
-from hnfc.precision.assignment import Assignment, Refusal, assign, bytes_of, time_of
+from hnfc.modules.program import Program
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, bytes_of, time_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
+from hnfc.precision.problem import Problem
+from hnfc.precision.sites import Sites
+from hnfc.precision.timing import Timing
+from hnfc.rewriter import Settings, load_rules
+from tests.precision.made_sites import made_site, made_sites
 
+H100 = shipped_targets().target("h100")
+assert H100 is not None
+CASTS = (torch.ops.aten.to.dtype, torch.ops.aten.mul.Scalar)
 X = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
 
 
@@ -40,7 +52,7 @@ def test_no_assignment_within_the_error_takes_less_time(target):
     for forms in itertools.product(("bf16", "fp32"), repeat=len(sites.sites)):
         pairs = list(zip(sites.sites, forms, strict=True))
         if sum(site.moved[form] ** 2 for site, form in pairs) <= wishes.limit(sites) ** 2:
-            best = min(best, sum(time_of(site, form, machine) for site, form in pairs))
+            best = min(best, Timing(sites, machine).seconds({site.name: form for site, form in pairs}))
     assert outcome.seconds == pytest.approx(best, rel=1e-6)
     assert outcome.bound == pytest.approx(best, rel=1e-6)
 
@@ -70,3 +82,140 @@ def test_the_model_of_time_by_hand():
 def test_wishes_that_do_not_fit(wishes, words):
     with pytest.raises(UsageError, match=words):
         analyzed(**wishes)
+
+
+def timed_sites(draw: random.Random, count: int, outputs: int = 1) -> Sites:
+    """A chain with some skips, of operations on matrices and of elements."""
+    made = made_sites(draw, count, outputs)
+    skips = [(f"s{i}", f"s{j}") for i, j in (sorted(draw.sample(range(count), 2)) for _ in range(count // 2))]
+    edges = tuple(dict.fromkeys((*made.edges, *skips)))
+    sites = tuple(
+        replace(
+            site, work=10.0 ** draw.uniform(0, 7), matrix=draw.random() < 0.3, elements=draw.randint(1, 10**6),
+            reads=sum(u == site.name for u, _ in edges) + draw.choice((0, 0, 1)),
+        )
+        for site in made.sites
+    )  # fmt: skip
+    return Sites(sites, edges, 1.0, made.outputs)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_least_time_with_casts_among_all_assignments(seed: int) -> None:
+    draw = random.Random(seed)
+    sites = timed_sites(draw, 6)
+    uncast = [("s1", "s2")] if seed % 3 == 0 else []
+    wishes = Wishes(2.0 ** draw.uniform(-10, 2), False, uncast=uncast, scaling=False, target_machine=H100, least="time")
+    problem, timing = Problem(sites, wishes), Timing(sites, H100)
+    (allowance,), names, best = problem.allowances, [site.name for site in sites.sites], math.inf
+    for forms in itertools.product(*(problem.candidates(site) for site in sites.sites)):
+        chosen = dict(zip(names, forms, strict=True))
+        error = sum(problem.square(site, form, allowance) for site, form in zip(sites.sites, forms, strict=True))
+        if error <= problem.limit(allowance) ** 2 and all(chosen[u] == chosen[v] for u, v in problem.pairs):
+            best = min(best, timing.seconds(chosen))
+    found = assign(sites, wishes)
+    assert isinstance(found, Refusal) == (best == math.inf)
+    if isinstance(found, Assignment):
+        assert found.seconds == pytest.approx(best, rel=1e-6) and found.bound == pytest.approx(best, rel=1e-6)
+
+
+def chain(sensitivities: list[float]) -> Sites:
+    """Elementwise operations on as many elements each, one after the other."""
+    sites = tuple(
+        replace(made_site(f"s{i}", [s], elements=10**6), work=1e6, reads=1 if i + 1 < len(sensitivities) else 0)
+        for i, s in enumerate(sensitivities)
+    )
+    return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(len(sites) - 1)), 1.0)
+
+
+def test_formats_do_not_change_to_and_fro_where_casts_take_more_than_they_save() -> None:
+    # every other value needs float32; with float16 between them each operation computes in float32 and its result is cast
+    sites = chain([1.0, 2.0**-14] * 4)
+    wishes = Wishes(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100)
+    cheap, fast = assign(sites, wishes), assign(sites, replace(wishes, least="time"))
+    assert isinstance(cheap, Assignment) and isinstance(fast, Assignment)
+    assert [form for _, form in sorted(cheap.formats.items())] == ["fp32", "fp16"] * 4
+    assert set(fast.formats.values()) == {"fp32"}
+    assert cheap.seconds is not None and fast.seconds is not None and fast.seconds < 0.7 * cheap.seconds
+
+
+def test_one_cast_is_worth_a_long_tail_in_half_the_bytes() -> None:
+    sites = chain([1.0, 1.0, *[2.0**-14] * 12])
+    fast = assign(sites, Wishes(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100, least="time"))
+    assert isinstance(fast, Assignment)
+    changes = [u for u, v in sites.edges if fast.formats[u] != fast.formats[v]]
+    assert len(changes) == 1 and fast.formats["s0"] == "fp32" and fast.formats["s13"] == "fp16"
+
+
+def test_casts_by_hand() -> None:
+    """u in fp32 is read by two that compute in fp32, of which one stores its result in bf16."""
+    one = {"elements": 1000}
+    u, v, w = (made_site(name, [1.0], **one) for name in "uvw")
+    sites = Sites((replace(u, reads=2), v, w), (("u", "v"), ("u", "w")), 1.0)
+    timing = Timing(sites, H100)
+    # u is written once and read twice; v and w are written in fp32; then v is read and written in half the bytes
+    assert timing.seconds({"u": "fp32", "v": "bf16", "w": "fp32"}) * H100.bandwidth == pytest.approx(12_000 + 8_000 + 6_000)
+    # the cast of u to fp32 is made once for both, and read by both
+    assert timing.seconds({"u": "bf16", "v": "fp32", "w": "fp16"}) * H100.bandwidth == pytest.approx(2_000 + 6_000 + 16_000 + 6_000)
+    assert timing.seconds(dict.fromkeys("uvw", "bf16")) == pytest.approx(sum(time_of(site, "bf16", H100) for site in sites.sites))
+
+
+class Mixing(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = torch.tanh(self.a(x))
+        y = self.b(h) * x
+        return y + torch.exp(y), h * h
+
+
+def cast_in_graph(graph: fx.GraphModule, tensors: list[torch.Tensor]) -> int:
+    """Bytes that the casts of a graph read and write, but for those of what is given and of results."""
+    around: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        if node.target in CASTS and (node.args[0].op == "placeholder" or (node.args[0] in around and node.args[0].target == CASTS[1])):
+            around.add(node)
+    for node in graph.graph.find_nodes(op="output")[0].all_input_nodes:
+        while node.target in CASTS and len(node.users) == 1:
+            around.add(node)
+            if node.target == CASTS[0]:
+                break
+            node = node.args[0]
+    counted = 0
+
+    class Counting(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> object:
+            nonlocal counted
+            result = super().run_node(n)
+            if n.target in CASTS and n not in around:
+                counted += sum(t.numel() * t.element_size() for t in (self.env[n.args[0]], result))
+            return result
+
+    Counting(graph, garbage_collect_values=False).run(*tensors)
+    return counted
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
+    draw, model = random.Random(seed), Mixing().eval()
+    found = PrecisionOptimizer(0.1, target="h100", least="time").analyze(model, X)
+    formats = {site.name: draw.choice(("bf16", "fp16", "fp32", "fp16*2^3")) for site in found.sites.sites}
+    found.outcome = replace(found.outcome, formats=formats)
+    program = Program.of(model, (X,), {}, Settings(load_rules("none"), edit=found.casts()))
+    timing = Timing(found.sites, H100)
+    assert timing.cast_bytes(formats) == pytest.approx(
+        cast_in_graph(program.graph, [t.detach() for t in program.signature.gather(model, [X])]), abs=4 * len(formats)
+    )
+
+
+def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = timed_sites(random.Random(3), 40)
+    error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
+    wishes = Wishes(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    exact = assign(sites, wishes)
+    monkeypatch.setattr("hnfc.precision.problem._EXACT", 10)
+    found = assign(sites, wishes)
+    assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
+    assert found.bound <= exact.seconds <= found.seconds == pytest.approx(Timing(sites, H100).seconds(found.formats))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.sheaf.ilp import Budget, cheapest, total
+from hnfc.sheaf.ilp import Budget, Charge, cheapest, total
 from hnfc.sheaf.system import Constraint, System
 
 LAYERS = range(19)
@@ -84,20 +84,28 @@ def programs(draw):
             constraints.append(Constraint("table", scope, lambda *chosen, allowed=allowed: chosen in allowed))
     weights = st.fixed_dictionaries({i: st.fixed_dictionaries(dict.fromkeys(values, st.integers(-3, 3))) for i in range(n)})
     budgets = tuple(Budget("budget", draw(weights), draw(st.integers(-4, 6))) for _ in range(draw(st.integers(0, 2))))
-    return System(dict.fromkeys(range(n), values), tuple(constraints)), draw(weights), budgets
+    chosen = st.frozensets(st.sampled_from(values))
+    pairs = [st.tuples(st.just(u), chosen, st.just(v), chosen) for u, v in combinations(range(n), 2)]
+    when = st.lists(st.one_of(pairs), min_size=1, max_size=3) if pairs else st.just([])
+    charges = tuple(Charge(draw(st.integers(0, 3)), tuple(draw(when))) for _ in range(draw(st.integers(0, 3))))
+    return System(dict.fromkeys(range(n), values), tuple(constraints)), draw(weights), budgets, charges
 
 
 @settings(max_examples=60, deadline=None)
 @given(programs())
 def test_the_optimum_is_that_of_brute_force(program):
-    system, cost, budgets = program
+    system, cost, budgets, charges = program
     assignments = (dict(zip(system.nodes, values, strict=True)) for values in product(*system.domains.values()))
     fitting = [a for a in assignments if not system.violated(a) and all(b.used(a) <= b.limit for b in budgets)]
-    found = cheapest(system, cost, budgets)
+    found = cheapest(system, cost, budgets, charges=charges)
+
+    def whole(assignment):
+        return total(cost, assignment) + sum(charge.due(assignment) for charge in charges)
+
     if not fitting:
         assert found is None
     else:
-        assert found in fitting and total(cost, found) == min(total(cost, a) for a in fitting)
+        assert found in fitting and whole(found) == min(map(whole, fitting))
 
 
 def test_a_node_without_values_has_no_assignment():

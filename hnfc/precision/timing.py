@@ -1,0 +1,154 @@
+"""The time that a model takes in given formats on a machine, casts included, and how an integer program is told of it.
+
+The model of what runs is the graph that `applied` makes, one operation after the other, nothing fused: an operation computes in the
+narrowest format that holds its result and all that it reads, and takes its arithmetic, the bytes of these in that format, and a pass over
+each of them that is stored in another one, which is read and written once. A value that several operations read in one format is cast to it
+once. Inputs, parameters and results are taken to be stored in their formats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from hnfc.dsl.targets import Target as Machine
+from hnfc.precision.scaled import split
+from hnfc.precision.sites import Site, Sites
+from hnfc.precision.wishes import bytes_of
+from hnfc.sheaf.graph import Node
+from hnfc.sheaf.ilp import Charge, Weights
+from hnfc.sheaf.system import Constraint, Value
+
+_ARITHMETIC = ("bf16", "fp16", "fp32", "fp64")
+_WIDER = {("bf16", "fp16"): "fp32", ("fp16", "bf16"): "fp32"}
+_ONLY_STORED = {"fp8_e4m3fn": "bf16", "fp8_e5m2": "bf16"}
+"""What is computed with in another format, where no other value asks for a wider one."""
+_DTYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "f32", "fp64": "f64"}
+
+
+def arithmetic(form: str) -> str:
+    """The narrowest format that is computed in with values stored in this one: with a scale, or a format that torch lacks, float32."""
+    base, exponent = split(form)
+    if exponent:
+        return "fp32"
+    return _ONLY_STORED.get(base, base if base in _ARITHMETIC else "fp32")
+
+
+def wider(a: str, b: str) -> str:
+    """The narrowest format of arithmetic that holds the values of both."""
+    return _WIDER.get((a, b), max(a, b, key=_ARITHMETIC.index))
+
+
+def cast_bytes(site: Site, stored: str, computed: str) -> float:
+    """Bytes read and written by a cast of all elements, in either direction; a scale is a multiplication by itself."""
+    if stored == computed:
+        return 0.0
+    wide = bytes_of(site, computed)
+    return bytes_of(site, stored) + wide + (2 * wide if split(stored)[1] else 0.0)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Time in picoseconds as a part of an integer program. Nodes are the groups of sites, whose values are the places of their formats,
+    and ("computes", site) for each operation, whose values are formats of arithmetic."""
+
+    domains: Mapping[Node, Sequence[Value]]
+    constraints: tuple[Constraint, ...]
+    weights: Weights
+    charges: tuple[Charge, ...]
+
+
+class Timing:
+    def __init__(self, sites: Sites, machine: Machine) -> None:
+        self.sites, self.machine = sites, machine
+        self.by_name = {site.name: site for site in sites.sites}
+        self.operands: dict[str, list[str]] = {name: [] for name in self.by_name}
+        self.readers: dict[str, list[str]] = {name: [] for name in self.by_name}
+        for u, v in sites.edges:
+            self.operands[v].append(u)
+            self.readers[u].append(v)
+
+    def seconds(self, formats: Mapping[str, str]) -> float:
+        """The whole time. formats: of every site by its name."""
+        stored = (self._stored(site, formats[site.name]) for site in self.sites.sites)
+        computed = (self._computed(v, form) for v, form in self._arithmetic(formats).items())
+        return math.fsum((*stored, *computed, self._bytes(self.cast_bytes(formats))))
+
+    def cast_bytes(self, formats: Mapping[str, str]) -> float:
+        """Bytes that all casts read and write."""
+        computed = self._arithmetic(formats)
+        casts = [(v, form) for v, form in computed.items()]
+        casts += [(u, form) for u, vs in self.readers.items() for form in {computed[v] for v in vs}]
+        return math.fsum(cast_bytes(self.by_name[name], formats[name], form) for name, form in casts)
+
+    def _arithmetic(self, formats: Mapping[str, str]) -> dict[str, str]:
+        """What each operation computes in, by the site of its result."""
+        return {v: reduce(wider, (arithmetic(formats[name]) for name in (v, *us))) for v, us in self.operands.items() if us}
+
+    def _bytes(self, count: float) -> float:
+        return count / self.machine.bandwidth
+
+    def _stored(self, site: Site, form: str) -> float:
+        """What depends on the format of the value alone: reads by operations whose results are no sites, and all of what no site feeds."""
+        passes = max(site.reads - len(self.readers[site.name]), 0)
+        if self.operands[site.name]:
+            return self._bytes(passes * bytes_of(site, form))
+        return self._work(site, arithmetic(form)) + self._bytes((passes + 1) * bytes_of(site, form))
+
+    def _computed(self, v: str, form: str) -> float:
+        """What depends on the format that an operation computes in: arithmetic, and what it reads and writes."""
+        site = self.by_name[v]
+        moved = math.fsum((bytes_of(site, form), *(bytes_of(self.by_name[u], form) for u in self.operands[v])))
+        return self._work(site, form) + self._bytes(moved)
+
+    def _work(self, site: Site, form: str) -> float:
+        return site.work / self.machine.rate(_DTYPES[form], matrix=site.matrix)
+
+    def program(self, groups: Sequence[Sequence[Site]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]) -> Program:
+        """groups: the sites that have one format, together; forms: what each group chooses from; spent: what of the budgets each choice
+        uses up, of which a thousandth counts as a picosecond: of formats that take as long the more accurate one is chosen."""
+        group = {site.name: number for number, sites in enumerate(groups) for site in sites}
+        possible = list(dict.fromkeys(arithmetic(form) for found in forms for form in found))
+        possible = sorted({wider(a, b) for a in possible for b in possible}, key=_ARITHMETIC.index)
+        domains: dict[Node, Sequence[Value]] = {number: tuple(range(len(found))) for number, found in enumerate(forms)}
+        weights: dict[Node, dict[Value, float]] = {
+            number: {
+                place: 1e12 * math.fsum(self._stored(site, form) for site in sites) + spent[number][place] / 1000
+                for place, form in enumerate(forms[number])
+            }
+            for number, sites in enumerate(groups)
+        }
+        constraints: list[Constraint] = []
+        for v in (v for v, us in self.operands.items() if us):
+            node = "computes", v
+            domains[node] = tuple(possible)
+            weights[node] = {form: 1e12 * self._computed(v, form) for form in possible}
+            for number in dict.fromkeys(group[name] for name in (v, *self.operands[v])):
+                constraints.append(Constraint("an operation computes in what holds its operands", (number, node), _Holds(forms[number])))
+        return Program(domains, tuple(constraints), weights, tuple(self._charges(group, forms, possible)))
+
+    def _charges(self, group: Mapping[str, int], forms: Sequence[Sequence[str]], possible: Sequence[str]) -> Iterator[Charge]:
+        """For each value and each format that it is cast to, or from where it is computed: what the cheapest cast costs, and what dearer
+        ones cost more. The formats that are no cheaper are told of together, which makes the relaxation of the program tight."""
+        for name, site in self.by_name.items():
+            for users in ([name] if self.operands[name] else [], self.readers[name]):
+                for form in possible if users else ():
+                    costs = {
+                        place: cast_bytes(site, f, form) for place, f in enumerate(forms[group[name]]) if wider(arithmetic(f), form) == form
+                    }
+                    before = 0.0
+                    for cost in sorted(set(costs.values()) - {0.0}):
+                        places = frozenset(place for place, other in costs.items() if other >= cost)
+                        when = tuple((group[name], places, ("computes", user), frozenset((form,))) for user in users)
+                        yield Charge(1e12 * self._bytes(cost - before), when)
+                        before = cost
+
+
+@dataclass(frozen=True)
+class _Holds:
+    forms: Sequence[str]
+
+    def __call__(self, place: int, form: str) -> bool:
+        return wider(arithmetic(self.forms[place]), form) == form
