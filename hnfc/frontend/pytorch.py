@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 from torch_mlir import ir
 from torch_mlir.extras import fx_importer
 
-from hnfc.errors import ModelError
-from hnfc.frontend.torch_mlir import new_context
+from hnfc.errors import ModelError, UsageError
+from hnfc.frontend.torch_mlir import GRADIENT, new_context
 from hnfc.modules.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 
 Shapes: TypeAlias = Any
@@ -92,8 +92,10 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
             program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             _detach_where_no_gradient_is_wanted(program.graph_module)
             functional: ExportedProgram = program.run_decompositions({})
+    except UsageError:
+        raise
     except Exception as error:  # whatever the model's own code raises comes through here
-        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {_first_line(error)}", *_place(error)) from error
+        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {first_line(error)}", *_place(error)) from error
     return functional
 
 
@@ -121,7 +123,8 @@ def _place(error: Exception) -> tuple[str, int] | tuple[()]:
 
 
 _TORCH = str(Path(torch.__file__).parent)
-_NOT_THE_MODEL = (_TORCH, str(Path(__file__).parent.parent))
+_HNFC = str(Path(__file__).parent.parent)
+_NOT_THE_MODEL = (_TORCH, _HNFC)
 
 
 def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
@@ -147,15 +150,15 @@ def _detached(graph: torch.fx.Graph, value: torch.fx.Node) -> torch.fx.Node:
     return made
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def from_program(program: ExportedProgram) -> Captured:
     """The torch dialect of an exported program whose graph has no side effects."""
-    arguments = _arguments(program)
-    results = _results(program)
+    arguments = arguments_of(program)
+    results = results_of(program)
     module = import_graph(program.graph)
     outputs = program.call_spec.out_spec
     inputs = program.call_spec.in_spec
@@ -163,7 +166,7 @@ def from_program(program: ExportedProgram) -> Captured:
     return Captured(module, Signature(tuple(arguments), tuple(results)), program, inputs, outputs)
 
 
-def _arguments(program: ExportedProgram) -> list[Source]:
+def arguments_of(program: ExportedProgram) -> list[Source]:
     """The source of each placeholder; those that stand for a number fixed at export go, since nothing uses them."""
     graph = program.graph
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
@@ -191,7 +194,7 @@ def _arguments(program: ExportedProgram) -> list[Source]:
     return found
 
 
-def _results(program: ExportedProgram) -> list[Sink]:
+def results_of(program: ExportedProgram) -> list[Sink]:
     """The destination of each result; fixed values leave the graph's outputs."""
     signature = program.graph_signature
     places = {spec.arg.name: i for i, spec in enumerate(s for s in signature.input_specs if s.kind == InputKind.USER_INPUT)
@@ -229,7 +232,7 @@ def import_graph(graph: torch.fx.Graph) -> ir.Module:
     try:
         importer.import_stateless_graph(graph, func_name="main")
     except (NotImplementedError, TypeError, AssertionError, ValueError) as error:
-        raise ModelError(f"torch-mlir cannot import the model: {_first_line(error)}") from error
+        raise ModelError(f"torch-mlir cannot import the model: {first_line(error)}") from error
     return importer.module
 
 
@@ -241,10 +244,12 @@ class _Places(fx_importer.ContextCache):  # type: ignore[misc]
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         place = source_of(node)
         location = ir.Location.file(*place, 0, self._c) if place else ir.Location.unknown(self._c)
-        path = module_path(node)
+        path = f"{GRADIENT if node.meta.get(BACKWARD) else ''}{module_path(node)}"
         return ir.Location.name(path, location, self._c) if path else location
 
 
+BACKWARD = "autograd_backward"
+"""What torch.fx marks nodes of a backward pass with."""
 _FRAME = "File "
 
 
@@ -258,7 +263,7 @@ def source_of(node: torch.fx.Node) -> tuple[str, int] | None:
             number = rest.split(",")[0].strip()
             if number.isdigit():
                 frames.append((file.strip('"'), int(number)))
-    frames = [frame for frame in frames if not frame[0].startswith("<")]  # code that torch generated
+    frames = [frame for frame in frames if not frame[0].startswith(("<", _HNFC))]  # code that torch generated
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     return (own or frames)[-1] if frames else None
 

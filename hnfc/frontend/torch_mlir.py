@@ -32,6 +32,8 @@ from hnfc.frontend.conversions import CONVERSIONS
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
 _NAME = re.compile(r'^loc\("([^"]+)"\)$')
+GRADIENT = "gradient: "
+"""Before the path of a module where an operation is of the backward pass."""
 
 
 def new_context() -> ir.Context:

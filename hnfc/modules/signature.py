@@ -53,7 +53,14 @@ class Fixed:
     value: Any
 
 
-Sink: TypeAlias = Mutation | Returned | Fixed
+@dataclass(frozen=True)
+class Gradient:
+    """A result that is the gradient of the loss with respect to a parameter or an input."""
+
+    of: State | Given
+
+
+Sink: TypeAlias = Mutation | Returned | Fixed | Gradient
 
 
 @dataclass(frozen=True)
