@@ -29,15 +29,18 @@ ON_TORCH = (
     "hnfc/modules/",
     "hnfc/tracing/",
     "hnfc/frontend/pytorch.py",
+    "hnfc/frontend/training.py",
     "hnfc/backend/fx.py",
     "hnfc/analysis/calibrated.py",
     "hnfc/precision/amp.py",
+    "hnfc/precision/analyzed.py",
     "hnfc/precision/applied.py",
     "hnfc/precision/certifying.py",
     "hnfc/precision/computation.py",
     "hnfc/precision/files.py",
     "hnfc/precision/optimizer.py",
     "hnfc/precision/torch_rounding.py",
+    "hnfc/precision/training.py",
     "hnfc/precision_command.py",
 )
 """What is about PyTorch's modules; everything else works where torch is not installed."""

@@ -31,6 +31,7 @@ from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.formats import format_named
 from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
+from hnfc.precision.targets import TOGETHER, Outputs
 from hnfc.precision.torch_rounding import stored_values
 
 _VARIANCE = 1 / 3
@@ -185,7 +186,7 @@ def calibrate(
     formats: Sequence[str] = (),
     elementwise: bool = False,
     edit: Callable[[fx.GraphModule], None] | None = None,
-    apart: Sequence[int] = (),
+    outputs: Outputs = TOGETHER,
 ) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
@@ -193,7 +194,8 @@ def calibrate(
     formats: what to try each value in, one at a time: to first order, by the derivative times what the rounding does to each element.
     edit: what is changed in the graph first, its nodes staying in their places.
     elementwise: outputs count by how far they move relative to themselves, each element, and not in their own units.
-    apart: places of results; how values move each of these is found too, by its index in `apart`, with a backward pass for each.
+    outputs: which results count in units of their own norms, so that a small one matters as much as a large one; and of which it is found
+    how values move each of them, with a backward pass for each.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
@@ -212,22 +214,25 @@ def calibrate(
     kept = max(_MOST_KEPT // len(samples), _LEAST_KEPT)
     for index, sample in enumerate(samples):
         run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept)
-        outputs = run.results(sample)
+        results = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
-        groups = _grouped(outputs, apart)
+        groups = _grouped(results, outputs)
         for output, floats in groups.items():
-            size, count = sum(float(o.detach().double().square().sum()) for o in floats), sum(o.numel() for o in floats)
-            for key in {output, None}:
-                sizes[key] = sizes.get(key, 0.0) + size
-                counts[key] = counts.get(key, 0) + count
+            for o, at in floats:
+                size = float(o.detach().double().square().sum())
+                for key, elements in {output: o.numel(), None: outputs.count(at, o.numel())}.items():
+                    sizes[key] = sizes.get(key, 0.0) + size
+                    counts[key] = counts.get(key, 0) + elements
         passes = [(output, probe) for probe in range(probes) for output in groups]
         for output, probe in passes:
             seed = 1 + index * probes + probe + _STRIDE * (0 if output is None else output + 1)
-            moved = run.sensitivities(groups[output], seed, (output, probe) != passes[-1])
+            weighted = [(o, outputs.weight(at) if output is None else 1.0) for o, at in groups[output]]
+            shares = {output: 1.0, None: 1.0 if output is None else outputs.weight(groups[output][0][1]) ** 2}
+            moved = run.sensitivities(weighted, seed, (output, probe) != passes[-1])
             tried.update(moved.keys())
             for (value, form), square in moved.items():
-                for key in {output, None}:
-                    squares[key, value, form] = squares.get((key, value, form), 0.0) + square / probes
+                for key, share in shares.items():
+                    squares[key, value, form] = squares.get((key, value, form), 0.0) + share * square / probes
     for (output, value, form), square in squares.items():
         reach = calibration.values[value].reach(output)
         if form:
@@ -237,16 +242,19 @@ def calibrate(
         else:
             reach.sensitivity = math.sqrt(_VARIANCE * square / max(counts[output], 1))
     rms = {output: 1.0 if elementwise else math.sqrt(sizes[output] / max(count, 1)) for output, count in counts.items()}
-    calibration.rms = rms.pop(None, 1.0 if elementwise else 0.0)
+    together = rms.pop(None, 1.0 if elementwise else 0.0)
+    calibration.rms = 1.0 if outputs.norms else together
     calibration.outputs = {output: size for output, size in rms.items() if output is not None}
     return calibration
 
 
-def _grouped(outputs: Sequence[Any], apart: Sequence[int]) -> dict[int | None, list[torch.Tensor]]:
-    """The outputs of floating-point numbers: those in `apart` each for itself, by their index in it, and all others."""
-    floats = {place: o for place, o in enumerate(outputs) if isinstance(o, torch.Tensor) and o.is_floating_point()}
-    alone: dict[int | None, list[torch.Tensor]] = {i: [floats[place]] for i, place in enumerate(apart) if place in floats}
-    others = [output for place, output in floats.items() if place not in apart]
+def _grouped(results: Sequence[Any], outputs: Outputs) -> dict[int | None, list[tuple[torch.Tensor, int]]]:
+    """The results of floating-point numbers with their places: those that are looked at apart each for itself, and all others."""
+    floats = {place: o for place, o in enumerate(results) if isinstance(o, torch.Tensor) and o.is_floating_point()}
+    alone: dict[int | None, list[tuple[torch.Tensor, int]]] = {
+        i: [(floats[place], place)] for i, place in enumerate(outputs.apart) if place in floats
+    }
+    others = [(output, place) for place, output in floats.items() if place not in outputs.apart]
     return alone | {None: others} if others else alone
 
 
@@ -284,16 +292,21 @@ class _Watched(fx.Interpreter):
             return _normalized(*args)
         return super().call_function(target, args, kwargs)
 
-    def sensitivities(self, outputs: Sequence[torch.Tensor], seed: int, again: bool) -> dict[tuple[SSAValue, str], float]:
-        """Σ (∂/∂v·v)² of every value, by the outputs with random signs; and by the name of each format Σ (∂/∂v·(round(v) - v))²."""
-        reached = [output for output in outputs if output.requires_grad]
+    def sensitivities(self, outputs: Sequence[tuple[torch.Tensor, float]], seed: int, again: bool) -> dict[tuple[SSAValue, str], float]:
+        """Σ (∂/∂v·v)² of every value, by the outputs with random signs times weights; and by the name of each format
+        Σ (∂/∂v·(round(v) - v))²."""
+        reached = [output for output, _ in outputs if output.requires_grad]
         if not reached:
             return {}
         generator = torch.Generator().manual_seed(seed)
         signs = [(torch.randint(0, 2, o.shape, generator=generator) * 2 - 1).to(o.dtype).to(o.device) for o in reached]
+        signs = [sign * weight for sign, weight in zip(signs, (w for o, w in outputs if o.requires_grad), strict=True)]
         if self.elementwise:
             signs = [sign / torch.where(o == 0, torch.ones_like(o), o.abs()).detach() for sign, o in zip(signs, reached, strict=True)]
-        gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
+        try:
+            gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
+        except NotImplementedError as error:
+            raise ModelError(f"torch cannot say how roundings move the outputs: {error}") from error
         found: dict[tuple[SSAValue, str], float] = {}
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
             plain = tensor.detach()

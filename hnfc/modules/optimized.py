@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch.utils import _pytree as pytree
@@ -22,16 +22,25 @@ _MOST_PROGRAMS = 16
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+class Answers(Protocol):
+    """What answers the calls of a module."""
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+    def forget_others(self, module: Any) -> None:
+        """Is told that the module's tensors are of another type or in another place."""
+
+
 class Optimized:
     """What the class of an optimized module has before the class of the original.
 
     Its `__dict__` starts as that of the original, so parameters, buffers and submodules are the same objects under the same names.
     """
 
-    _hnfc: Programs
+    _hnfc: Answers
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return wrapped, (_plain(self), self._hnfc)
+        return wrapped, (plain(self), self._hnfc)
 
     def _apply(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Moves and casts what `to`, `cuda`, `half` … move and cast; graphs are captured anew where tensors are of another kind."""
@@ -47,7 +56,7 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.optimize takes an nn.Module, not {type(model).__name__}; wrap a function in a module's forward")
     if isinstance(model, Optimized):
-        model = _plain(model)
+        model = plain(model)
     args, kwargs = arguments_of(sample)
     _warn_of_hooks(model)
     programs = Programs(settings)
@@ -64,7 +73,7 @@ def arguments_of(sample: Any) -> Arguments:
     return (sample,), {}
 
 
-def wrapped(model: torch.nn.Module, programs: Programs) -> torch.nn.Module:
+def wrapped(model: torch.nn.Module, programs: Answers) -> torch.nn.Module:
     """A module with the class and the tensors of `model` whose calls the programs answer."""
     kind: Any = type(model)
     result: Any = object.__new__(_class_for(kind))
@@ -85,7 +94,7 @@ def _class_for(original: Any) -> type:
     return type(original.__name__, (Optimized, original), names)
 
 
-def _plain(module: Any) -> torch.nn.Module:
+def plain(module: Any) -> torch.nn.Module:
     """The original behind an optimized module, on the same tensors."""
     original = next(cls for cls in type(module).__mro__[1:] if cls is not Optimized and not issubclass(cls, Optimized))
     result: Any = object.__new__(original)
@@ -116,7 +125,7 @@ class Programs:
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Captures a kind of call that comes for the first time, and answers it; by the original, with a warning, where that fails."""
-        original = _plain(module)
+        original = plain(module)
         if len(self.known) >= _MOST_PROGRAMS:
             self._refuse(f"more than {_MOST_PROGRAMS} kinds of calls came; give `dynamic_shapes` to hnfc.optimize")
             return original(*args, **kwargs)
@@ -163,6 +172,6 @@ def _warn_of_hooks(model: torch.nn.Module) -> None:
 
 def programs_of(module: Any) -> Sequence[Program]:
     """The graphs of an optimized module. Raises UsageError for any other."""
-    if not isinstance(module, Optimized):
+    if not isinstance(module, Optimized) or not isinstance(module._hnfc, Programs):
         raise UsageError("this module does not come from hnfc.optimize")
     return module._hnfc.known

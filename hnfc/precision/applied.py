@@ -24,7 +24,7 @@ from hnfc.precision.assignment import Assignment
 from hnfc.precision.formats import format_named
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites
-from hnfc.precision.targets import root_mean_squares
+from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 from hnfc.precision.torch_rounding import stored_values
 
 DTYPES: dict[str, torch.dtype] = {
@@ -159,9 +159,9 @@ def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor]
 
 
 def distances(
-    graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool, apart: tuple[int, ...] = ()
+    graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool, outputs: Outputs = TOGETHER
 ) -> dict[int | None, float]:
-    """The same of all outputs together, and of each result whose place is in `apart`."""
+    """The same of all outputs together, and of each that is looked at apart."""
     reference = fx.GraphModule(graph, copy.deepcopy(graph.graph))
     if casts.wide is not None:
         without_narrow_casts(reference, casts.wide)
@@ -173,7 +173,7 @@ def distances(
             a, b = a.double(), b.double()
             away = torch.where(a == b, torch.zeros_like(a), (a - b) / torch.where(a == 0, 1.0, a.abs()) if elementwise else a - b)
             squares[place] = float(away[torch.isfinite(a)].square().sum()), a.numel()
-    return root_mean_squares(squares, apart)
+    return root_mean_squares(squares, outputs)
 
 
 def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:

@@ -17,15 +17,15 @@ from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import format_of
 from hnfc.modules.tensors import to_numpy
 from hnfc.precision.applied import as_module
-from hnfc.precision.targets import root_mean_squares
+from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 
 
 def certified_errors(
     graph: fx.GraphModule, sample: Sequence[torch.Tensor], inputs: Collection[int], width: float, elementwise: bool,
-    apart: tuple[int, ...] = (),
+    outputs: Outputs = TOGETHER,
 ) -> dict[int | None, float]:  # fmt: skip
-    """Bounds of the root mean square error of all outputs together and of each result whose place is in `apart`, relative to each element
-    if `elementwise`, for every input in reach.
+    """Bounds of the root mean square error of all outputs together and of each that is looked at apart, relative to each element if
+    `elementwise`, for every input in reach.
 
     graph: with its casts. inputs: the places of the arguments that may lie anywhere within `width` of the sample; others are what they
     are. The true outputs are those of the formulas over the reals. Infinite where an operation has no bound.
@@ -52,4 +52,4 @@ def certified_errors(
         with np.errstate(all="ignore"):
             each = bound / np.broadcast_to(node.value.smallest, bound.shape) if elementwise else bound
             squares[place] = float(np.square(each).sum()), bound.size
-    return {output: error * (1 + 2.0**-40) for output, error in root_mean_squares(squares, apart).items()}
+    return {output: error * (1 + 2.0**-40) for output, error in root_mean_squares(squares, outputs).items()}

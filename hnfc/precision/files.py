@@ -26,7 +26,7 @@ from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.sites import Sites, sites_of
-from hnfc.precision.targets import Errors, OutputError, by_output, worst_of
+from hnfc.precision.targets import Errors, OutputError, Outputs, by_output, worst_of
 from hnfc.samples import from_file
 
 
@@ -115,20 +115,20 @@ def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = 
     for form in tried:
         format_named(form)
     results = block.last_op.operands if block.last_op is not None else ()
-    apart = tuple(range(len(results))) if by_output(wishes.target) else ()
-    calibration = calibrate(imported, given, name, formats=tried, apart=apart)
+    outputs = Outputs(tuple(range(len(results))) if by_output(wishes.target) else ())
+    calibration = calibrate(imported, given, name, formats=tried, outputs=outputs)
     sites = sites_of(imported, block, calibration)
     graph = raise_function(imported.torch, name)
 
     def measure(outcome: Assignment) -> Errors:
         casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
-        return worst_of([distances(graph, casts, tensors, False, apart) for tensors in given])
+        return worst_of([distances(graph, casts, tensors, False, outputs) for tensors in given])
 
     def bound(outcome: Assignment) -> Errors:
         casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
         every = range(len(block.args))
         mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
-        return worst_of([certified_errors(m, t, every, width or 0.0, False, apart) for m, t in zip(mixed, given, strict=True)])
+        return worst_of([certified_errors(m, t, every, width or 0.0, False, outputs) for m, t in zip(mixed, given, strict=True)])
 
     outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
     return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration)

@@ -167,7 +167,10 @@ def depth(form: str) -> int:
 
 
 def where(site: Site) -> str:
-    return f"{site.name} ({site.place})" if site.place not in (site.name, "") else site.name
+    place = site.place if site.place != site.name else ""
+    backward = "in the backward pass" if site.backward else ""
+    told = ", ".join(filter(None, (place, backward)))
+    return f"{site.name} ({told})" if told else site.name
 
 
 def _needs(problem: Problem, site: Site, allowance: Allowance, bits: int) -> str:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from hnfc.dialects.formats import Float
 from hnfc.precision.certificates import BUDGETS, FORMATS, SUM, Cycle
 from hnfc.precision.formats import format_named
 from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import split
+from hnfc.precision.scaled import split, stored_format
 from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.precision.wishes import Refusal, Relaxation, Solution, bytes_of
@@ -97,7 +98,7 @@ class _Refusing:
             if squares[site.name] == 0 or (rest <= self.problem.limit(allowance) ** 2 and place):
                 break
             needs, has = self._bits(site, allowance)
-            if not in_formats or needs > has or math.isinf(squares[site.name]):
+            if not in_formats or needs > has or squares[site.name] > self.problem.limit(allowance) ** 2:
                 found.append(site)
         return found
 
@@ -133,10 +134,21 @@ class _Refusing:
             ends = f"the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         needs, has = self._bits(site, allowance)
+        if needs <= has and (faint := self._faint(site, allowance)):
+            return f"{where(site)} {faint}"
         held = f"{pin[1]} gives it {pin[0]}, which has {has}" if pin else f"the best format allowed has {has}"
         short = f": {_bits(needs - has)} short" if needs > has else ""
         moves = f"it moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
         return f"{where(site)} needs {needs} bits of significand for an equal part of the error, since {moves}; {held}{short}"
+
+    def _faint(self, site: Site, allowance: Allowance) -> str | None:
+        """Why a format with enough bits for normal numbers is too coarse for a site: it has too few for small ones."""
+        form = min(self.problem.candidates(site, site.name not in self.released), key=lambda f: self.problem.square(site, f, allowance))
+        stored, moved = stored_format(form), site.effect(allowance.output).moved[form]
+        if not isinstance(stored, Float) or moved <= site.effect(allowance.output).sensitivity * stored.unit_roundoff:
+            return None
+        loses = f"has elements that {form} gives fewer bits or makes 0, since they are below {stored.smallest_normal:.2g}"
+        return f"{loses}: they reach {site.magnitude:.3g}, and that moves {allowance.name} by {moved:.3g}"
 
     def _apart(self, group: list[Site]) -> str:
         """Sites that must have one format, and none that all can have; those that have formats which others lack."""

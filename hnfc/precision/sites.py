@@ -13,7 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from hnfc.analysis.cost import MATRIX, flops
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, format_of
+from hnfc.frontend.torch_mlir import GRADIENT
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.scaled import split, stored_format
 
@@ -69,6 +71,8 @@ class Site:
     """Of the elements, where it is known: blocks lie along its last axes."""
     least: float = 0.0
     """The size of the least element that is not 0, where one becomes 0 in a format; 0 where it is not known."""
+    backward: bool = False
+    """Whether a backward pass computes it; `module` is that of the operation whose gradient it is."""
 
     @property
     def magnitude(self) -> float:
@@ -93,19 +97,26 @@ class Sites:
     rms: float
     outputs: Mapping[int, float] = field(default_factory=dict)
     """The size of each output, where targets are for single ones."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """What outputs are called, where it is not "output 0" and so on."""
 
     def __getitem__(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)
 
 
-def sites_of(imported: Imported, block: Block, calibration: Calibration, parameters: Mapping[int, str] | None = None) -> Sites:
-    """parameters: the names of those arguments of the function that are parameters or buffers, by their places."""
+def sites_of(
+    imported: Imported, block: Block, calibration: Calibration, parameters: Mapping[int, str] | None = None, results: Sequence[str] = ()
+) -> Sites:
+    """parameters: the names of those arguments of the function that are parameters or buffers, by their places. results: of all results,
+    where these have names."""
     parameters = parameters or {}
     roots = _roots(block, calibration)
     members: dict[SSAValue, list[SSAValue]] = {}
     for value, root in roots.items():
         members.setdefault(root, []).append(value)
-    outputs = {roots[v] for v in (block.last_op.operands if block.last_op is not None else ()) if v in roots}
+    returned = block.last_op.operands if block.last_op is not None else ()
+    outputs = {roots[v] for v in returned if v in roots}
+    called = {roots[v]: name for v, name in reversed(list(zip(returned, results, strict=False))) if v in roots}
     counts: dict[str, int] = {}
     named: dict[SSAValue, Site] = {}
     for root, values in members.items():
@@ -113,7 +124,9 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
         operation, module, place, role = _described(imported, root, parameters)
         if root in outputs:
             role = SemanticDType.OUTPUT
+        backward, module = module.startswith(GRADIENT), module.removeprefix(GRADIENT)
         base = f"{module}.{operation}" if module and role is not SemanticDType.PARAM else operation
+        base = called.get(root, f"{GRADIENT}{base}" if backward else base)
         counts[base] = counts.get(base, 0) + 1
         name = base if counts[base] == 1 else f"{base}#{counts[base]}"
         moved = {form: _moved(calibration, root, values, form) for form in seen.moved}
@@ -125,7 +138,7 @@ def sites_of(imported: Imported, block: Block, calibration: Calibration, paramet
         named[root] = Site(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape,
-            seen.least if seen.least < math.inf else 0.0,
+            seen.least if seen.least < math.inf else 0.0, backward,
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
 
@@ -208,12 +221,21 @@ def _described(imported: Imported, value: SSAValue, parameters: Mapping[int, str
         return f"input {index}", "", f"input {index}", SemanticDType.COMPUTE
     location = imported.location(owner)
     module, separator, rest = location.partition(" (")
+    if location.startswith(GRADIENT) and not separator:
+        # of an operation that has no place in the model's source
+        module, separator, rest = location, GRADIENT, ""
     place = rest.rstrip(")") if separator else location
     if owner.name in ("num.weight", "num.constant"):
         role = SemanticDType.PARAM
     else:
         role = SemanticDType.COMPUTE
-    return owner.name.removeprefix("num.") if isinstance(owner, NumOp) else "operation", module if separator else "", place, role
+    return _operation(owner), module if separator else "", place, role
+
+
+def _operation(owner: Operation) -> str:
+    if isinstance(owner, OpaqueOp):
+        return owner.operation.data.removeprefix("torch.").removeprefix("aten.").partition(".")[0]
+    return owner.name.removeprefix("num.") if isinstance(owner, NumOp) else "operation"
 
 
 def _edges(block: Block, roots: Mapping[SSAValue, SSAValue], named: Mapping[SSAValue, Site]) -> Sequence[tuple[str, str]]:

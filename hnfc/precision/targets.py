@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -23,10 +23,11 @@ class Allowance:
     output: int | None
     limit: float
     scale: float
+    called: str = ""
 
     @property
     def name(self) -> str:
-        return name_of(self.output)
+        return self.called or name_of(self.output)
 
     @property
     def they_are(self) -> str:
@@ -57,12 +58,42 @@ class OutputError:
     proved: float | None = None
 
 
-def name_of(output: int | None) -> str:
-    return "the outputs" if output is None else f"output {output}"
+@dataclass(frozen=True)
+class Outputs:
+    """What is asked of the results of a graph.
+
+    apart: the places of those that are looked at one by one; an output is known by its index in it. names: what these are called.
+    norms: by the place of a result the Euclidean norm to which its error is relative; with these each result counts as one, whatever its
+    size and how many elements it has, and one of infinite norm must only be finite. Without, all elements of all results count alike.
+    """
+
+    apart: tuple[int, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+    norms: Mapping[int, float] = field(default_factory=dict)
+
+    def weight(self, place: int) -> float:
+        """What the error of a result is multiplied by where all are taken together."""
+        return 1 / self.norms[place] if self.norms else 1.0
+
+    def count(self, place: int, elements: int) -> int:
+        """As how many numbers a result counts there."""
+        return elements if not self.norms else int(self.norms[place] < math.inf)
 
 
-def allowances(target: Target, relative: bool, rms: float, outputs: Mapping[int, float]) -> tuple[Allowance, ...]:
-    """The limits. outputs: the size of each output of floating-point numbers, where targets are for single ones.
+TOGETHER = Outputs()
+"""All elements of all results count alike."""
+
+
+def name_of(output: int | None, names: Mapping[int, str] | None = None) -> str:
+    if output is None:
+        return "the outputs"
+    return names[output] if names and output in names else f"output {output}"
+
+
+def allowances(
+    target: Target, relative: bool, rms: float, outputs: Mapping[int, float], called: Mapping[int, str] | None = None
+) -> tuple[Allowance, ...]:
+    """The limits. outputs: the size of each output of floating-point numbers, where targets are for single ones. called: their names.
 
     Every output has the target of the first key that names it, and those that none names have no target: they take what is left.
     Raises UsageError for a key that names no output, and for a target that is not above 0.
@@ -72,7 +103,7 @@ def allowances(target: Target, relative: bool, rms: float, outputs: Mapping[int,
         return (Allowance(None, target * rms if relative else target, scale),)
     if not target:
         raise UsageError("targets by output name at least one output")
-    names = {output: name_of(output) for output in outputs}
+    names = {output: name_of(output, called) for output in outputs}
     found: dict[int, float] = {}
     for key, error in target.items():
         named = [output for output, name in names.items() if _names(key, output, name)]
@@ -84,7 +115,7 @@ def allowances(target: Target, relative: bool, rms: float, outputs: Mapping[int,
             found.setdefault(output, error)
     scales = {output: outputs[output] if relative and outputs[output] else 1.0 for output in found}
     limits = {output: error * outputs[output] if relative else error for output, error in found.items()}
-    return tuple(Allowance(output, limits[output], scales[output]) for output in sorted(found))
+    return tuple(Allowance(output, limits[output], scales[output], names[output]) for output in sorted(found))
 
 
 def _names(key: int | str, output: int, name: str) -> bool:
@@ -100,12 +131,13 @@ def worst_of(errors: list[Errors]) -> dict[int | None, float]:
     return {output: max(each.get(output, 0.0) for each in errors) for output in dict.fromkeys(key for each in errors for key in each)}
 
 
-def root_mean_squares(squares: Mapping[int, tuple[float, int]], apart: tuple[int, ...]) -> dict[int | None, float]:
-    """By places of results Σ error² and how many elements they have: the error of all together, and of those in `apart`."""
+def root_mean_squares(squares: Mapping[int, tuple[float, int]], outputs: Outputs) -> dict[int | None, float]:
+    """By places of results Σ error² and how many elements they have: the error of all together, and of those that are looked at apart."""
 
     def root(total: float, count: int) -> float:
         error = math.sqrt(total / max(count, 1)) if total < math.inf else math.inf
         return error if math.isfinite(error) else math.inf
 
-    found: dict[int | None, float] = {None: root(sum(s for s, _ in squares.values()), sum(n for _, n in squares.values()))}
-    return found | {index: root(*squares[place]) for index, place in enumerate(apart) if place in squares}
+    total = sum(s * outputs.weight(place) ** 2 for place, (s, _) in squares.items())
+    found: dict[int | None, float] = {None: root(total, sum(outputs.count(place, n) for place, (_, n) in squares.items()))}
+    return found | {index: root(*squares[place]) for index, place in enumerate(outputs.apart) if place in squares}

@@ -45,7 +45,7 @@ class Wishes:
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
-        return allowances(self.target, self.relative, sites.rms, sites.outputs)
+        return allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
 
     def limit(self, sites: Sites) -> float:
         """The largest absolute error of all outputs together that is allowed; infinite where targets are for single ones."""

@@ -1,0 +1,142 @@
+"""What `PrecisionOptimizer` found for a PyTorch model, and what is done with it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hnfc.errors import ModelError
+from hnfc.modules.optimized import Programs, arguments_of, wrapped
+from hnfc.modules.program import Program
+from hnfc.precision.amp import AmpConfig, amp_config
+from hnfc.precision.applied import Casts, casts_of
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
+from hnfc.precision.picture import picture
+from hnfc.precision.policy import SemanticDType
+from hnfc.precision.scaled import split
+from hnfc.precision.sites import Sites
+from hnfc.precision.targets import OutputError
+from hnfc.rewriter import Settings, load_rules
+
+WIDE = "fp32"
+"""The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
+_SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
+
+
+@dataclass
+class PrecisionAnalysis:
+    """The outcome on one model. `outcome` is an Assignment, or the Refusal that says why there is none."""
+
+    model: torch.nn.Module
+    sample: Any
+    sites: Sites
+    wishes: Wishes
+    outcome: Assignment | Refusal
+    dtypes: dict[int, torch.dtype]
+    group: str
+    wide: torch.dtype
+    """What the model is in as the reference."""
+
+    @property
+    def h0_dim(self) -> int:
+        """The rank of H⁰ of the uniform sheaf (no cast anywhere), ℤ on its global sections: how many formats do for the whole model.
+
+        0 says that uniform precision does not meet the wishes; `outcome` says whether mixed precision does.
+        """
+        return sum(1 for form in self.wishes.formats if self._uniform(form))
+
+    def _uniform(self, form: str) -> bool:
+        found = assign(self.sites, replace(self.wishes, formats=(form,), uncast=()))
+        return isinstance(found, Assignment) and set(found.formats.values()) == {form}
+
+    @property
+    def h1_cocycle(self) -> dict[tuple[str, str], int]:
+        """The bits by which formats differ along edges, without zeros: empty where one format does for the whole model.
+
+        With an assignment p it is d⁰p, the casts that mixed precision makes: a coboundary, of class 0. Without one it is ω on the cycle
+        that refutes the wishes, whose sum is its class on that cycle; or, where no cycle does, from each site that is short of bits to the
+        target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says which it is.
+        """
+        if isinstance(self.outcome, Assignment) and self.h0_dim:
+            return {}
+        return cochain_of(self.sites, self.outcome)
+
+    def get_precision_assignment(self) -> dict[str, str]:
+        """The format of every site by its name. Raises ModelError, with the reasons, where there is none."""
+        return dict(self._found().formats)
+
+    def _found(self) -> Assignment:
+        if isinstance(self.outcome, Refusal):
+            raise ModelError("no assignment of formats meets the target:\n  " + "\n  ".join(self.outcome.reasons))
+        return self.outcome
+
+    @property
+    def outputs(self) -> tuple[OutputError, ...]:
+        """What is allowed, estimated, measured and proved of each output, as the targets are given; empty with one target for all."""
+        return errors_of(self.sites, self.wishes, self._found())
+
+    @property
+    def error(self) -> float:
+        """The estimated error of all outputs together, relative to their root mean square unless `relative` is off."""
+        return as_given(self._found().error, self.sites, self.wishes)
+
+    @property
+    def measured(self) -> float:
+        """The largest error of all outputs together on a sample, in the same terms, when the model runs in these formats."""
+        found = self._found().measured
+        return math.nan if found is None else as_given(found, self.sites, self.wishes)
+
+    @property
+    def proved(self) -> float | None:
+        """What the error of all outputs together is proved not to be above, in the same terms; None where no proof was asked for."""
+        found = self._found().certified
+        return None if found is None else as_given(found, self.sites, self.wishes)
+
+    def casts(self) -> Casts:
+        """What the graph of the model is given."""
+        args, kwargs = arguments_of(self.sample)
+        graph = Program.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
+        return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
+
+    def apply(self) -> torch.nn.Module:
+        """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""
+        settings = Settings(load_rules(self.group), edit=self.casts())
+        args, kwargs = arguments_of(self.sample)
+        programs = Programs(settings)
+        programs.add(Program.of(self.model, args, kwargs, settings))
+        return wrapped(self.model, programs)
+
+    def to_amp_config(self, device: str = "cpu") -> AmpConfig:
+        """Which modules run under torch.autocast, and which do not. It is coarser than the assignment: a module is narrow or it is not."""
+        return amp_config(self.sites, self._found().formats, device)
+
+    def policy_string(self) -> str:
+        """The policy of the most frequent formats: `p=f32,c=bf16,o=f32`."""
+        found = self._found().formats
+        parts = []
+        for key, role in (("p", SemanticDType.PARAM), ("c", SemanticDType.COMPUTE), ("o", SemanticDType.OUTPUT)):
+            weights: Counter[str] = Counter()
+            for site in self.sites.sites:
+                if site.role is role:
+                    weights[split(found[site.name])[0]] += site.elements
+            form = weights.most_common(1)[0][0] if weights else WIDE
+            parts.append(f"{key}={_SHORT.get(form, form)}")
+        return ",".join(parts)
+
+    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
+        """Name, role, format, range and share of the squared error of every site."""
+        return rows_of(self.sites, self._found())
+
+    def visualize_obstruction(self, path: str | Path | None = None) -> str:
+        """An SVG of the sites that are wider than others, or that the refusal is about, and what feeds them; written to `path` too."""
+        svg = picture(self.sites, self.outcome, self.h1_cocycle)
+        if path is not None:
+            Path(path).write_text(svg, encoding="utf-8")
+        return svg

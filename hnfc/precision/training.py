@@ -1,0 +1,138 @@
+"""What `PrecisionOptimizer.analyze_training` found for a step of training, and which of its gradients are numbers at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch.func import functional_call
+from torch.utils import _pytree as pytree
+
+from hnfc.backend.fx import raise_function
+from hnfc.errors import ModelError
+from hnfc.frontend.pytorch import Captured
+from hnfc.frontend.training import names_of_results
+from hnfc.modules.losses import Loss, with_loss
+from hnfc.modules.optimized import Arguments, arguments_of, wrapped
+from hnfc.modules.signature import Fixed, Given, Gradient, Returned, State, tensor_of
+from hnfc.modules.steps import Step, Steps
+from hnfc.precision.analyzed import PrecisionAnalysis
+from hnfc.precision.applied import Casts, casts_of
+from hnfc.precision.targets import Outputs
+from hnfc.rewriter import Settings, load_rules
+
+_NOISE = 0.1
+"""A result that moves by more than this part of itself with the last bits of what it is computed from is rounding errors."""
+_SAME = 1e-2
+"""How far gradients of two computations in float32 may be apart."""
+
+
+@dataclass
+class TrainingAnalysis(PrecisionAnalysis):
+    """The outcome on a step of training. `sites` has those of the backward pass too, by names that start with "gradient"."""
+
+    loss: Loss | None
+    undetermined: tuple[str, ...]
+    """The results that are 0, or nothing but rounding errors in the reference, as is the gradient of a bias before a normalization: they
+    have no target, and must be finite."""
+
+    def casts(self) -> Casts:
+        return self._casts(self._step())
+
+    def _step(self) -> Step:
+        """In the formats that the model has."""
+        args, kwargs = arguments_of(self.sample)
+        return Step.of(with_loss(self.model, self.loss), args, kwargs, Settings(load_rules(self.group)))
+
+    def _casts(self, step: Step) -> Casts:
+        return casts_of(self._found(), self.sites, step.graph, self.dtypes, self.wide)
+
+    def apply(self) -> torch.nn.Module:
+        """A module of the same class on the same parameters that takes a sample and returns the loss, whose `backward` gives parameters
+        the gradients in mixed precision. Gradients are computed with the loss and kept until then.
+
+        A call on other shapes makes a graph of its own; one that makes the model take another path raises UsageError.
+        """
+        step = self._step()
+        casts = self._casts(step)
+        steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts))
+        steps.add(self.model, *arguments_of(self.sample), step.edited(casts))
+        return wrapped(self.model, steps)
+
+
+def asked_of(
+    model: torch.nn.Module, captured: Captured, call: Arguments, given: Sequence[Sequence[torch.Tensor]], apart: bool
+) -> tuple[Outputs, tuple[str, ...]]:
+    """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
+    nothing but rounding errors. model: with its loss. Raises ModelError where the gradients are not those of the model."""
+    graph = raise_function(captured.module)
+    norms = norms_of(graph, given)
+    _check(model, captured, call, graph(*given[0]), norms)
+    names = names_of_results(captured.signature)
+    determined = tuple(place for place, norm in norms.items() if norm < math.inf)
+    asked = Outputs(determined if apart else (), {index: names[place] for index, place in enumerate(determined)} if apart else {}, norms)
+    return asked, tuple(names[place] for place in norms if place not in determined)
+
+
+def norms_of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> dict[int, float]:
+    """By the places of results of floating-point numbers their Euclidean norms, root mean square over the samples; infinite for those that
+    are 0 or that the last bits of what is given decide."""
+    squares: dict[int, float] = {}
+    moved: dict[int, float] = {}
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for tensors in given:
+            near = graph(*(_near(t, generator) for t in tensors))
+            for place, (true, other) in enumerate(zip(graph(*tensors), near, strict=True)):
+                if isinstance(true, torch.Tensor) and true.is_floating_point():
+                    squares[place] = squares.get(place, 0.0) + _square(true)
+                    moved[place] = moved.get(place, 0.0) + _square(other - true)
+    return {
+        place: math.sqrt(square / len(given)) if 0 < square < math.inf and moved[place] <= _NOISE**2 * square else math.inf
+        for place, square in squares.items()
+    }
+
+
+def _near(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Numbers next to those of the tensor."""
+    if not tensor.is_floating_point():
+        return tensor
+    signs = (torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1).to(tensor.dtype).to(tensor.device)
+    return tensor * (1 + torch.finfo(tensor.dtype).eps * signs)
+
+
+def _square(tensor: torch.Tensor) -> float:
+    return float(tensor.double().square().sum())
+
+
+def _check(
+    model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], norms: Mapping[int, float]
+) -> None:
+    """Compares with what torch computes without a graph: hooks and functions with gradients of their own are not captured."""
+    inputs, structure = pytree.tree_flatten(call)
+    inputs = [x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x for x in inputs]
+    args, kwargs = pytree.tree_unflatten(inputs, structure)
+    wanted = {State(name): p for name, p in model.named_parameters() if p.requires_grad}
+    sinks = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
+    reached = {sink.of: place for place, sink in enumerate(sinks) if isinstance(sink, Gradient)}
+    everything = wanted | {of: inputs[of.index] if isinstance(of, Given) else tensor_of(model, of.name) for of in reached}
+    with torch.enable_grad():
+        found = functional_call(model, {name: b.clone() for name, b in model.named_buffers()}, args, kwargs)
+        loss = next(x for x in pytree.tree_leaves(found) if isinstance(x, torch.Tensor))
+        gradients = torch.autograd.grad(loss, list(everything.values()), allow_unused=True)
+    pairs: list[tuple[str, torch.Tensor, int | None]] = [
+        ("loss", loss, next(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)))
+    ]
+    pairs += [(f"gradient of {of.name}", g, reached.get(of)) for of, g in zip(everything, gradients, strict=True) if g is not None]
+    for name, true, place in pairs:
+        # what the graph has no gradient of is 0 there
+        other = torch.zeros_like(true) if place is None else results[place]
+        norm = math.sqrt(_square(true.detach())) if place is None else norms[place]
+        if norm < math.inf and math.sqrt(_square(true.detach() - other)) > _SAME * norm:
+            raise ModelError(
+                f"the {name} that the captured graph computes is not that of the model: a hook, or a torch.autograd.Function with a "
+                "derivative of its own, changes it, and torch.export does not carry these"
+            )

@@ -1,0 +1,357 @@
+"""A step of training: its gradients are those of torch, what fails in float16 is blamed on the backward pass, and the remedy trains."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hnfc.backend.fx import raise_function
+from hnfc.errors import ModelError, UsageError
+from hnfc.frontend.training import capture_training, names_of_results
+from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.optimizer import PrecisionOptimizer
+from hnfc.precision.training import TrainingAnalysis
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+def normal(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def classes(seed: int, count: int, *shape: int) -> torch.Tensor:
+    return torch.randint(0, count, shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Net(nn.Module):
+    """Parts, and what `forward` does with them."""
+
+    def __init__(self, forward: Callable[..., torch.Tensor], **parts: nn.Module) -> None:
+        super().__init__()
+        self.rule = forward
+        for name, part in parts.items():
+            self.add_module(name, part)
+        draw = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for name, p in self.named_parameters():
+                p.copy_(torch.randn(p.shape, generator=draw) / max(p[0].numel(), 1) ** 0.5 + ("norm" in name and "weight" in name))
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.rule(self, *inputs)
+
+
+def mlp() -> nn.Module:
+    def rule(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(net.norm(net.first(x)))
+        return net.head(h + net.second(h))
+
+    return Net(rule, first=nn.Linear(8, 16), norm=nn.LayerNorm(16), second=nn.Linear(16, 16), head=nn.Linear(16, 3))
+
+
+def convolution(train: bool) -> nn.Module:
+    def rule(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(F.gelu(net.norm(net.conv(x))), 2).square().mean()
+
+    return Net(rule, conv=nn.Conv2d(2, 3, 3), norm=nn.BatchNorm2d(3).train(train))
+
+
+def attention() -> nn.Module:
+    return Net(lambda net, x: net.layer(x).pow(3).mean(), layer=nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True))
+
+
+def tied() -> nn.Module:
+    net = Net(lambda net, i: F.cross_entropy(net.head(torch.tanh(net.embed(i))), i), embed=nn.Embedding(9, 4), head=nn.Linear(4, 9))
+    net.head.weight = net.embed.weight
+    return net
+
+
+def analyzed(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor] | None = None, **wishes: object) -> TrainingAnalysis:
+    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), **wishes}).analyze_training(net, sample, loss=loss)  # type: ignore[arg-type]
+
+
+def gradients(net: nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    for p in net.parameters():
+        p.grad = None
+    loss.backward()  # type: ignore[no-untyped-call]
+    found = {name: p.grad.clone() for name, p in net.named_parameters() if p.grad is not None}
+    for p in net.parameters():
+        p.grad = None
+    return found
+
+
+def apart(found: dict[str, torch.Tensor], true: dict[str, torch.Tensor]) -> dict[str, float]:
+    assert found.keys() == true.keys()
+    return {name: float((found[name].double() - g.double()).norm() / g.double().norm()) for name, g in true.items()}
+
+
+@pytest.mark.parametrize(("net", "inputs"), [
+    (Net(lambda net, x, y: F.cross_entropy(net.net(x), y), net=mlp()), (normal(1, 6, 8), classes(2, 3, 6))),
+    (convolution(False), (normal(1, 2, 2, 8, 8),)), (convolution(True), (normal(1, 2, 2, 8, 8),)),
+    (attention(), (normal(1, 2, 5, 8),)), (tied(), (classes(1, 9, 7),)),
+    (Net(lambda net, x: net.lstm(x)[0].square().mean(), lstm=nn.LSTM(3, 4)), (normal(1, 4, 2, 3),)),
+    (Net(lambda net, x: (net.lin(x)[[0, 0, 2]].cumsum(-1).amax(-1) + x[..., 0][:3]).sum(), lin=nn.Linear(3, 4)), (normal(1, 4, 3),)),
+], ids=["mlp", "convolution", "batch_norm", "attention", "tied", "lstm", "indices"])  # fmt: skip
+def test_gradients_are_those_of_torch(net: nn.Module, inputs: Tensors) -> None:
+    net, inputs = net.double(), tuple(x.double() if x.is_floating_point() else x for x in inputs)
+    captured = capture_training(net, inputs)
+    with torch.no_grad():
+        results = raise_function(captured.module)(*captured.signature.gather(net, inputs))
+    found = dict(zip(names_of_results(captured.signature), results, strict=True))
+    loss = net(*inputs)
+    assert float(found.pop("loss")) == pytest.approx(float(loss.detach()), rel=1e-12)
+    buffers = dict(net.named_buffers())
+    # the second call of the model would count as another step of the running averages, so they are compared after the first
+    for name in [name for name in found if name.startswith("new ")]:
+        assert torch.allclose(found.pop(name).double(), buffers[name.removeprefix("new ")].double(), rtol=1e-12)
+    true = {f"gradient of {name}": g for name, g in gradients(net, loss).items()}
+    assert found.keys() == true.keys()
+    largest = max(float(g.abs().max()) for g in true.values())
+    for name, g in true.items():
+        assert float((found[name] - g).abs().max()) < 1e-12 * largest, name
+
+
+@cache
+def of_mlp(target: float) -> tuple[nn.Module, TrainingAnalysis]:
+    net = mlp()
+    return net, analyzed(net, (normal(1, 64, 8), classes(2, 3, 64)), F.cross_entropy, target_accuracy=target)
+
+
+@pytest.mark.parametrize("target", [5e-3, 3e-4])
+def test_the_error_is_as_predicted_on_inputs_that_were_not_seen(target: float) -> None:
+    net, found = of_mlp(target)
+    assert isinstance(found.outcome, Assignment) and found.error <= target and found.measured <= 1.1 * target
+    x, y = normal(5, 64, 8), classes(6, 3, 64)
+    mixed, exact = found.apply(), copy.deepcopy(net).double()
+    true = gradients(exact, F.cross_entropy(exact(x.double()), y))
+    errors = list(apart(gradients(net, mixed(x, y)), true).values())
+    together = (sum(e * e for e in errors) / (len(errors) + 1)) ** 0.5
+    assert together / 10 < found.error < together * 10 and together < 2 * target
+
+
+def test_results_and_sites_have_names_of_their_own() -> None:
+    net, found = of_mlp(5e-3)
+    names = [site.name for site in found.sites.sites]
+    assert "loss" in names and {f"gradient of {name}" for name, _ in net.named_parameters()} <= set(names)
+    product = found.sites["gradient: second.matmul"]
+    assert product.backward and product.module == "second" and "test_training.py" in product.place
+    assert not found.sites["second.add"].backward
+    both = analyzed(
+        net, found.sample, F.cross_entropy, formats=("bf16", "fp32"), pins={"gradient*": "fp32", "*": "bf16"}, target_accuracy=1
+    )
+    formats = both.get_precision_assignment()
+    assert {form for name, form in formats.items() if name.startswith("gradient")} == {"fp32"} and formats["second.add"] == "bf16"
+
+
+def test_targets_by_the_names_of_results() -> None:
+    net = mlp()
+    sample = normal(1, 64, 8), classes(2, 3, 64)
+    found = analyzed(net, sample, F.cross_entropy, target_accuracy={"loss": 1e-1, "gradient of first.*": 1e-4, "gradient of *": 1e-2})
+    allowed = {output.name: output.allowed for output in found.outputs}
+    assert allowed["loss"] == 0.1 and allowed["gradient of first.weight"] == 1e-4 and allowed["gradient of head.bias"] == 1e-2
+    true = gradients(net, F.cross_entropy(net(sample[0]), sample[1]))
+    errors = apart(gradients(net, found.apply()(*sample)), true)
+    for output in found.outputs:
+        assert output.measured is not None and output.measured <= 1.1 * output.allowed and output.estimated <= output.allowed
+        if output.name != "loss":
+            assert errors[output.name.removeprefix("gradient of ")] == pytest.approx(output.measured, rel=1e-3)
+    with pytest.raises(UsageError, match="there are: loss, gradient of first"):
+        analyzed(net, sample, F.cross_entropy, target_accuracy={"gradient of third.weight": 1e-2})
+
+
+class Norm(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-7)
+
+
+class Stream(nn.Module):
+    """A residual stream that starts small and peaks near 350: what normalizes its start makes gradients large there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(32, 16), Norm()
+        self.up, self.down, self.head = nn.Linear(16, 32, False), nn.Linear(32, 16, False), nn.Linear(16, 8, False)
+        for seed, (part, size) in enumerate(((self.embed, 2e-3), (self.up, 1.0), (self.down, 3.0), (self.head, 0.5))):
+            with torch.no_grad():
+                part.weight.copy_(size * normal(seed + 1, *part.weight.shape))
+
+    def forward(self, tokens: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+        h = self.embed(tokens)
+        h = h + self.down(torch.relu(self.up(self.norm(h))))
+        return F.cross_entropy(self.head(h), following, reduction="sum")
+
+
+def tokens(seed: int) -> Tensors:
+    return classes(seed, 32, 32), classes(seed + 1, 8, 32)
+
+
+def test_gradients_that_overflow_although_no_value_of_the_forward_pass_does() -> None:
+    """unslothai/unsloth-zoo#866: the loss is finite, and gradients along the residual stream are not."""
+    low = Stream().half()
+    loss = low(*tokens(7))
+    failed = gradients(low, loss)
+    assert bool(loss.isfinite()) and not bool(failed["embed.weight"].isfinite().all())
+    found = analyzed(Stream(), tokens(0), formats=("fp16",), scaling=False, target_accuracy=2e-2)
+    assert isinstance(found.outcome, Refusal)
+    assert found.sites["add"].magnitude < 400
+    assert max(site.magnitude for site in found.sites.sites if not site.backward and site.name != "loss") < 1000
+    assert found.outcome.nodes and all(name.startswith("gradient: norm.") for name in found.outcome.nodes)
+    # where the normalization's gradients meet, on the way to the embedding
+    assert "gradient: norm.add" in found.outcome.nodes
+    assert all("in the backward pass" in reason for reason in found.outcome.reasons) and "65504" in found.outcome.reasons[1]
+    assert any(r.change == "allow fp32" for r in found.outcome.relaxations)
+
+
+def test_the_remedy_of_gradients_that_overflow() -> None:
+    net = Stream()
+    found = analyzed(net, tokens(0), scaling=False, target_accuracy=2e-2)
+    formats = found.get_precision_assignment()
+    assert all(name.startswith("gradient") for name, form in formats.items() if form == "fp32") and formats["gradient: norm.add"] == "fp32"
+    applied = found.apply()
+    for seed in (0, 20, 30):
+        mixed, true = gradients(net, applied(*tokens(seed))), gradients(net, net(*tokens(seed)))
+        assert all(bool(g.isfinite().all()) for g in mixed.values()) and max(apart(mixed, true).values()) < 4e-2
+
+
+def faint() -> nn.Module:
+    """A loss so small that gradients are below the normal numbers of float16."""
+
+    def rule(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return 1e-3 * F.mse_loss(torch.tanh(net.last(torch.tanh(net.first(x)))), y)
+
+    return Net(rule, first=nn.Linear(16, 32), last=nn.Linear(32, 64))
+
+
+def targets(seed: int) -> Tensors:
+    return normal(seed, 128, 16), torch.tanh(normal(seed + 1, 128, 64))
+
+
+def test_gradients_that_vanish_are_blamed_and_a_scale_keeps_them() -> None:
+    net = faint()
+    x, y = targets(7)
+    true = gradients(net, net(x, y))
+    low = copy.deepcopy(net).half()
+    assert max(apart(gradients(low, low(x.half(), y.half())), true).values()) > 0.1
+    refused = analyzed(net, targets(0), formats=("fp16",), scaling=False, target_accuracy=2e-2).outcome
+    assert isinstance(refused, Refusal)
+    assert refused.nodes and all(name.startswith("gradient: ") for name in refused.nodes)
+    assert "makes 0" in refused.reasons[0] and "in the backward pass" in refused.reasons[0]
+    found = analyzed(net, targets(0), formats=("fp16",), target_accuracy=2e-2)
+    formats = found.get_precision_assignment()
+    assert all(form.startswith("fp16") for form in formats.values()) and any("*2^-" in form for form in formats.values())
+    assert max(apart(gradients(net, found.apply()(x, y)), true).values()) < 4e-2
+
+
+def test_training_in_mixed_precision_is_training() -> None:
+    rule = normal(9, 8, 3)
+    steps = [(x := normal(100 + step, 64, 8), (x @ rule).argmax(-1)) for step in range(30)]
+    start = mlp()
+    found = analyzed(start, steps[0], F.cross_entropy, target_accuracy=3e-4)
+    assert {"fp16", "fp32"} == set(found.get_precision_assignment().values())
+
+    def trained(net: nn.Module, loss_of: Callable[..., torch.Tensor]) -> list[float]:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.3, momentum=0.9)
+        losses = []
+        for x, y in steps:
+            optimizer.zero_grad()
+            loss = loss_of(x, y)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        return losses
+
+    plain = copy.deepcopy(start)
+    wide = trained(plain, lambda x, y: F.cross_entropy(plain(x), y))
+    mixed = trained(start, found.apply())
+    assert wide[-1] < 0.5 * wide[0]
+    assert mixed == pytest.approx(wide, rel=3e-2) and mixed != wide
+
+
+def test_the_module_that_trains() -> None:
+    net, found = of_mlp(5e-3)
+    mixed = found.apply()
+    assert isinstance(mixed, type(net)) and [id(p) for p in mixed.parameters()] == [id(p) for p in net.parameters()]
+    x, y = normal(3, 10, 8), classes(4, 3, 10)  # another size of batch
+    true = gradients(net, F.cross_entropy(net(x), y))
+    assert max(apart(gradients(net, mixed(x, y)), true).values()) < 5e-2
+    tripled = gradients(net, 3 * mixed(x, y))
+    assert all(torch.allclose(tripled[name], 3 * g, rtol=0.1, atol=1e-3) for name, g in true.items())
+    with torch.no_grad():
+        loss = mixed(x, y)
+    assert not loss.requires_grad and float(loss) == float(mixed(x, y).detach())
+    linear = nn.Linear(8, 3)
+    applied = analyzed(linear, (x, y), F.cross_entropy).apply()
+    assert float(pickle.loads(pickle.dumps(applied))(x, y)) == float(applied(x, y))
+
+
+def test_buffers_are_kept_up_and_what_is_frozen_has_no_gradient() -> None:
+    nets = [convolution(True) for _ in range(2)]
+    for net in nets:
+        net.conv.bias.requires_grad_(False)
+    x = normal(3, 4, 2, 8, 8)
+    found = analyzed(nets[0], x)
+    assert "new norm.running_var" in [site.name for site in found.sites.sites]
+    before = nets[0].norm.running_mean.clone()
+    assert torch.equal(before, torch.zeros(3))
+    mixed, true = gradients(nets[0], found.apply()(x)), gradients(nets[1], nets[1](x))
+    assert max(apart(mixed, true).values()) < 2e-2 and mixed.keys() == {"conv.weight", "norm.weight", "norm.bias"}
+    assert torch.allclose(nets[0].norm.running_mean, nets[1].norm.running_mean, rtol=2e-2)
+    assert int(nets[0].norm.num_batches_tracked) == 1
+
+
+def test_a_gradient_that_is_nothing_but_rounding_has_no_target() -> None:
+    """Of a bias before a normalization, and of the keys' bias in attention: they are 0, and no format computes them to 1 %."""
+    net = convolution(True)
+    found = analyzed(net, normal(3, 4, 2, 8, 8))
+    assert found.undetermined == ("gradient of conv.bias",) and isinstance(found.outcome, Assignment)
+    assert bool(gradients(net, found.apply()(normal(3, 4, 2, 8, 8)))["conv.bias"].isfinite().all())
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+def line(rule: Callable[..., torch.Tensor], *parts: nn.Module) -> nn.Module:
+    return Net(rule, line=nn.Linear(4, 3), **{f"part{i}": part for i, part in enumerate(parts)})
+
+
+X = normal(0, 5, 4)
+
+
+@pytest.mark.parametrize(("net", "sample", "loss", "message"), [
+    (line(lambda net, x: net.line(x)), X, None, r"shape \(5, 3\).*`loss`"),
+    (line(lambda net, x: (net.line(x).sum(), x)), X, None, "one result, a scalar loss, and the model has 2"),
+    (line(lambda net, x: net.line(x).argmax()), X, None, "int64"),
+    (line(lambda net, x: net.line(x).sum()).requires_grad_(False), X, None, "no parameter of Net requires a gradient"),
+    (line(lambda net, x: net.line(x).detach().sum()), X, None, "depends on no parameter"),
+    (line(lambda net, x: net.part0(net.line(x)).sum(), nn.Dropout()), X, None, r"`part0` draws random numbers.*model.part0.eval\(\)"),
+    (line(lambda net, x: (Rounded.apply(3 * net.line(x)) * net.line(x)).sum()), X, None, "not that of the model: a hook, or"),
+    (line(lambda net, x: torch.cdist(net.line(x), 2 * net.line(x)).sum()), X, None, "torch cannot say how roundings move"),
+    (line(lambda net, x: net.line(x)), (X, normal(1, 4, 3)), F.mse_loss, "torch.export cannot capture Net"),
+], ids=["tensor", "two", "index", "frozen", "detached", "dropout", "own_derivative", "no_second_derivative", "shapes"])  # fmt: skip
+def test_what_cannot_be_analyzed_is_said(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        analyzed(net, sample, loss)
+
+
+@pytest.mark.parametrize(("sample", "loss", "message"), [
+    ((X,), F.mse_loss, "takes the output of the model and 1 more, the last parts of a sample; the sample has 1"),
+    ({"input": X}, F.mse_loss, "the sample has 0"), (X, nn.Linear(3, 1), "parameters of its own"), (X, 3, "not int"),
+], ids=["no_target", "names", "learned", "number"])  # fmt: skip
+def test_a_loss_that_cannot_be_called_is_said(sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        analyzed(nn.Linear(4, 3), sample, loss)
+    with pytest.raises(UsageError, match="not function"):
+        analyzed(lambda x: x, X)  # type: ignore[arg-type]
