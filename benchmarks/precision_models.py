@@ -114,7 +114,7 @@ def resnet50(quick: bool) -> tuple[nn.Module, Inputs, Inputs]:
 
     small = {"hidden_sizes": [32, 64, 64, 64], "depths": [1, 1, 1, 1]}
     size = 64 if quick else 224
-    model = ResNetForImageClassification(ResNetConfig(**(small if quick else {})))
+    model = ResNetForImageClassification(ResNetConfig(num_labels=1000, **(small if quick else {})))
     return First(model), (torch.randn(1, 3, size, size),), (torch.randn(1, 3, size, size),)
 
 

@@ -42,8 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
     parser.add_argument("--target", dest="machine", metavar="NAME",
                         help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
-    parser.add_argument("--least", choices=("bytes", "time"), default="bytes",
-                        help="what is minimized (default bytes); time as it is modelled on --target")  # fmt: skip
+    parser.add_argument("--least", choices=("bytes", "peak", "time"), default="bytes",
+                        help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
+                        "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
     parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
     parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
     parser.add_argument("--width", type=float, default=0.0, metavar="W",
@@ -121,7 +122,8 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         allowed = f"allowed {of.allowed:.3g}" if of.allowed < float("inf") else "no target"
         proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"
         say(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
-    say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's")
+    say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's; "
+        f"{found.outcome.peak:,.0f} live at the worst moment")  # fmt: skip
     if found.outcome.seconds is not None:
         late = options.least == "time" and found.outcome.bound < found.outcome.seconds * (1 - 1e-6)
         least = f"; chosen without counting casts, and nothing takes less than {found.outcome.bound:.3g} s" if late else ""

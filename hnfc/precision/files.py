@@ -94,7 +94,14 @@ class FileAnalysis:
         errors: dict[str, Any] = {"error": self.error, "measured": self.measured, "proved": self.proved}
         if self.outputs:
             errors["outputs"] = [{**asdict(o), "allowed": o.allowed if o.allowed < math.inf else None} for o in self.outputs]
-        return {"found": True, **errors, "bytes": self.outcome.size, "original_bytes": self.original_size, "sites": sites}
+        return {
+            "found": True,
+            **errors,
+            "bytes": self.outcome.size,
+            "peak_bytes": self.outcome.peak,
+            "original_bytes": self.original_size,
+            "sites": sites,
+        }
 
     def emit(self) -> bytes:
         """The model with its casts."""

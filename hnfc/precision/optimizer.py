@@ -48,7 +48,8 @@ class PrecisionOptimizer:
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
     scaling: values that overflow may be stored with a scale that is a power of two.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
-    chosen. least: "bytes", or "time": what is minimized, time as it is modelled on the target. certified: the error is proved to be
+    chosen. least: what is minimized: "bytes" of all sites, those live at the "peak", which memory_budget is then of, or "time" as it is
+    modelled on the target. certified: the error is proved to be
     within the target too, for all inputs within `width` of each element of the samples.
     """
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from hnfc.errors import UsageError
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
+from hnfc.precision.peak import Lives, Piece, least_peak
 from hnfc.precision.scaled import largest, split, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors
@@ -105,6 +106,8 @@ class Problem:
         choices = list(zip(groups, forms, strict=True))
         size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
         squares = [self._squares(choices, allowance) for allowance in self.allowances]
+        if self.wishes.least == "peak":
+            return self._least_peak(choices, squares)
         price, unit = (size, 1.0) if self.wishes.least == "bytes" else (self._seconds(choices), 1e-12)
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
@@ -122,6 +125,20 @@ class Problem:
         least = (time if timed and time is not None else total) if math.isnan(bound) else bound * unit
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
         return Solution(chosen, total, least, time) if total <= self.wishes.memory else None
+
+    def _least_peak(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], squares: Sequence[Rows]) -> Solution | None:
+        """With the least bytes live at the worst moment, which is what a budget of memory then is of."""
+        lives = lives_of(choices)
+        found = least_peak(lives, squares, len(choices) <= _EXACT)
+        if found is None or lives.peak(found.places) > self.wishes.memory:
+            return None
+        chosen = {site.name: forms[place] for (group, forms), place in zip(choices, found.places, strict=True) for site in group}
+        size = math.fsum(bytes_of(site, chosen[site.name]) for site in self.sites.sites)
+        return Solution(chosen, size, found.bound - lives.most, self.timing.seconds(chosen) if self.timing else None)
+
+    def peak(self, formats: Mapping[str, str]) -> float:
+        """Bytes live at the worst moment."""
+        return lives_of([([site], [formats[site.name]]) for site in self.sites.sites]).peak([0] * len(self.sites.sites))
 
     def _squares(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], allowance: Allowance) -> Rows:
         """The parts of a budget that choices use up."""
@@ -179,7 +196,16 @@ class Problem:
             for output in outputs
         }
         limit = next((self.limit(a) for a in self.allowances if a.output is None), math.inf)
-        return Assignment(found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors)
+        return Assignment(
+            found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors, peak=self.peak(found.formats)
+        )
+
+
+def lives_of(choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Lives:
+    """When the sites of groups are live, and what they take in each of the groups' formats."""
+    return Lives([
+        Piece(index, *site.live, [bytes_of(site, form) for form in forms]) for index, (group, forms) in enumerate(choices) for site in group
+    ])  # fmt: skip
 
 
 def _weights(rows: Rows) -> Mapping[Node, Mapping[Value, float]]:

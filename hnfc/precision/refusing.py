@@ -50,7 +50,8 @@ class _Refusing:
             reasons.append(self._apart(incommon))
         reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
         if memory:
-            reasons.append(f"all values together may take {self.wishes.memory:.4g} bytes")
+            which = "the values live at once" if self.wishes.least == "peak" else "all values together"
+            reasons.append(f"{which} may take {self.wishes.memory:.4g} bytes")
         certificate = SUM if self.failing else BUDGETS
         certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
         nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
@@ -166,7 +167,8 @@ class _Refusing:
                 yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {self._extra(found):+,.0f} bytes")
         yield from self._casts(cycle)
         if memory and (found := self._without_memory()):
-            yield Relaxation("allow more memory", f"{found.size:,.0f} bytes are enough")
+            enough = self.problem.peak(found.formats) if self.wishes.least == "peak" else found.size
+            yield Relaxation("allow more memory", f"{enough:,.0f} bytes are enough")
         yield from self._targets()
         for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and not split(f)[1]):
             more = replace(self.wishes, formats=(*self.wishes.formats, form))

@@ -69,6 +69,8 @@ class Site:
     """The same for single outputs, where targets are for these."""
     shape: tuple[int, ...] = ()
     """Of the elements, where it is known: blocks lie along its last axes."""
+    live: tuple[int, int] = (0, 0)
+    """The first and the last operation, by their places in the FX graph, at which it takes memory; what the model is given always does."""
     least: float = 0.0
     """The size of the least element that is not 0, where one becomes 0 in a format; 0 where it is not known."""
     backward: bool = False
@@ -117,6 +119,7 @@ def sites_of(
     returned = block.last_op.operands if block.last_op is not None else ()
     outputs = {roots[v] for v in returned if v in roots}
     called = {roots[v]: name for v, name in reversed(list(zip(returned, results, strict=False))) if v in roots}
+    moments = _moments(block, calibration)
     counts: dict[str, int] = {}
     named: dict[SSAValue, Site] = {}
     for root, values in members.items():
@@ -137,7 +140,7 @@ def sites_of(
         shape = _shape(root)
         named[root] = Site(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
-            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape,
+            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, moments),
             seen.least if seen.least < math.inf else 0.0, backward,
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
@@ -171,6 +174,31 @@ def _work(root: SSAValue, values: Sequence[SSAValue], roots: Mapping[SSAValue, S
             inner = (o.owner for o in owner.operands if o not in roots and isinstance(o.owner, NumOp))
             waiting += [found for found in inner if found not in waiting]
     return work, matrix, reads
+
+
+def _moments(block: Block, calibration: Calibration) -> dict[Operation, int]:
+    """The place in the FX graph of the operation of torch that each is part of: that of the next result which was observed."""
+    following = 1 + max(calibration.nodes.values(), default=0)
+    found: dict[Operation, int] = {}
+    for operation in reversed(list(block.ops)):
+        following = min((calibration.nodes[r] for r in operation.results if r in calibration.nodes), default=following)
+        found[operation] = following
+    return found
+
+
+def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple[int, int]:
+    """When some of the values, or what only moves their elements, is still to be used."""
+    made = [moments[v.owner] for v in values if isinstance(v.owner, Operation) and not isinstance(v.owner, ConstantOp | WeightOp)]
+    if len(made) < len(values):
+        return -1, max(moments.values(), default=0)
+    waiting, seen, last = list(values), set(values), max(made)
+    for value in waiting:
+        for use in value.uses:
+            last = max(last, moments[use.operation])
+            if use.operation.name in _MOVING:
+                waiting += (moved := [result for result in use.operation.results if result not in seen])
+                seen.update(moved)
+    return min(made), last
 
 
 def _has_pole(use: Use) -> bool:

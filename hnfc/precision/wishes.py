@@ -17,6 +17,9 @@ from hnfc.precision.scaled import split, stored_bytes, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 
+LEAST = ("bytes", "peak", "time")
+"""What can be minimized."""
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -41,7 +44,7 @@ class Wishes:
     target_machine: Machine | None = None
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
-    """What is minimized: `bytes`, or `time` on the machine, as `Timing` models it, casts included."""
+    """What is minimized: `bytes` of all sites; those live at the `peak`, which `memory` is of then; or `time` as `Timing` models it."""
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
@@ -62,8 +65,8 @@ class Assignment:
     size: float
     """Bytes of all sites."""
     bound: float
-    """No assignment takes fewer bytes (seconds, where time is minimized); what this one takes for models of up to 2,000 sites, and a
-    little less for larger ones. Of these casts are no part of the bound on time."""
+    """No assignment takes fewer bytes (fewer at the peak, or seconds, where these are minimized); what this one takes for models of up to
+    2,000 sites, and a little less for larger ones and for the peak. Of these casts are no part of the bound on time."""
     seconds: float | None = None
     """The modelled time on the machine, casts included, where one is named."""
     measured: float | None = None
@@ -76,6 +79,8 @@ class Assignment:
     """The same, measured on the samples."""
     certified_errors: Errors = field(default_factory=dict)
     """The same, proved."""
+    peak: float = math.nan
+    """Bytes live at the worst moment: what the model is given, and values from what computes them to what reads them last."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +129,8 @@ def machine_of(name: str | None, least: str) -> tuple[Machine | None, str]:
     machine = shipped_targets().target(name) if name is not None else None
     if name is not None and machine is None:
         raise UsageError(f"there is no target `{name}`; there are {', '.join(shipped_targets().names())}")
-    if least not in ("bytes", "time"):
-        raise UsageError(f"what is minimized is bytes or time, not `{least}`")
+    if least not in LEAST:
+        raise UsageError(f"what is minimized is {', '.join(LEAST[:-1])} or {LEAST[-1]}, not `{least}`")
     if least == "time" and machine is None:
         raise UsageError("time is modelled on a target, such as h100: name one")
     return machine, least

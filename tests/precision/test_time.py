@@ -77,7 +77,7 @@ def test_the_model_of_time_by_hand():
 
 @pytest.mark.parametrize(("wishes", "words"), [
     ({"target": "abacus"}, "there is no target `abacus`"), ({"least": "time"}, "time is modelled on a target"),
-    ({"target": "cpu", "least": "joules"}, "bytes or time"),
+    ({"target": "cpu", "least": "joules"}, "bytes, peak or time"),
 ])  # fmt: skip
 def test_wishes_that_do_not_fit(wishes, words):
     with pytest.raises(UsageError, match=words):

@@ -1,0 +1,184 @@
+"""Formats with which the least memory is live at once: Σ bytes of the values that are live, at the worst moment of the program.
+
+A minimax: with one number P above every moment it is an integer program. Prices of the moments, which add up to 1, make it a problem with
+one cost for each choice, whose optimum is below that of the minimax whatever the prices are; so very large programs are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.optimize import LinearConstraint, milp
+from scipy.sparse import coo_array
+
+from hnfc.highs import silent
+from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Rows: TypeAlias = Sequence[Sequence[float]]
+
+ALL = 1e-3
+"""What a byte of any value counts beside one at the worst moment: of what peaks alike the least in all is chosen."""
+_GAP = 1e-4
+"""HiGHS may stop so close to its bound."""
+_TOLERANCE = 1e-5
+"""More than its own tolerances, each 1e-6 in units of the largest value, may lift its bound by."""
+_SECONDS = 20.0
+_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A value that takes memory from the operation `first` to the operation `last`, both included. sizes: by the choices of its group."""
+
+    group: int
+    first: int
+    last: int
+    sizes: Sequence[float]
+
+
+class Lives:
+    """The moments of a program, and what is live in them. Pieces of one group have one choice."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self.moments = _worst_moments(pieces)
+        self.spans = [
+            (int(np.searchsorted(self.moments, piece.first)), int(np.searchsorted(self.moments, piece.last, side="right")))
+            for piece in pieces
+        ]
+        """Of each piece the moments in which it is live: from the first to before the second."""
+
+    def live(self, places: Sequence[int]) -> Array:
+        """Bytes at each moment, by the choices of groups."""
+        change = np.zeros(len(self.moments) + 1)
+        for piece, (start, end) in zip(self.pieces, self.spans, strict=True):
+            size = piece.sizes[places[piece.group]]
+            change[start] += size
+            change[end] -= size
+        return np.cumsum(change)[:-1]
+
+    @property
+    def most(self) -> float:
+        """What ALL can make of the bytes of all values: a bound of the peak is below one of `total` by no more."""
+        return ALL * sum(max(piece.sizes, default=0.0) for piece in self.pieces)
+
+    def peak(self, places: Sequence[int]) -> float:
+        return float(self.live(places).max(initial=0.0))
+
+    def costs(self, like: Rows, prices: Array) -> list[list[float]]:
+        """Of each choice what it takes at each moment times the moment's price, and ALL of its bytes."""
+        before = np.concatenate([[0.0], np.cumsum(prices)])
+        costs = [[0.0] * len(row) for row in like]
+        for piece, (start, end) in zip(self.pieces, self.spans, strict=True):
+            price = float(before[end] - before[start]) + ALL
+            row = costs[piece.group]
+            for place, size in enumerate(piece.sizes):
+                row[place] += price * size
+        return costs
+
+    def total(self, places: Sequence[int]) -> float:
+        return self.peak(places) + ALL * sum(piece.sizes[places[piece.group]] for piece in self.pieces)
+
+
+def _worst_moments(pieces: Sequence[Piece]) -> Array:
+    """Those at which no moment beside them has all that is live and more: where something begins and the next event is an end."""
+    firsts, lasts = sorted({piece.first for piece in pieces}), sorted({piece.last for piece in pieces})
+    ends = np.array(lasts)
+    found = [first for first, following in zip(firsts, [*firsts[1:], None], strict=True)
+             if following is None or ends[np.searchsorted(ends, first)] < following]  # fmt: skip
+    return np.array(found, dtype=np.int64)
+
+
+def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool) -> Choice | None:
+    """One choice for each group such that each budget is within 1 and the peak, and ALL of all bytes, are least; None where there is none.
+
+    squares: by budget what each choice of each group uses up. `cost` and `bound` count `Lives.total`. exact: by HiGHS, which proves the
+    bound, and within _GAP of it unless it takes longer than _SECONDS; else by prices.
+    """
+    if exact and (found := _by_program(lives, squares)) is not None:
+        return found if found.places else None
+    return _by_prices(lives, squares)
+
+
+def _by_program(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
+    """The choice; with no places where there is none; None where HiGHS found none in time."""
+    counts = [len(row) for row in squares[0]]
+    start = np.concatenate([[0], np.cumsum(counts)])
+    moments, choices = len(lives.moments), int(start[-1])
+    scale = max(max(piece.sizes, default=0.0) for piece in lives.pieces) or 1.0
+    # the variables: choices, what is live at each moment, and the peak
+    peak = choices + moments
+    entries: list[tuple[int, int, float]] = []
+    low: list[float] = []
+    high: list[float] = []
+
+    def row(found: list[tuple[int, float]], least: float, most: float) -> None:
+        entries.extend((len(low), column, value) for column, value in found)
+        low.append(least)
+        high.append(most)
+
+    for group, count in enumerate(counts):
+        row([(int(start[group]) + place, 1.0) for place in range(count)], 1.0, 1.0)
+    for budget in squares:
+        row([(int(start[g]) + place, float(value)) for g, values in enumerate(budget) for place, value in enumerate(values)], -np.inf, 1.0)
+    changes: list[list[tuple[int, float]]] = [[] for _ in range(moments + 1)]
+    cost = np.zeros(peak + 1)
+    cost[peak] = 1.0
+    for piece, (begin, end) in zip(lives.pieces, lives.spans, strict=True):
+        for place, size in enumerate(piece.sizes):
+            column = int(start[piece.group]) + place
+            cost[column] += ALL * size / scale
+            changes[begin].append((column, -size / scale))
+            changes[end].append((column, size / scale))
+    for moment in range(moments):
+        before = [(choices + moment - 1, -1.0)] if moment else []
+        row([*changes[moment], *before, (choices + moment, 1.0)], 0.0, 0.0)
+        row([(choices + moment, 1.0), (peak, -1.0)], -np.inf, 0.0)
+    numbers, columns, values = zip(*entries, strict=True)
+    matrix = coo_array((values, (numbers, columns)), shape=(len(low), peak + 1)).tocsr()
+    binary = np.concatenate([np.ones(choices), np.zeros(moments + 1)])
+    with silent():
+        result = milp(
+            cost, integrality=binary, bounds=(0, np.where(binary, 1.0, np.inf)), constraints=LinearConstraint(matrix, low, high),
+            options={"mip_rel_gap": _GAP, "time_limit": _SECONDS},
+        )  # fmt: skip
+    if result.status == 2:
+        return Choice((), 0.0, np.inf)
+    if result.x is None:
+        return None
+    places = tuple(int(np.argmax(result.x[start[g] : start[g + 1]])) for g in range(len(counts)))
+    # its own tolerance is absolute
+    if any(_used(rows, places) > 1 + 1e-9 for rows in squares):
+        return None
+    cost_found = lives.total(places)
+    return Choice(places, cost_found, min(cost_found, (float(result.mip_dual_bound) - _TOLERANCE) * scale))
+
+
+def _by_prices(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
+    prices = np.full(len(lives.moments), 1 / len(lives.moments))
+    best: Choice | None = None
+    bound = -np.inf
+    for turn in range(_ROUNDS):
+        costs = lives.costs(squares[0], prices)
+        found = cheapest_choice(costs, squares[0], 1.0) if len(squares) == 1 else cheapest_within(costs, squares)
+        if found is None:
+            return best
+        bound = max(bound, found.bound)
+        total = lives.total(found.places)
+        if best is None or total < best.cost:
+            best = Choice(found.places, total, bound)
+        if best.cost <= bound * (1 + _GAP):
+            break
+        live = lives.live(found.places)
+        # what is live longest at the worst moments gets dear there
+        prices = prices * np.exp(np.minimum(20.0, 40.0 / (1 + turn / 4)) * (live / live.max() - 1))
+        prices /= prices.sum()
+    return None if best is None else Choice(best.places, best.cost, min(bound, best.cost))
+
+
+def _used(rows: Rows, places: Sequence[int]) -> float:
+    return float(sum(row[place] for row, place in zip(rows, places, strict=True)))
