@@ -78,7 +78,8 @@ class Site:
 
     @property
     def magnitude(self) -> float:
-        return max(abs(self.low), abs(self.high))
+        """The size of the greatest finite element, 0 where there is none, as in a constant that is infinite."""
+        return max(abs(self.low), abs(self.high)) if self.low <= self.high else 0.0
 
     def effect(self, output: int | None) -> Effect:
         """On one output, or on all together."""

@@ -21,6 +21,8 @@ from hnfc.modules.signature import Fixed, Given, Gradient, Returned, State, tens
 from hnfc.modules.steps import Step, Steps
 from hnfc.precision.analyzed import PrecisionAnalysis
 from hnfc.precision.applied import Casts, casts_of
+from hnfc.precision.scaled import largest
+from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Outputs
 from hnfc.rewriter import Settings, load_rules
 
@@ -61,6 +63,28 @@ class TrainingAnalysis(PrecisionAnalysis):
         steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts))
         steps.add(self.model, *arguments_of(self.sample), step.edited(casts))
         return wrapped(self.model, steps)
+
+    def loss_scale(self, form: str = "fp16") -> float:
+        """The power of two to multiply the loss by so that as few gradients as can be vanish in a format and none overflows, with the
+        headroom that was asked for: what `torch.amp.GradScaler` may start with. Below 1 where gradients are too large as they are."""
+        reached = max((site.magnitude for site in growing(self.sites)), default=0.0)
+        return 2.0 ** math.floor(math.log2(largest(form) / (self.wishes.headroom * reached))) if reached else 1.0
+
+
+def growing(sites: Sites) -> list[Site]:
+    """The sites that are multiplied by what the loss is multiplied by: those that are computed from the first of the backward pass, which
+    is the derivative of the loss by itself. Others, like a deviation that is computed again, are not."""
+    first = next((site.name for site in sites.sites if site.backward), None)
+    feeds: dict[str, list[str]] = {}
+    for source, user in sites.edges:
+        feeds.setdefault(source, []).append(user)
+    found = dict.fromkeys([] if first is None else [first])
+    waiting = list(found)
+    for name in waiting:
+        new = [user for user in feeds.get(name, ()) if user not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return [site for site in sites.sites if site.name in found]
 
 
 def asked_of(
