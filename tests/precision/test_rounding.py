@@ -43,7 +43,7 @@ OTHERS = [
     "binary", "int8_affine", "int8_affine(0.25, 3)", "int4_affine(2, -3)", "uint8_affine(0.5, 128)", "ternary(0.5)",
     "fixed(3, 4)", "fixed(0, 7)",
 ]  # fmt: skip
-BLOCKS = ["MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4_E2M1", "MXINT8", "NVFP4", "block_fp(8, 8, 16)",
+BLOCKS = ["MXFP8_E4M3", "MXFP8_E5M2", "MXFP6_E3M2", "MXFP6_E2M3", "MXFP4_E2M1", "MXINT8", "NVFP4", "Q8_0", "block_fp(8, 8, 16)",
           "block_minifloat(8, 3, 8, 16)", "block_log(5, 8, 8)"]  # fmt: skip
 ALL = [*ML_DTYPES, "fp8_e4m3fn_saturating", "e8m0fnu", "fp64", "fp32", "tf32", "bf16", "fp16", *OTHERS, "fixed_wrapping(3, 4)", *BLOCKS]
 
@@ -333,7 +333,7 @@ def test_what_cannot_be_rounded_is_refused() -> None:
 # blocks -----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in BLOCKS if name != "NVFP4"])
+@pytest.mark.parametrize("name", [name for name in BLOCKS if name not in ("NVFP4", "Q8_0")])
 def test_blocks_by_the_definition(name: str) -> None:
     """Each block by itself: the scale in exact powers of two, then the elements."""
     form = format_named(name)
@@ -350,6 +350,18 @@ def test_blocks_by_the_definition(name: str) -> None:
             exponent = min(max(exponent, form.scale.emin), form.scale.emax)
             elements = element_by_element(np.ldexp(block, -exponent), form.element)
             assert same(result[start : start + form.size], np.ldexp(elements, exponent)).all()
+
+
+def test_integers_with_a_float16_scale_by_the_definition() -> None:
+    random = np.random.default_rng(5)
+    x = random.standard_normal((64, 96)) * 2.0 ** random.integers(-20, 20, (64, 1))
+    x[0, :32] = 0
+    blocks = x.reshape(64, 3, 32)
+    scales = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float16).astype(np.float64)
+    with np.errstate(all="ignore"):
+        integers = np.where(scales == 0, 0, np.clip(np.rint(blocks / scales), -127, 127))
+    assert np.array_equal(in_numpy(x, "Q8_0"), (integers * scales).reshape(x.shape))
+
 
 
 def element_by_element(x: Any, form: Format) -> Any:
