@@ -23,14 +23,14 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_graph
-from hnfc.dialects.formats import Block
+from hnfc.dialects.formats import Block, Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.formats import format_named
-from hnfc.precision.scaled import SCALABLE, exponent_for, scaled_name
+from hnfc.precision.scaled import MASK, SCALABLE, exponent_for, largest, saturated_name, scaled_name
 from hnfc.precision.targets import TOGETHER, Outputs
 from hnfc.precision.torch_rounding import stored_values
 
@@ -38,6 +38,7 @@ _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _STRIDE = 104_729
 """Between the seeds of the signs of outputs that are asked for one by one."""
+_LARGEST = torch.finfo(torch.float32).max
 _QUANTILES = (0.01, 0.5, 0.99)
 _NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _MOST_ROUNDED = 2**20
@@ -76,6 +77,10 @@ class Observed:
     """By the name of a format in which it nearly overflows, or loses small elements, the exponent of the scale with which it does not."""
     vanishing: set[str] = field(default_factory=set)
     """The formats in which an element that is not 0 becomes 0."""
+    ordinary: float = 0.0
+    """The size of the greatest finite element that is no mask."""
+    saturated: set[str] = field(default_factory=set)
+    """The formats that it overflows with a mask, and that are tried with saturation therefore."""
     least: float = math.inf
     """The size of the least element that is not 0, where one becomes 0 in a format."""
     parts: list[Part] = field(default_factory=list)
@@ -311,12 +316,19 @@ class _Watched(fx.Interpreter):
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
             plain = tensor.detach()
             if gradient is not None:
-                found[value, ""] = _square_sum(gradient * plain)
+                found[value, ""] = _square_sum(gradient * _without_lowest(plain, self.values[value].magnitude))
             for form in self.formats:
                 found[value, form], vanishes = _moved_square(plain, gradient, form)
                 if vanishes:
                     self.values[value].vanishing.add(form)
                     self.values[value].least = min(self.values[value].least, _least(plain))
+                if found[value, form] == math.inf and self.values[value].magnitude >= MASK and isinstance(format_named(form), Float):
+                    self.values[value].saturated.add(form)
+                if form in self.values[value].saturated:
+                    name = saturated_name(form)
+                    found[value, name] = _moved_square_saturated(plain, gradient, form)
+                    if vanishes:
+                        self.values[value].vanishing.add(name)
                 if form in SCALABLE and self._wants_scale(found, value, form, vanishes):
                     self._try_scaled(found, value, plain, gradient, form)
         return found
@@ -378,6 +390,24 @@ def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
     return _square_sum(part * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
 
 
+def _moved_square_saturated(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> float:
+    """The same where the format saturates: infinite where this would change a number that is no mask, or that moves the outputs."""
+    beyond = torch.isfinite(tensor) & (tensor.abs() > largest(saturated_name(form)))
+    moves = torch.zeros_like(beyond) if gradient is None else gradient != 0
+    if bool((beyond & ((tensor.abs() < MASK) | moves)).any()):
+        return math.inf
+    return _moved_square(torch.where(beyond, torch.zeros_like(tensor), tensor), gradient, form)[0]
+
+
+def _without_lowest(tensor: torch.Tensor, magnitude: float) -> torch.Tensor:
+    """0 in place of the lowest and the greatest number of float32 or of the tensor's type: they stand for infinity, and have no errors. In
+    a row of nothing but these, which a softmax makes equal, derivatives are not 0, and times such numbers beyond all others."""
+    if magnitude < _LARGEST:
+        return tensor
+    sizes = tensor.abs()
+    return torch.where((sizes == _LARGEST) | (sizes == torch.finfo(tensor.dtype).max), torch.zeros_like(tensor), tensor)
+
+
 def _least(tensor: torch.Tensor) -> float:
     sizes = tensor.abs()
     return float(torch.where(sizes == 0, math.inf, sizes).amin())
@@ -398,10 +428,19 @@ def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
             return
         low, high = (float(end) for end in torch.aminmax(flat))
     into.low, into.high = min(into.low, low), max(into.high, high)
+    into.ordinary = max(into.ordinary, _ordinary(flat, low, high))
     into.square += _square_sum(flat)
     step = -(-flat.numel() // most)
     sizes = flat[::step].abs()
     into.parts.append(Part((sizes if sizes.dtype in (torch.float32, torch.float64) else sizes.float()).cpu().numpy(), step))
+
+
+def _ordinary(flat: torch.Tensor, low: float, high: float) -> float:
+    """The size of the greatest of finite elements that is no mask."""
+    if max(-low, high) < MASK:
+        return max(-low, high)
+    sizes = flat.abs()
+    return float(torch.where(sizes < MASK, sizes, 0).amax())
 
 
 def _square_sum(tensor: torch.Tensor) -> float:

@@ -13,6 +13,7 @@ import torch
 
 from hnfc.precision.applied import DTYPES
 from hnfc.precision.policy import SemanticDType
+from hnfc.precision.scaled import ceiling, split
 from hnfc.precision.sites import Sites
 
 _NARROW = ("bf16", "fp16")
@@ -64,7 +65,8 @@ def amp_config(sites: Sites, formats: Mapping[str, str], device: str) -> AmpConf
     for site in sites.sites:
         if site.role is SemanticDType.PARAM:
             continue
-        form = formats[site.name]
+        # masks become infinite in autocast
+        form = formats[site.name] if ceiling(formats[site.name]) is None else split(formats[site.name])[0]
         if form in _NARROW:
             found[form] += site.elements
         if site.module:

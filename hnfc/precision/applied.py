@@ -7,9 +7,11 @@ float32, or must give it, its operands are widened first. Casts are torch's, so 
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -22,7 +24,7 @@ from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
 from hnfc.precision.formats import format_named
-from hnfc.precision.scaled import split
+from hnfc.precision.scaled import MASK, ceiling, largest, saturated_name, split
 from hnfc.precision.sites import Sites
 from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 from hnfc.precision.torch_rounding import stored_values
@@ -93,6 +95,10 @@ class _Casting:
             self.types[made] = dtype
             if index in self.formats:
                 base, exponent = split(self.formats[index])
+                most = ceiling(self.formats[index])
+                if most is not None:
+                    made = self.new.call_function(torch.ops.aten.clamp.default, (made, -most, most))
+                    self.types[made] = dtype
                 if exponent:
                     made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**-exponent))
                     self.types[made] = dtype
@@ -122,15 +128,26 @@ class _Casting:
         for form in (self.formats[i] for i in results if i in self.formats and self.dtypes[i].is_floating_point):
             base, exponent = split(form)
             wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
-        computing = None if explicit or not wanted else widest(wanted)
+        # what nothing is given to has its own type
+        computing = None if explicit or not operands else widest(wanted)
 
         def operand(n: fx.Node) -> fx.Node:
             return self.cast(self.made[n], computing) if n in operands else self.made[n]
 
         made = self.new.node_copy(node, operand)
+        if computing is not None:
+            made.args = fx.node.map_aggregate(made.args, lambda value: _within(value, computing))
         if dtype is None and computing is not None:
             self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+
+def _within(value: Any, dtype: torch.dtype) -> Any:
+    """A number that marks what does not count as the type of an operation can hold it."""
+    if not isinstance(value, float) or not math.isfinite(value) or abs(value) < MASK or abs(value) <= torch.finfo(dtype).max:
+        return value
+    form = next(name for name, own in DTYPES.items() if own == dtype)
+    return math.copysign(largest(saturated_name(form)), value)
 
 
 _CASTS = (torch.ops.aten.to.dtype, torch.ops.aten._to_copy.default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,9 @@ class FileAnalysis:
 def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = None) -> FileAnalysis:
     """width: the error is proved to be within the target too, for all inputs within it of the samples. Raises ModelError for a file that
     cannot be read or has several functions, and where samples do not fit."""
+    if width is not None:
+        # what is proved is the error of the graph beside its own formulas, in which what saturates is what it saturates to
+        wishes = replace(wishes, saturation=False)
     imported, function = read_function(read_model(path))
     block, name = function.body.block, function.sym_name.data
     given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]

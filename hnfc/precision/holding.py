@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
 from hnfc.precision.certificates import RUN
+from hnfc.precision.scaled import ceiling, is_plain, largest
 from hnfc.precision.sites import Sites
 from hnfc.precision.targets import Allowance, Errors
 
@@ -55,9 +56,12 @@ def assign_what_holds(
             outcome = stricter
             continue
         missed = _missed(over, measured, finite)
-        if last or (not finite and strict):
+        if not last and (free := _without_saturation(sites, outcome)) is not None and _keeps(limits, measure(free)):
+            # what stands for infinity is compared, or a row has nothing else: no matter of how finely anything is rounded
+            wishes = replace(wishes, saturation=False)
+        elif last or (not finite and strict):
             break
-        if finite:
+        elif finite:
             _tighten(margins, over, measured)
         else:
             strict = True
@@ -65,6 +69,17 @@ def assign_what_holds(
     changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
     return Refusal((missed,), (), {}, tuple(changes))
+
+
+def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
+    """The same formats, but the widest where there is saturation; None where there is none."""
+    saturated = [name for name, form in found.formats.items() if ceiling(form) is not None]
+    wide = {name: max(filter(is_plain, sites[name].moved), key=largest) for name in saturated}
+    return replace(found, formats={**found.formats, **wide}) if wide else None
+
+
+def _keeps(limits: Sequence[Allowance], errors: Errors) -> bool:
+    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit * _TOLERANCE for a in limits)
 
 
 def _tighten(margins: dict[int | None, float], over: Sequence[Allowance], errors: Errors) -> None:

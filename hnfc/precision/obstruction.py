@@ -14,7 +14,7 @@ from itertools import accumulate
 from hnfc.dialects.formats import Block
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import largest, smallest, split, stored_format
+from hnfc.precision.scaled import is_plain, largest, smallest, stored_format
 from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
@@ -76,7 +76,7 @@ def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[
         pin = problem.pins.get(site.name) if site.name not in released else None
         if (bits := range_needed(problem, site, pin is not None)) is not None:
             found.append(at_least(site.name, bits, f"{where(site)} reaches {site.magnitude:.4g}, and needs {bits} bits of range"))
-        if forms := [pin[0]] if pin else problem.allowed(site):
+        if forms := [problem.pinned(site, pin[0])] if pin else problem.allowed(site):
             least, best = min(forms, key=largest), max(forms, key=largest)
             found.append(at_least(site.name, extent(least), _ends(site, least, pin, "narrowest")))
             found.append(at_most(site.name, extent(best), _ends(site, best, pin, "widest")))
@@ -125,8 +125,8 @@ def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int | None:
     room: Callable[[str], float] = (lambda _: 1.0) if is_pinned else problem.room
     good: list[int] = []
     bad: list[int] = []
-    for form in site.moved:
-        beyond = site.magnitude * room(form) > largest(form)
+    for form in filter(problem.is_wanted, site.moved):
+        beyond = site.size_in(form) * room(form) > largest(form)
         overflows = beyond or (not math.isfinite(site.moved[form]) and form not in site.vanishing)
         (bad if overflows else good).append(extent(form))
     return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.wishes.headroom))[1], good, bad)
@@ -200,7 +200,7 @@ def _has(problem: Problem, site: Site, form: str, released: frozenset[str], whic
     pin = problem.pins.get(site.name) if site.name not in released else None
     if pin:
         return f"{where(site)} has {bits} bits of significand, since {pin[1]} asks for {pin[0]}"
-    finer = [form for form in problem.allowed(site) if precision(form) > bits and not split(form)[1]]
+    finer = [form for form in problem.allowed(site) if precision(form) > bits and is_plain(form)]
     small = bool(finer) and all(problem.vanishes(site, form) for form in finer)
     why = "it has elements that become 0 in others" if small else f"it reaches {site.magnitude:.4g}"
     unfit = f" that hold it, since {why}" if finer else ""

@@ -46,7 +46,8 @@ class PrecisionOptimizer:
 
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
-    scaling: values that overflow may be stored with a scale that is a power of two.
+    scaling: values that overflow may be stored with a scale that is a power of two. saturation: values of which only masks overflow, whose
+    size moves nothing, may be stored with these as numbers that the format has; not with `certified`, whose formulas have none of them.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
     chosen. least: what is minimized: "bytes" of all sites, those live at the "peak", which memory_budget is then of, or "time" as it is
     modelled on the target. certified: the error is proved to be
@@ -68,12 +69,13 @@ class PrecisionOptimizer:
     least: str = "bytes"
     certified: bool = False
     width: float = 0.0
+    saturation: bool = True
 
     def wishes(self) -> Wishes:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Wishes(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least),
+            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:

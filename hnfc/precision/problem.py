@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hnfc.errors import UsageError
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
 from hnfc.precision.peak import Lives, Piece, least_peak
-from hnfc.precision.scaled import largest, split, stored_format
+from hnfc.precision.scaled import ceiling, is_plain, largest, split, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import Program as TimeProgram
@@ -62,12 +62,23 @@ class Problem:
     def candidates(self, site: Site, held: bool = True) -> list[str]:
         """The formats that a site may have: its pin, or those in which it does not overflow."""
         pin = self.pins.get(site.name) if held else None
-        return [pin[0]] if pin else [form for form in self.allowed(site) if self.fits(site, form)]
+        return [self.pinned(site, pin[0])] if pin else [form for form in self.allowed(site) if self.fits(site, form)]
+
+    def pinned(self, site: Site, form: str) -> str:
+        """The format that a pin gives a site: with saturation where only its masks overflow."""
+        if self.wishes.saturation and is_plain(form) and not math.isfinite(site.moved[form]):
+            saturated = next((other for other in site.moved if ceiling(other) is not None and split(other)[0] == form), form)
+            return saturated if math.isfinite(site.moved[saturated]) else form
+        return form
 
     def allowed(self, site: Site) -> list[str]:
         """The formats that are to be chosen from, whether or not the site fits them."""
-        scaled = [form for form in site.moved if split(form)[1] and split(form)[0] in self.wishes.formats] if self.wishes.scaling else []
-        return [form for form in (*self.wishes.formats, *scaled) if self._runs(form)]
+        others = [form for form in site.moved if not is_plain(form) and split(form)[0] in self.wishes.formats and self.is_wanted(form)]
+        return [form for form in (*self.wishes.formats, *others) if self._runs(form)]
+
+    def is_wanted(self, form: str) -> bool:
+        """Whether formats with a scale, or with saturation, are wanted, if it is one."""
+        return is_plain(form) or (self.wishes.scaling if ceiling(form) is None else self.wishes.saturation)
 
     def _runs(self, form: str) -> bool:
         machine = self.wishes.target_machine
@@ -76,13 +87,13 @@ class Problem:
     def fits(self, site: Site, form: str) -> bool:
         if self.vanishes(site, form):
             return False
-        return math.isfinite(site.moved[form]) and site.magnitude * self.room(form) <= largest(form)
+        return math.isfinite(site.moved[form]) and site.size_in(form) * self.room(form) <= largest(form)
 
     def vanishes(self, site: Site, form: str) -> bool:
         """Whether an element that is not 0 becomes 0 in the format, and that is what rules it out, rather than that it ends too early."""
         if form not in site.vanishing:
             return False
-        return self.strict or (not math.isfinite(site.moved[form]) and site.magnitude <= largest(form))
+        return self.strict or (not math.isfinite(site.moved[form]) and site.size_in(form) <= largest(form))
 
     def room(self, form: str) -> float:
         # what fits the model's own format needs no room there: masks are often its lowest number

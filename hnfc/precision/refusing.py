@@ -11,7 +11,7 @@ from hnfc.precision.certificates import BUDGETS, FORMATS, SUM, Cycle
 from hnfc.precision.formats import format_named
 from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import split, stored_format
+from hnfc.precision.scaled import is_plain, stored_format
 from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.precision.wishes import Refusal, Relaxation, Solution, bytes_of
@@ -99,7 +99,7 @@ class _Refusing:
             if squares[site.name] == 0 or (rest <= self.problem.limit(allowance) ** 2 and place):
                 break
             needs, has = self._bits(site, allowance)
-            if not in_formats or needs > has or squares[site.name] > self.problem.limit(allowance) ** 2:
+            if not in_formats or needs > has or self._alone(site, allowance, self.released) > self.problem.limit(allowance) ** 2:
                 found.append(site)
         return found
 
@@ -125,7 +125,7 @@ class _Refusing:
         pin = self.problem.pins.get(site.name)
         if pin and self.problem.vanishes(site, pin[0]):
             return f"{where(site)} {_too_small(site, pin[0])}, which {pin[1]} asks for"
-        if pin and not math.isfinite(site.moved[pin[0]]):
+        if pin and not math.isfinite(site.moved[self.problem.pinned(site, pin[0])]):
             ends = f"{pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         if not self.problem.candidates(site):
@@ -170,7 +170,7 @@ class _Refusing:
             enough = self.problem.peak(found.formats) if self.wishes.least == "peak" else found.size
             yield Relaxation("allow more memory", f"{enough:,.0f} bytes are enough")
         yield from self._targets()
-        for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and not split(f)[1]):
+        for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and is_plain(f)):
             more = replace(self.wishes, formats=(*self.wishes.formats, form))
             if found := Problem(self.sites, more, self.problem.margins, self.problem.strict).solve():
                 count = sum(chosen == form for chosen in found.formats.values())

@@ -1,5 +1,5 @@
 """Formats with a scale for a whole tensor: `fp16*2^5` holds x as float16 numbers 2⁵ times smaller, `fp16*2^-5` as numbers 2⁵ times larger.
-A power of two rounds nothing."""
+A power of two rounds nothing. And formats with saturation: `fp16|2^15` holds what is beyond ±2¹⁵ as that."""
 
 from __future__ import annotations
 
@@ -12,16 +12,37 @@ from hnfc.precision.formats import format_named
 SCALABLE = ("fp16", "fp8_e4m3fn", "fp8_e5m2")
 """Formats whose range is small for their precision."""
 _MARK = "*2^"
+_CEILING = "|2^"
+MASK = 2.0**100
+"""A finite number from this size on that moves no output marks what does not count, as a mask of attention does, and stands for infinity.
+Numbers that are computed with stay below it: the product of four numbers of float16 is below 2^64, and the sum of 2^36 such products
+below 2^100, while the masks of float32 and bfloat16, their lowest numbers, are near -2^128."""
 
 
 def scaled_name(base: str, exponent: int) -> str:
     return f"{base}{_MARK}{exponent}"
 
 
+def saturated_name(base: str) -> str:
+    """The format with saturation at its largest power of two: adding to what is stored so a number that is smaller gives a finite one."""
+    return f"{base}{_CEILING}{math.frexp(format_named(base).largest)[1] - 1}"
+
+
 def split(form: str) -> tuple[str, int]:
     """The format in which numbers are stored, and the exponent of the scale (0: none)."""
-    base, mark, exponent = form.partition(_MARK)
-    return (base, int(exponent)) if mark else (form, 0)
+    base, mark, exponent = form.partition(_CEILING)[0].partition(_MARK)
+    return base, int(exponent) if mark else 0
+
+
+def ceiling(form: str) -> float | None:
+    """What larger numbers are stored as; None without saturation."""
+    _, mark, exponent = form.partition(_CEILING)
+    return math.ldexp(1.0, int(exponent)) if mark else None
+
+
+def is_plain(form: str) -> bool:
+    """Whether it has neither a scale nor saturation."""
+    return _MARK not in form and _CEILING not in form
 
 
 def stored_format(form: str) -> Format:
@@ -31,7 +52,8 @@ def stored_format(form: str) -> Format:
 
 def largest(form: str) -> float:
     """The largest number that can be stored."""
-    return math.ldexp(stored_format(form).largest, split(form)[1])
+    most = ceiling(form)
+    return math.ldexp(stored_format(form).largest, split(form)[1]) if most is None else most
 
 
 def smallest(form: str) -> float:

@@ -17,7 +17,7 @@ from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, format_of
 from hnfc.frontend.torch_mlir import GRADIENT
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.scaled import split, stored_format
+from hnfc.precision.scaled import ceiling, is_plain, split, stored_format
 
 if TYPE_CHECKING:
     from hnfc.analysis.calibrated import Calibration
@@ -75,11 +75,17 @@ class Site:
     """The size of the least element that is not 0, where one becomes 0 in a format; 0 where it is not known."""
     backward: bool = False
     """Whether a backward pass computes it; `module` is that of the operation whose gradient it is."""
+    ordinary: float = 0.0
+    """The size of the greatest element that is no mask."""
 
     @property
     def magnitude(self) -> float:
         """The size of the greatest finite element, 0 where there is none, as in a constant that is infinite."""
         return max(abs(self.low), abs(self.high)) if self.low <= self.high else 0.0
+
+    def size_in(self, form: str) -> float:
+        """The size of the greatest element that the format must hold: where it saturates, of those that are no masks."""
+        return self.magnitude if ceiling(form) is None else self.ordinary
 
     def effect(self, output: int | None) -> Effect:
         """On one output, or on all together."""
@@ -142,7 +148,7 @@ def sites_of(
         named[root] = Site(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, moments),
-            seen.least if seen.least < math.inf else 0.0, backward,
+            seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary,
         )  # fmt: skip
     return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
 
@@ -209,7 +215,12 @@ def _has_pole(use: Use) -> bool:
 
 
 def _overflow(calibration: Calibration, value: SSAValue, form: str) -> float:
-    return math.inf if calibration.values[value].moved.get(split(form)[0]) == math.inf and not split(form)[1] else 0.0
+    """Infinite where a value that holds elements of another does not fit the format that this has."""
+    moved = calibration.values[value].moved
+    overflows = moved.get(split(form)[0]) == math.inf
+    if is_plain(form):
+        return math.inf if overflows else 0.0
+    return math.inf if overflows and ceiling(form) is not None and moved.get(form, math.inf) == math.inf else 0.0
 
 
 def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hnfc.dsl.targets import Target as Machine
-from hnfc.precision.scaled import split
+from hnfc.precision.scaled import ceiling, split
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.wishes import bytes_of
 from hnfc.sheaf.graph import Node
@@ -43,10 +43,16 @@ def wider(a: str, b: str) -> str:
 
 def cast_bytes(site: Site, stored: str, computed: str) -> float:
     """Bytes read and written by a cast of all elements, in either direction; a scale is a multiplication by itself."""
-    if stored == computed:
+    base, exponent = split(stored)
+    if base == computed and not exponent:
         return 0.0
     wide = bytes_of(site, computed)
-    return bytes_of(site, stored) + wide + (2 * wide if split(stored)[1] else 0.0)
+    return bytes_of(site, stored) + wide + (2 * wide if exponent else 0.0)
+
+
+def stored_bytes(site: Site, stored: str, computed: str) -> float:
+    """The same for what is computed and then stored: what saturates is clamped first."""
+    return cast_bytes(site, stored, computed) + (0.0 if ceiling(stored) is None else 2 * bytes_of(site, computed))
 
 
 @dataclass(frozen=True)
@@ -79,9 +85,11 @@ class Timing:
     def cast_bytes(self, formats: Mapping[str, str]) -> float:
         """Bytes that all casts read and write."""
         computed = self._arithmetic(formats)
-        casts = [(v, form) for v, form in computed.items()]
-        casts += [(u, form) for u, vs in self.readers.items() for form in {computed[v] for v in vs}]
-        return math.fsum(cast_bytes(self.by_name[name], formats[name], form) for name, form in casts)
+        read = [(u, form) for u, vs in self.readers.items() for form in {computed[v] for v in vs}]
+        return math.fsum((
+            *(stored_bytes(self.by_name[name], formats[name], form) for name, form in computed.items()),
+            *(cast_bytes(self.by_name[name], formats[name], form) for name, form in read),
+        ))  # fmt: skip
 
     def _arithmetic(self, formats: Mapping[str, str]) -> dict[str, str]:
         """What each operation computes in, by the site of its result."""
@@ -133,10 +141,10 @@ class Timing:
         """For each value and each format that it is cast to, or from where it is computed: what the cheapest cast costs, and what dearer
         ones cost more. The formats that are no cheaper are told of together, which makes the relaxation of the program tight."""
         for name, site in self.by_name.items():
-            for users in ([name] if self.operands[name] else [], self.readers[name]):
+            for users, count in (([name] if self.operands[name] else [], stored_bytes), (self.readers[name], cast_bytes)):
                 for form in possible if users else ():
                     costs = {
-                        place: cast_bytes(site, f, form) for place, f in enumerate(forms[group[name]]) if wider(arithmetic(f), form) == form
+                        place: count(site, f, form) for place, f in enumerate(forms[group[name]]) if wider(arithmetic(f), form) == form
                     }
                     before = 0.0
                     for cost in sorted(set(costs.values()) - {0.0}):

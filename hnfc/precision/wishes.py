@@ -13,7 +13,7 @@ from hnfc.errors import UsageError
 from hnfc.precision.certificates import RUN, Cycle, Edge
 from hnfc.precision.formats import format_named
 from hnfc.precision.policy import Policy
-from hnfc.precision.scaled import split, stored_bytes, stored_format
+from hnfc.precision.scaled import is_plain, stored_bytes, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 
@@ -45,6 +45,8 @@ class Wishes:
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
     """What is minimized: `bytes` of all sites; those live at the `peak`, which `memory` is of then; or `time` as `Timing` models it."""
+    saturation: bool = True
+    """Whether a value of which only masks overflow may be stored with these as numbers that the format has."""
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
@@ -160,7 +162,7 @@ def pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
             return form, f"the pin `{pattern}`"
     if wishes.policy is not None:
         wanted = site.role.to_dtype(wishes.policy)
-        name = next((known for known in site.moved if not split(known)[1] and format_named(known) == wanted), str(wanted))
+        name = next((known for known in site.moved if is_plain(known) and format_named(known) == wanted), str(wanted))
         return name, f"the policy `{wishes.policy.part(site.role)}`"
     return None
 

@@ -207,9 +207,10 @@ def test_a_mask_of_the_lowest_number_has_room_in_its_own_format() -> None:
             mask = torch.full((8, 8), torch.finfo(torch.float32).min).triu(1)
             return torch.softmax(scores + mask, -1) @ scores
 
-    found = analyzed(Masked(), normal(8, 8), target_accuracy=5e-3)
-    assert isinstance(found.outcome, Assignment) and found.outcome.formats["add"] == "fp32"
-    assert measured(Masked(), found.apply(), normal(8, 8, seed=4)) < 5e-3
+    for saturation, expected in ((False, "fp32"), (True, "fp16|2^15")):
+        found = analyzed(Masked(), normal(8, 8), target_accuracy=5e-3, saturation=saturation)
+        assert isinstance(found.outcome, Assignment) and found.outcome.formats["add"] == expected
+        assert measured(Masked(), found.apply(), normal(8, 8, seed=4)) < 5e-3
 
 
 def test_batch_normalization() -> None:

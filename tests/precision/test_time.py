@@ -24,7 +24,7 @@ from tests.precision.made_sites import made_site, made_sites
 
 H100 = shipped_targets().target("h100")
 assert H100 is not None
-CASTS = (torch.ops.aten.to.dtype, torch.ops.aten.mul.Scalar)
+CASTS = (torch.ops.aten.to.dtype, torch.ops.aten.mul.Scalar, torch.ops.aten.clamp.default)
 X = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
 
 
@@ -175,7 +175,7 @@ def cast_in_graph(graph: fx.GraphModule, tensors: list[torch.Tensor]) -> int:
     """Bytes that the casts of a graph read and write, but for those of what is given and of results."""
     around: set[fx.Node] = set()
     for node in graph.graph.nodes:
-        if node.target in CASTS and (node.args[0].op == "placeholder" or (node.args[0] in around and node.args[0].target == CASTS[1])):
+        if node.target in CASTS and (node.args[0].op == "placeholder" or (node.args[0] in around and node.args[0].target in CASTS[1:])):
             around.add(node)
     for node in graph.graph.find_nodes(op="output")[0].all_input_nodes:
         while node.target in CASTS and len(node.users) == 1:
@@ -201,7 +201,7 @@ def cast_in_graph(graph: fx.GraphModule, tensors: list[torch.Tensor]) -> int:
 def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
     draw, model = random.Random(seed), Mixing().eval()
     found = PrecisionOptimizer(0.1, target="h100", least="time").analyze(model, X)
-    formats = {site.name: draw.choice(("bf16", "fp16", "fp32", "fp16*2^3")) for site in found.sites.sites}
+    formats = {site.name: draw.choice(("bf16", "fp16", "fp32", "fp16*2^3", "fp16|2^15")) for site in found.sites.sites}
     found.outcome = replace(found.outcome, formats=formats)
     program = Program.of(model, (X,), {}, Settings(load_rules("none"), edit=found.casts()))
     timing = Timing(found.sites, H100)
