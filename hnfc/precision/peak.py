@@ -6,6 +6,7 @@ one cost for each choice, whose optimum is below that of the minimax whatever th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -99,9 +100,23 @@ def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool) -> Choice | N
     squares: by budget what each choice of each group uses up. `cost` and `bound` count `Lives.total`. exact: by HiGHS, which proves the
     bound, and within _GAP of it unless it takes longer than _SECONDS; else by prices.
     """
-    if exact and (found := _by_program(lives, squares)) is not None:
-        return found if found.places else None
-    return _by_prices(lives, squares)
+    found = _by_program(lives, squares) if exact else None
+    found = _by_prices(lives, squares) if found is None else found
+    return _most_accurate(found, lives, squares) if found is not None and found.places else None
+
+
+def _most_accurate(found: Choice, lives: Lives, squares: Sequence[Rows]) -> Choice:
+    """Of choices that take no more memory anywhere, those that use up the least of the budgets."""
+    sizes: list[list[Sequence[float]]] = [[] for _ in squares[0]]
+    for piece in lives.pieces:
+        sizes[piece.group].append(piece.sizes)
+    places = list(found.places)
+    for group, place in enumerate(found.places):
+        no_more = [i for i in range(len(squares[0][group])) if all(size[i] <= size[place] for size in sizes[group])]
+        kept = [i for i in no_more if all(rows[group][i] <= rows[group][place] for rows in squares)]
+        places[group] = min(kept, key=lambda i: math.fsum(rows[group][i] for rows in squares))
+    cost = lives.total(places)
+    return Choice(tuple(places), cost, min(found.bound, cost))
 
 
 def _by_program(lives: Lives, squares: Sequence[Rows]) -> Choice | None:

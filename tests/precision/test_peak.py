@@ -123,3 +123,11 @@ def test_sites_are_live_from_where_they_are_computed_to_their_last_use() -> None
     assert first.live[1] == total.live[0] == third.live[1]
     assert second.live == (second.nodes[0], third.nodes[0])
     assert math.prod(first.shape) == first.elements == 32
+
+
+def test_of_choices_that_take_as_much_the_more_accurate() -> None:
+    lives = Lives([Piece(0, 0, 1, [2.0, 2.0, 1.0]), Piece(1, 0, 1, [4.0, 2.0, 2.0])])
+    squares = [[[0.1, 0.01, 2.0], [0.0, 0.2, 0.3]]]
+    for exact in (True, False):
+        found = least_peak(lives, squares, exact)
+        assert found is not None and found.places == (1, 1)
