@@ -100,8 +100,10 @@ class Builder:
         return found
 
     def rollback(self, count: int) -> None:
-        """Forgets all operations after the first `count`."""
+        """Forgets all operations after the first `count`, which use nothing any more."""
         undone = {result for operation in self.operations[count:] for result in operation.results}
+        for operation in self.operations[count:]:
+            operation.drop_all_references()
         del self.operations[count:]
         if undone:
             self._constants = {key: value for key, value in self._constants.items() if value not in undone}
