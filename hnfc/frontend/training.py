@@ -6,7 +6,7 @@ place and the module of the one whose gradient it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,14 +30,22 @@ _TAKEN_APART = [
 """Operations that also give a mean or a deviation, on which gradients depend and of which torch has no derivative."""
 
 
-def capture_training(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Captured:
-    """What the model, whose result is a scalar loss, and its gradients are on inputs like these.
+def capture_training(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    edit: Callable[[fx.GraphModule], None] | None = None,
+) -> Captured:
+    """What the model, whose result is a scalar loss, and its gradients are on inputs like these. edit: what is changed in the graph of the
+    model before its gradients are taken, its nodes staying in their places.
 
     The results are those of the model, then the gradients of all parameters that require one and that the loss depends on, and of inputs
     that do. Raises ModelError where torch cannot follow the model or its gradients, where the result is not one scalar, where nothing is
     to be trained, and where random numbers are drawn: no two runs would have the same gradients.
     """
     program = export(model, args, kwargs, None)
+    if edit is not None:
+        edit(program.graph_module)
     sources, sinks = arguments_of(program), results_of(program)
     loss = _place_of_loss(program.graph, sinks)
     signature = Signature(tuple(sources), tuple(sinks))

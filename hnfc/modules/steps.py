@@ -21,6 +21,7 @@ from hnfc.modules.signature import Gradient, Signature
 from hnfc.rewriter import Settings
 
 Key: TypeAlias = tuple[Any, ...]
+Edit: TypeAlias = Callable[[fx.GraphModule], None]
 
 
 @dataclass
@@ -35,9 +36,10 @@ class Step:
     forward_graph: fx.GraphModule
 
     @staticmethod
-    def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings) -> Step:
-        """model: its result is the loss. Raises ModelError where its gradients cannot be captured."""
-        captured = capture_training(model, args, kwargs)
+    def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, first: Edit | None = None) -> Step:
+        """model: its result is the loss. first: what is changed in its graph before gradients are taken. Raises ModelError where gradients
+        cannot be captured."""
+        captured = capture_training(model, args, kwargs, first)
         graph = raise_function(rewrite(model, captured, args, kwargs, settings).export())
         results = captured.signature.results
         arguments = captured.signature.arguments
@@ -102,6 +104,7 @@ class Steps:
 
     loss: Loss | None
     settings: Settings
+    first: Edit | None = None
     known: dict[Key, Step] = field(default_factory=dict)
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -124,7 +127,7 @@ class Steps:
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
         """Raises UsageError where the call makes the model take another path than that of the sample."""
         with torch.enable_grad():
-            return Step.of(with_loss(plain(module), self.loss), args, kwargs, self.settings)
+            return Step.of(with_loss(plain(module), self.loss), args, kwargs, self.settings, self.first)
 
     def forget_others(self, module: Any) -> None:
         """Graphs are found again by the type and the place of the module's tensors."""

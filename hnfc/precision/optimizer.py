@@ -18,7 +18,7 @@ from hnfc.analysis.reading import read_function
 from hnfc.backend.fx import raise_function
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import capture
-from hnfc.frontend.training import capture_training, names_of_results
+from hnfc.frontend.training import names_of_results
 from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import arguments_of
 from hnfc.modules.program import rewrite
@@ -32,7 +32,7 @@ from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.sites import Sites, sites_of
 from hnfc.precision.targets import Errors, Outputs, Target, by_output, worst_of
-from hnfc.precision.training import TrainingAnalysis, asked_of
+from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
 from hnfc.rewriter import Settings, load_rules
 
 Solved: TypeAlias = tuple[Sites, Wishes, Assignment | Refusal, dict[int, torch.dtype]]
@@ -106,9 +106,9 @@ class PrecisionOptimizer:
         model, samples = self._wide(model, (sample, *more))
         whole = with_loss(model, loss)
         args, kwargs = arguments_of(samples[0])
-        captured = capture_training(whole, args, kwargs)
+        captured = captured_in(whole, (args, kwargs), self.reference)
         given = _given(whole, captured.signature, samples)
-        asked, undetermined = asked_of(whole, captured, (args, kwargs), given, by_output(self.target_accuracy))
+        asked, undetermined = asked_of(captured, given, by_output(self.target_accuracy))
         if self.elementwise or not self.relative:
             asked = replace(asked, norms={})
         compiled = rewrite(whole, captured, args, kwargs, Settings(load_rules(self.group)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import fx
@@ -14,13 +15,13 @@ from torch.utils import _pytree as pytree
 from hnfc.backend.fx import raise_function
 from hnfc.errors import ModelError
 from hnfc.frontend.pytorch import Captured
-from hnfc.frontend.training import names_of_results
+from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import Arguments, arguments_of, wrapped
 from hnfc.modules.signature import Fixed, Given, Gradient, Returned, State, tensor_of
-from hnfc.modules.steps import Step, Steps
+from hnfc.modules.steps import Edit, Step, Steps
 from hnfc.precision.analyzed import PrecisionAnalysis
-from hnfc.precision.applied import Casts, casts_of
+from hnfc.precision.applied import Casts, casts_of, is_narrow, without_narrow_casts
 from hnfc.precision.scaled import largest
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Outputs
@@ -47,7 +48,10 @@ class TrainingAnalysis(PrecisionAnalysis):
     def _step(self) -> Step:
         """In the formats that the model has."""
         args, kwargs = arguments_of(self.sample)
-        return Step.of(with_loss(self.model, self.loss), args, kwargs, Settings(load_rules(self.group)))
+        return Step.of(with_loss(self.model, self.loss), args, kwargs, Settings(load_rules(self.group)), self._first())
+
+    def _first(self) -> Edit:
+        return partial(without_narrow_casts, wide=self.wide)
 
     def _casts(self, step: Step) -> Casts:
         return casts_of(self._found(), self.sites, step.graph, self.dtypes, self.wide)
@@ -60,7 +64,7 @@ class TrainingAnalysis(PrecisionAnalysis):
         """
         step = self._step()
         casts = self._casts(step)
-        steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts))
+        steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts), self._first())
         steps.add(self.model, *arguments_of(self.sample), step.edited(casts))
         return wrapped(self.model, steps)
 
@@ -87,23 +91,40 @@ def growing(sites: Sites) -> list[Site]:
     return [site for site in sites.sites if site.name in found]
 
 
-def asked_of(
-    model: torch.nn.Module, captured: Captured, call: Arguments, given: Sequence[Sequence[torch.Tensor]], apart: bool
-) -> tuple[Outputs, tuple[str, ...]]:
-    """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
-    nothing but rounding errors. model: with its loss. Raises ModelError where the gradients are not those of the model."""
+def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> Captured:
+    """The graph of a step without the casts to narrower formats than `wide` that the model makes itself. model: with its loss.
+
+    Raises ModelError where it cannot be captured, and where its gradients are not those that torch computes without a graph.
+    """
+    args, kwargs = call
+    captured = capture_training(model, args, kwargs)
+    with torch.no_grad():
+        given = captured.signature.gather(model, pytree.tree_leaves(call))
     graph = raise_function(captured.module)
-    norms = norms_of(graph, given)
-    _check(model, captured, call, graph(*given[0]), norms)
+    _check(model, captured, call, [t.detach() for t in graph(*given)], norms_of(graph, [given]))
+    values = [node.meta.get("val") for node in captured.program.graph.nodes]
+    if not any(isinstance(value, torch.Tensor) and is_narrow(value.dtype, wide) for value in values):
+        return captured
+    return capture_training(model, args, kwargs, partial(without_narrow_casts, wide=wide))
+
+
+def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
+    """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
+    nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
+    norms = norms_of(raise_function(captured.module), given)
     names = names_of_results(captured.signature)
+    if lost := [names[place] for place, norm in norms.items() if math.isnan(norm)]:
+        raise ModelError(f"not finite on the samples, before any rounding: {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
+    if not any(norm < math.inf for place, norm in norms.items() if names[place].startswith("gradient")):
+        raise ModelError("on the samples all gradients are 0, or nothing but rounding errors")
     determined = tuple(place for place, norm in norms.items() if norm < math.inf)
     asked = Outputs(determined if apart else (), {index: names[place] for index, place in enumerate(determined)} if apart else {}, norms)
     return asked, tuple(names[place] for place in norms if place not in determined)
 
 
 def norms_of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> dict[int, float]:
-    """By the places of results of floating-point numbers their Euclidean norms, root mean square over the samples; infinite for those that
-    are 0 or that the last bits of what is given decide."""
+    """By the places of results of floating-point numbers their Euclidean norms, root mean square over the samples; NaN for those that are
+    not finite, and infinite for those that are 0 or that the last bits of what is given decide."""
     squares: dict[int, float] = {}
     moved: dict[int, float] = {}
     generator = torch.Generator().manual_seed(0)
@@ -114,10 +135,9 @@ def norms_of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> 
                 if isinstance(true, torch.Tensor) and true.is_floating_point():
                     squares[place] = squares.get(place, 0.0) + _square(true)
                     moved[place] = moved.get(place, 0.0) + _square(other - true)
-    return {
-        place: math.sqrt(square / len(given)) if 0 < square < math.inf and moved[place] <= _NOISE**2 * square else math.inf
-        for place, square in squares.items()
-    }
+    determined = {place: square > 0 and moved[place] <= _NOISE**2 * square for place, square in squares.items()}
+    norms = {place: math.sqrt(square / len(given)) if determined[place] else math.inf for place, square in squares.items()}
+    return {place: norm if math.isfinite(squares[place]) else math.nan for place, norm in norms.items()}
 
 
 def _near(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -341,6 +341,22 @@ def test_a_gradient_that_is_nothing_but_rounding_has_no_target(net: nn.Module, x
     assert max(apart(mixed, true).values()) < 3e-2
 
 
+def test_casts_of_the_model_itself_are_dropped_before_gradients_are_taken() -> None:
+    """Of its embedding, too, whose gradient is put together in the type that the model chose."""
+
+    def rule(net: nn.Module, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        h = torch.tanh(net.line(x).half())[[0, 0, 1]] + net.embed(i).half()
+        return h.float().square().mean()
+
+    net = Net(rule, line=nn.Linear(4, 8), embed=nn.Embedding(5, 8))
+    sample = X, torch.tensor([1, 2, 2])
+    found = analyzed(net, sample, formats=("fp32",), target_accuracy=1e-6)
+    assert isinstance(found.outcome, Assignment)
+    exact = Net(lambda net, x, i: (torch.tanh(net.line(x))[[0, 0, 1]] + net.embed(i)).square().mean(), line=net.line, embed=net.embed)
+    exact.load_state_dict(net.state_dict())
+    assert max(apart(gradients(net, found.apply()(*sample)), gradients(exact, exact(*sample))).values()) < 1e-5
+
+
 class Rounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
@@ -366,9 +382,11 @@ X = normal(0, 5, 4)
     (line(lambda net, x: net.line(x).detach().sum()), X, None, "depends on no parameter"),
     (line(lambda net, x: net.part0(net.line(x)).sum(), nn.Dropout()), X, None, r"`part0` draws random numbers.*model.part0.eval\(\)"),
     (line(lambda net, x: (Rounded.apply(3 * net.line(x)) * net.line(x)).sum()), X, None, "not that of the model: a hook, or"),
+    (line(lambda net, x: torch.sqrt(net.line(x) - 100).sum()), X, None, "before any rounding: loss, gradient of line.weight, grad"),
+    (line(lambda net, x: (0 * net.line(x)).sum()), X, None, "all gradients are 0"),
     (line(lambda net, x: torch.cdist(net.line(x), 2 * net.line(x)).sum()), X, None, "torch cannot say how roundings move"),
     (line(lambda net, x: net.line(x)), (X, classes(1, 3, 4)), F.cross_entropy, "torch.export cannot capture Net"),
-], ids=["tensor", "two", "index", "frozen", "detached", "dropout", "own_derivative", "no_second_derivative", "shapes"])  # fmt: skip
+], ids=["tensor", "two", "index", "frozen", "detached", "dropout", "derivative", "nan", "zero", "second", "shapes"])  # fmt: skip
 def test_what_cannot_be_analyzed_is_said(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         analyzed(net, sample, loss)
