@@ -39,6 +39,7 @@ ON_TORCH = (
     "hnfc/precision/computation.py",
     "hnfc/precision/files.py",
     "hnfc/precision/optimizer.py",
+    "hnfc/precision/solving.py",
     "hnfc/precision/torch_rounding.py",
     "hnfc/precision/training.py",
     "hnfc/precision_command.py",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -190,25 +190,21 @@ def calibrate(
     probes: int = 1,
     formats: Sequence[str] = (),
     elementwise: bool = False,
-    edit: Callable[[fx.GraphModule], None] | None = None,
+    raised: tuple[fx.GraphModule, Mapping[Any, Any]] | None = None,
     outputs: Outputs = TOGETHER,
 ) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
     probes: backward passes for each sample; more make sensitivities less random, by the square root of their number.
     formats: what to try each value in, one at a time: to first order, by the derivative times what the rounding does to each element.
-    edit: what is changed in the graph first, its nodes staying in their places.
+    raised: the function as a graph, and what its values became in it, if that is there already.
     elementwise: outputs count by how far they move relative to themselves, each element, and not in their own units.
     outputs: which results count in units of their own norms, so that a small one matters as much as a large one; and of which it is found
     how values move each of them, with a backward pass for each.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
-    nodes: dict[Any, Any] = {}
-    root, graph = raise_graph(imported.torch, function, nodes)
-    if edit is not None:
-        root = fx.GraphModule(root, graph)
-        edit(root)
+    root, graph, nodes = _raised(imported, function) if raised is None else (raised[0], raised[0].graph, raised[1])
     wanted = {node: value for value, torch_value in imported.values.items() if isinstance(node := nodes.get(torch_value), fx.Node)}
     place = {node: index for index, node in enumerate(graph.nodes)}
     calibration = Calibration({}, 0.0, len(samples), {value: place[node] for node, value in wanted.items()})
@@ -251,6 +247,11 @@ def calibrate(
     calibration.rms = 1.0 if outputs.norms else together
     calibration.outputs = {output: size for output, size in rms.items() if output is not None}
     return calibration
+
+
+def _raised(imported: Imported, function: str) -> tuple[torch.nn.Module, fx.Graph, Mapping[Any, Any]]:
+    nodes: dict[Any, Any] = {}
+    return *raise_graph(imported.torch, function, nodes), nodes
 
 
 def _grouped(results: Sequence[Any], outputs: Outputs) -> dict[int | None, list[tuple[torch.Tensor, int]]]:

@@ -22,11 +22,10 @@ from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.scaled import split
 from hnfc.precision.sites import Sites
+from hnfc.precision.solving import WIDE
 from hnfc.precision.targets import OutputError
 from hnfc.rewriter import Settings, load_rules
 
-WIDE = "fp32"
-"""The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 

@@ -42,9 +42,15 @@ def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
     return stored_values(x, format_named(form))
 
 
-def cast_graph(graph: fx.GraphModule, formats: Mapping[int, str], dtypes: Mapping[int, torch.dtype]) -> fx.GraphModule:
-    """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types."""
-    return _Casting(graph, formats, dtypes).run()
+def cast_graph(
+    graph: fx.GraphModule,
+    formats: Mapping[int, str],
+    dtypes: Mapping[int, torch.dtype],
+    results: Sequence[torch.dtype | None] | None = None,
+) -> fx.GraphModule:
+    """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types, or have
+    those that are given."""
+    return _Casting(graph, formats, dtypes, results).run()
 
 
 @dataclass
@@ -52,6 +58,7 @@ class _Casting:
     graph: fx.GraphModule
     formats: Mapping[int, str]
     dtypes: Mapping[int, torch.dtype]
+    results: Sequence[torch.dtype | None] | None
 
     def run(self) -> fx.GraphModule:
         self.places = {node: index for index, node in enumerate(self.graph.graph.nodes)}
@@ -64,12 +71,18 @@ class _Casting:
         """What an operation with several results computes in."""
         for index, node in enumerate(self.graph.graph.nodes):
             if node.op == "output":
-                self.new.output(fx.node.map_arg(node.args[0], lambda n: self.cast(self.made[n], self.original(n))))
+                self.new.output(self._returned(node.args[0]))
             elif node.op == "call_function":
                 self._call(index, node)
             else:
                 self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), self.dtypes.get(index))
         return fx.GraphModule(self.graph, self.new)
+
+    def _returned(self, whole: Any) -> Any:
+        if self.results is None:
+            return fx.node.map_arg(whole, lambda n: self.cast(self.made[n], self.original(n)))
+        pairs = zip(whole, self.results, strict=True)
+        return tuple(self.cast(self.made[n], dtype) if isinstance(n, fx.Node) else n for n, dtype in pairs)
 
     def original(self, node: fx.Node) -> torch.dtype | None:
         return self.dtypes.get(self.places[node])
@@ -132,7 +145,9 @@ class _Casting:
         computing = None if explicit or not operands else widest(wanted)
 
         def operand(n: fx.Node) -> fx.Node:
-            return self.cast(self.made[n], computing) if n in operands else self.made[n]
+            # a scale is undone also where an operation names what it computes in
+            given = torch.float32 if computing is None and self.made[n] in self.scales else computing
+            return self.cast(self.made[n], given) if n in operands else self.made[n]
 
         made = self.new.node_copy(node, operand)
         if computing is not None:
@@ -150,20 +165,33 @@ def _within(value: Any, dtype: torch.dtype) -> Any:
     return math.copysign(largest(saturated_name(form)), value)
 
 
-_CASTS = (torch.ops.aten.to.dtype, torch.ops.aten._to_copy.default)
+_FACTORIES = ("zeros", "ones", "empty", "eye", "linspace", "logspace", "rand", "randn")
+_OF_NUMBERS = ("full", "arange", "scalar_tensor")
+"""These have the type of the numbers that they are given."""
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
 """What torch.export notes of the operand of a cast."""
 
 
 def without_narrow_casts(graph: fx.GraphModule, wide: torch.dtype = torch.float32) -> None:
-    """Casts to formats narrower than `wide` that the model makes itself become casts to it: formats are chosen elsewhere."""
+    """Casts to formats narrower than `wide` that the model makes itself become casts to it, and what it computes or makes in such formats
+    is in it: formats are chosen elsewhere. Nodes stay in their places."""
     for node in graph.graph.nodes:
-        if node.target in _CASTS:
+        if node.target is _ASSERTION:
+            node.args, node.kwargs = node.args[:1], {}
+        elif node.op == "call_function":
             node.args = tuple(wide if is_narrow(a, wide) else a for a in node.args)
             node.kwargs = {k: wide if is_narrow(a, wide) else a for k, a in node.kwargs.items()}
-        elif node.target is _ASSERTION:
-            node.args, node.kwargs = node.args[:1], {}
+            if _makes_float32(node) and is_narrow(torch.float32, wide):
+                node.kwargs = {**node.kwargs, "dtype": wide}
     graph.recompile()
+
+
+def _makes_float32(node: fx.Node) -> bool:
+    """Whether it makes numbers of nothing, in torch's own type since none is named."""
+    name = getattr(getattr(node.target, "_schema", None), "name", "").removeprefix("aten::")
+    if node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args):
+        return False
+    return name in _FACTORIES or (name in _OF_NUMBERS and any(isinstance(a, float) for a in node.args))
 
 
 def is_narrow(dtype: object, wide: torch.dtype) -> bool:
@@ -223,6 +251,8 @@ class Casts:
     """The targets of the nodes that the assignment is for."""
     wide: torch.dtype | None = None
     """The model's own casts to narrower formats than this are dropped; None keeps all."""
+    results: tuple[torch.dtype | None, ...] | None = None
+    """The types of results, where they are not those of the reference."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
         """Raises UsageError for a graph of other operations."""
@@ -230,7 +260,7 @@ class Casts:
             raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
-        return cast_graph(graph, self.formats, self.dtypes)
+        return cast_graph(graph, self.formats, self.dtypes, self.results)
 
 
 def casts_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -12,22 +11,23 @@ import torch
 from torch import fx
 from torch_mlir import ir
 
-from hnfc.analysis.calibrated import Calibration, calibrate
+from hnfc.analysis.calibrated import Calibration
 from hnfc.analysis.reading import read_function
 from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
+from hnfc.dialects.num.base import as_tensor
+from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.frontend.models import read_model
 from hnfc.modules.tensors import to_torch
-from hnfc.precision.applied import as_module, casts_of, distances
+from hnfc.precision.applied import as_module, casts_of, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
-from hnfc.precision.certifying import certified_errors
-from hnfc.precision.formats import format_named
-from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.outcomes import as_given, errors_of
-from hnfc.precision.policy import SemanticDType
-from hnfc.precision.sites import Sites, sites_of
-from hnfc.precision.targets import Errors, OutputError, Outputs, by_output, worst_of
+from hnfc.precision.sites import Sites
+from hnfc.precision.solving import Reference, reference_for, solved, widened
+from hnfc.precision.targets import OutputError, Outputs, by_output
 from hnfc.samples import from_file
+
+_TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 @dataclass
@@ -41,6 +41,8 @@ class FileAnalysis:
     wishes: Wishes
     outcome: Assignment | Refusal
     calibration: Calibration
+    wide: torch.dtype | None
+    """What the reference is in; None for the types of the file."""
 
     @property
     def refused(self) -> bool:
@@ -73,8 +75,8 @@ class FileAnalysis:
     @property
     def original_size(self) -> float:
         """Bytes of all sites as the model has them."""
-        sizes = {site.nodes[0]: site.elements for site in self.sites.sites}
-        return math.fsum(n * self.calibration.dtypes[node].itemsize for node, n in sizes.items())
+        types = _own_types(self.calibration)
+        return math.fsum(site.elements * types.get(site.nodes[0], torch.float32).itemsize for site in self.sites.sites)
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -107,38 +109,48 @@ class FileAnalysis:
         """The model with its casts."""
         assert isinstance(self.outcome, Assignment)
         graph = raise_function(self.module, self.function)
-        casts = casts_of(self.outcome, self.sites, graph, self.calibration.dtypes, None)
-        return emit_torch(as_module(casts(graph), self.sample)).encode()
+        if self.wide is None:
+            casts = casts_of(self.outcome, self.sites, graph, self.calibration.dtypes, None)
+            return emit_torch(as_module(casts(graph), self.sample)).encode()
+        # the weights that are written, the arguments and the results have the types of the file; what names a type itself has the wide one
+        own = _own_types(self.calibration)
+        without_narrow_casts(graph, self.wide)
+        nodes = list(graph.graph.nodes)
+        named = {
+            place: self.wide for place, node in enumerate(nodes) if any(part is self.wide for part in (*node.args, *node.kwargs.values()))
+        }
+        results = tuple(own.get(nodes.index(node)) if isinstance(node, fx.Node) else None for node in nodes[-1].args[0])
+        casts = casts_of(self.outcome, self.sites, graph, {**self.calibration.dtypes, **own, **named}, self.wide)
+        return emit_torch(as_module(replace(casts, results=results)(graph), self.sample)).encode()
+
+
+def _own_types(calibration: Calibration) -> dict[int, torch.dtype]:
+    """The types that values of floating-point numbers have in the file, by the places of their nodes."""
+    names = {place: ELEMENT_NAMES.get(as_tensor(value.type).element_type, "") for value, place in calibration.nodes.items()}
+    return {place: _TYPES[name] for place, name in names.items() if name in _TYPES}
 
 
 def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = None) -> FileAnalysis:
     """width: the error is proved to be within the target too, for all inputs within it of the samples. Raises ModelError for a file that
-    cannot be read or has several functions, and where samples do not fit."""
+    cannot be read or has several functions, and where samples do not fit. Where fp64 is among the formats, the reference is the function
+    with its weights and its samples in float64."""
     if width is not None:
         # what is proved is the error of the graph beside its own formulas, in which what saturates is what it saturates to
         wishes = replace(wishes, saturation=False)
     imported, function = read_function(read_model(path))
     block, name = function.body.block, function.sym_name.data
     given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]
-    policy = [] if wishes.policy is None else [str(role.to_dtype(wishes.policy)) for role in SemanticDType]
-    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, "fp32")))
-    for form in tried:
-        format_named(form)
+    # a file keeps what it casts itself, unless it is compared with itself in float64
+    wide = torch.float64 if reference_for(wishes) == torch.float64 else None
     results = block.last_op.operands if block.last_op is not None else ()
-    outputs = Outputs(tuple(range(len(results))) if by_output(wishes.target) else ())
-    calibration = calibrate(imported, given, name, formats=tried, outputs=outputs)
-    sites = sites_of(imported, block, calibration)
-    graph = raise_function(imported.torch, name)
-
-    def measure(outcome: Assignment) -> Errors:
-        casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
-        return worst_of([distances(graph, casts, tensors, False, outputs) for tensors in given])
-
-    def bound(outcome: Assignment) -> Errors:
-        casts = casts_of(outcome, sites, graph, calibration.dtypes, None)
-        every = range(len(block.args))
-        mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
-        return worst_of([certified_errors(m, t, every, width or 0.0, False, outputs) for m, t in zip(mixed, given, strict=True)])
-
-    outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
-    return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration)
+    sites, outcome, calibration = solved(
+        imported,
+        block,
+        Reference.of(imported.torch, name, wide, weights=True),
+        [[widened(tensor, wide) for tensor in tensors] for tensors in given],
+        wishes,
+        outputs=Outputs(tuple(range(len(results))) if by_output(wishes.target) else ()),
+        inputs=range(len(block.args)),
+        width=width,
+    )
+    return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration, wide)

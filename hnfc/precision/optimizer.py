@@ -5,17 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import fx
 from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
-from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.reading import read_function
-from hnfc.backend.fx import raise_function
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.training import names_of_results
@@ -23,15 +19,13 @@ from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import arguments_of
 from hnfc.modules.program import rewrite
 from hnfc.modules.signature import Fixed, Given, Returned, Signature, State
-from hnfc.precision.analyzed import WIDE
 from hnfc.precision.analyzed import PrecisionAnalysis as PrecisionAnalysis
-from hnfc.precision.applied import casts_of, distances, is_narrow, without_narrow_casts
+from hnfc.precision.applied import is_narrow
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, machine_of
-from hnfc.precision.certifying import certified_errors
-from hnfc.precision.holding import assign_what_holds
-from hnfc.precision.policy import Policy, SemanticDType
-from hnfc.precision.sites import Sites, sites_of
-from hnfc.precision.targets import Errors, Outputs, Target, by_output, worst_of
+from hnfc.precision.policy import Policy
+from hnfc.precision.sites import Sites
+from hnfc.precision.solving import Reference, reference_for, solved
+from hnfc.precision.targets import Outputs, Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
 from hnfc.rewriter import Settings, load_rules
 
@@ -112,17 +106,13 @@ class PrecisionOptimizer:
         if self.elementwise or not self.relative:
             asked = replace(asked, norms={})
         compiled = rewrite(whole, captured, args, kwargs, Settings(load_rules(self.group)))
-        solved = self._solved(compiled.export(), captured.signature, given, asked, names_of_results(captured.signature))
-        return TrainingAnalysis(model, samples[0], *solved, self.group, self.reference, loss, undetermined)
+        found = self._solved(compiled.export(), captured.signature, given, asked, names_of_results(captured.signature))
+        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, loss, undetermined)
 
     @property
     def reference(self) -> torch.dtype:
-        """What the model is in as the reference: what fp64 is better at does not show beside one that is rounded to float32 itself."""
-        return torch.float64 if "fp64" in self._tried() else torch.float32
-
-    def _tried(self) -> tuple[str, ...]:
-        wishes = self.wishes()
-        return tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *_of_policy(wishes.policy), WIDE)))
+        """What the model is in as the reference."""
+        return reference_for(self.wishes())
 
     def _wide(self, model: torch.nn.Module, samples: tuple[Any, ...]) -> tuple[torch.nn.Module, tuple[Any, ...]]:
         """The model and the samples, or copies in the type of the reference where they are narrower."""
@@ -142,29 +132,14 @@ class PrecisionOptimizer:
         named: Sequence[str] = (),
     ) -> Solved:
         """Formats for the values of the function of a module. given: its arguments, of each sample. named: its results."""
-        wishes, wide = self.wishes(), self.reference
+        wishes = self.wishes()
         imported, function = read_function(module)
-        found = calibrate(
-            imported, given, formats=self._tried(), elementwise=self.elementwise, edit=partial(without_narrow_casts, wide=wide),
-            outputs=outputs,
+        sites, outcome, found = solved(
+            imported, function.body.block, Reference.of(imported.torch, wide=self.reference), given, wishes,
+            elementwise=self.elementwise, outputs=outputs, named=named, width=self.width if self.certified else None,
+            parameters={index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)},
+            inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip
-        parameters = {index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)}
-        sites = replace(sites_of(imported, function.body.block, found, parameters, named), names=outputs.names)
-        graph = raise_function(module)
-
-        def measure(outcome: Assignment) -> Errors:
-            casts = casts_of(outcome, sites, graph, found.dtypes, wide)
-            return worst_of([distances(graph, casts, tensors, self.elementwise, outputs) for tensors in given])
-
-        inputs = {index for index, source in enumerate(signature.arguments) if isinstance(source, Given)}
-
-        def bound(outcome: Assignment) -> Errors:
-            casts = casts_of(outcome, sites, graph, found.dtypes, wide)
-            mixed = (casts(fx.GraphModule(graph, copy.deepcopy(graph.graph))) for _ in given)
-            pairs = zip(mixed, given, strict=True)
-            return worst_of([certified_errors(m, t, inputs, self.width, self.elementwise, outputs) for m, t in pairs])
-
-        outcome = assign_what_holds(sites, wishes, measure, bound if self.certified else None)
         return sites, wishes, outcome, dict(found.dtypes)
 
 
@@ -181,7 +156,3 @@ def _is_narrow(model: torch.nn.Module, sample: Any, wide: torch.dtype) -> bool:
 
 def _widened(sample: Any, wide: torch.dtype) -> Any:
     return pytree.tree_map(lambda t: t.to(wide) if isinstance(t, torch.Tensor) and is_narrow(t.dtype, wide) else t, sample)
-
-
-def _of_policy(policy: Policy | None) -> tuple[str, ...]:
-    return () if policy is None else tuple(str(role.to_dtype(policy)) for role in SemanticDType)

@@ -1,0 +1,105 @@
+"""From a graph and samples to formats: the values are measured, formats are chosen by the estimates, and run; for modules and for files."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch_mlir import ir
+from xdsl.ir import Block
+
+from hnfc.analysis.calibrated import Calibration, calibrate
+from hnfc.backend.fx import raise_function
+from hnfc.frontend.torch_mlir import Imported
+from hnfc.precision.applied import Casts, casts_of, distances, without_narrow_casts
+from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.certifying import certified_errors
+from hnfc.precision.formats import format_named
+from hnfc.precision.holding import assign_what_holds
+from hnfc.precision.policy import SemanticDType
+from hnfc.precision.sites import Sites, sites_of
+from hnfc.precision.targets import TOGETHER, Errors, Outputs, worst_of
+
+WIDE = "fp32"
+"""The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
+
+
+def tried_for(wishes: Wishes) -> tuple[str, ...]:
+    """The formats that values are tried in: those to choose from, of pins and of the policy, and float32. Raises HnfError for others."""
+    policy = [] if wishes.policy is None else [str(role.to_dtype(wishes.policy)) for role in SemanticDType]
+    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, WIDE)))
+    for form in tried:
+        format_named(form)
+    return tried
+
+
+def reference_for(wishes: Wishes) -> torch.dtype:
+    """What the model is in as the reference: what fp64 is better at does not show beside one that is rounded to float32 itself."""
+    return torch.float64 if "fp64" in tried_for(wishes) else torch.float32
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The graph that formats are compared with. nodes: what each value of the module became in it. wide: its own casts to narrower types
+    than this are dropped, and what it makes in them is made in this; None keeps all."""
+
+    graph: fx.GraphModule
+    nodes: Mapping[ir.Value, Any]
+    wide: torch.dtype | None
+
+    @staticmethod
+    def of(module: ir.Module, name: str = "main", wide: torch.dtype | None = None, weights: bool = False) -> Reference:
+        """weights: whether the literals of the module are in the wide type as well; they are copied once."""
+        nodes: dict[ir.Value, Any] = {}
+        graph = raise_function(module, name, nodes)
+        if wide is not None:
+            without_narrow_casts(graph, wide)
+        for key, tensor in list(graph.named_buffers()) if wide is not None and weights else ():
+            setattr(graph, key, widened(tensor, wide))
+        return Reference(graph, nodes, wide)
+
+
+def widened(tensor: torch.Tensor, wide: torch.dtype | None) -> torch.Tensor:
+    """A tensor of floating-point numbers in this type, if it is in a narrower one."""
+    narrow = wide is not None and tensor.is_floating_point() and tensor.dtype.itemsize < wide.itemsize
+    return tensor.to(wide) if narrow else tensor
+
+
+def solved(
+    imported: Imported,
+    block: Block,
+    reference: Reference,
+    given: Sequence[Sequence[torch.Tensor]],
+    wishes: Wishes,
+    *,
+    elementwise: bool = False,
+    outputs: Outputs = TOGETHER,
+    parameters: Mapping[int, str] | None = None,
+    named: Sequence[str] = (),
+    inputs: Collection[int] = (),
+    width: float | None = None,
+) -> tuple[Sites, Assignment | Refusal, Calibration]:
+    """Formats for the values of a function. given: its arguments, of each sample. parameters: the names of those that are parameters, by
+    their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
+    Raises ModelError where the function cannot be run, and UsageError for wishes that name nothing."""
+    found = calibrate(
+        imported, given, formats=tried_for(wishes), elementwise=elementwise, outputs=outputs, raised=(reference.graph, reference.nodes)
+    )
+    sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
+
+    def casts(outcome: Assignment) -> Casts:
+        return casts_of(outcome, sites, reference.graph, found.dtypes, reference.wide)
+
+    def measure(outcome: Assignment) -> Errors:
+        return worst_of([distances(reference.graph, casts(outcome), tensors, elementwise, outputs) for tensors in given])
+
+    def bound(outcome: Assignment) -> Errors:
+        mixed = (casts(outcome)(fx.GraphModule(reference.graph, copy.deepcopy(reference.graph.graph))) for _ in given)
+        pairs = zip(mixed, given, strict=True)
+        return worst_of([certified_errors(m, t, inputs, width or 0.0, elementwise, outputs) for m, t in pairs])
+
+    return sites, assign_what_holds(sites, wishes, measure, None if width is None else bound), found
