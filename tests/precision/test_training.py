@@ -118,6 +118,18 @@ def test_gradients_are_those_of_torch(net: nn.Module, inputs: Tensors) -> None:
         assert float((found[name] - g).abs().max()) < 1e-12 * largest, name
 
 
+@pytest.mark.parametrize(("net", "low", "shape"), [
+    (convolution(True), "bf16", (8, 2, 8, 8)), (attention(), "bf16", (4, 6, 8)), (attention(), "fp16", (4, 6, 8)),
+], ids=["convolution", "bf16_attention", "fp16_attention"])  # fmt: skip
+def test_the_error_of_one_format_throughout_is_as_predicted(net: nn.Module, low: str, shape: tuple[int, ...]) -> None:
+    found = analyzed(net, normal(1, *shape), formats=(low,), target_accuracy=0.5)
+    x = normal(2, *shape)
+    mixed, true = gradients(net, found.apply()(x)), gradients(net, net(x))
+    errors = [error for name, error in apart(mixed, true).items() if f"gradient of {name}" not in found.undetermined]
+    together = (sum(e * e for e in errors) / len(errors)) ** 0.5
+    assert together / 10 < found.error < together * 10
+
+
 @cache
 def of_mlp(target: float) -> tuple[nn.Module, TrainingAnalysis]:
     net = mlp()
