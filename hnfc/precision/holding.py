@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
 from hnfc.precision.certificates import RUN
@@ -15,6 +17,10 @@ from hnfc.precision.targets import Allowance, Errors
 _ROUNDS = 6
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
+_BETWEEN = 2
+"""Runs to find out by how much a target that was made stricter may be less strict."""
+Margins: TypeAlias = dict[int | None, float]
+"""By output the part of its target that estimates may use up."""
 
 
 def assign_what_holds(
@@ -27,7 +33,8 @@ def assign_what_holds(
     """
     limits = wishes.allowances(sites)
     outcome = assign(sites, wishes)
-    margins = {a.output: 1.0 for a in limits}
+    margins: Margins = {a.output: 1.0 for a in limits}
+    too_loose: Margins = {}
     strict, missed = False, ""
     measured: Errors = {}
     for attempt in range(_ROUNDS):
@@ -44,9 +51,12 @@ def assign_what_holds(
             proved = {} if bound is None else bound(outcome)
             unproved = [a for a in limits if a.output in proved and proved[a.output] > a.limit]
             if not unproved:
-                return replace(
+                held = replace(
                     outcome, measured=measured[None], certified=proved.get(None), measured_errors=measured, certified_errors=proved
                 )  # fmt: skip
+                if bound is not None or not too_loose:
+                    return held
+                return _cheaper(held, margins, too_loose, limits, partial(assign, sites, wishes, strict=strict), measure)
             stricter = None
             if not last and all(math.isfinite(proved[a.output]) for a in unproved):
                 _tighten(margins, unproved, proved)
@@ -62,6 +72,7 @@ def assign_what_holds(
         elif last or (not finite and strict):
             break
         elif finite:
+            too_loose = dict(margins)
             _tighten(margins, over, measured)
         else:
             strict = True
@@ -69,6 +80,34 @@ def assign_what_holds(
     changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
     return Refusal((missed,), (), {}, tuple(changes))
+
+
+def _cheaper(
+    held: Assignment, margins: Margins, too_loose: Margins, limits: Sequence[Allowance], solve: Callable[[Margins], Assignment | Refusal],
+    measure: Callable[[Assignment], Errors],
+) -> Assignment:  # fmt: skip
+    """What is stricter than it had to be is tried less strict: between margins that held and margins that did not."""
+    for _ in range(_BETWEEN):
+        if any(held.measured_errors[a.output] * _TOLERANCE > a.limit for a in limits):
+            break
+        between = {
+            a.output: _between(margins[a.output], too_loose[a.output], a.limit / (held.measured_errors[a.output] or math.ulp(0.0)))
+            for a in limits
+        }
+        outcome = solve(between)
+        if isinstance(outcome, Refusal):
+            break
+        errors = measure(outcome)
+        if _keeps(limits, errors):
+            held, margins = replace(outcome, measured=errors[None], measured_errors=errors), between
+        else:
+            too_loose = between
+    return held
+
+
+def _between(held: float, too_loose: float, room: float) -> float:
+    """Errors are about proportional to the margin."""
+    return held * room if held * room < too_loose else math.sqrt(held * too_loose)
 
 
 def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
@@ -82,7 +121,7 @@ def _keeps(limits: Sequence[Allowance], errors: Errors) -> bool:
     return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit * _TOLERANCE for a in limits)
 
 
-def _tighten(margins: dict[int | None, float], over: Sequence[Allowance], errors: Errors) -> None:
+def _tighten(margins: Margins, over: Sequence[Allowance], errors: Errors) -> None:
     for a in over:
         margins[a.output] *= max(0.8 * a.limit / errors[a.output], 1e-3)
 

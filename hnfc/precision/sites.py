@@ -201,7 +201,8 @@ def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple
     waiting, seen, last = list(values), set(values), max(made)
     for value in waiting:
         for use in value.uses:
-            last = max(last, moments[use.operation])
+            # what is in no block is not run
+            last = max(last, moments.get(use.operation, last))
             if use.operation.name in _MOVING:
                 waiting += (moved := [result for result in use.operation.results if result not in seen])
                 seen.update(moved)
