@@ -110,7 +110,8 @@ class _Joint(fx.Interpreter):
                 raise ModelError("the loss depends on no parameter that requires a gradient")
             traceback.current_meta = {BACKWARD: True}
             wanted = [place for place, trained in enumerate(self.trained) if trained and self.same[place] == place]
-            gradients = torch.autograd.grad(loss, [leaves[place] for place in wanted], allow_unused=True)
+            with torch.autograd.set_multithreading_enabled(False):  # elsewhere nothing is traced
+                gradients = torch.autograd.grad(loss, [leaves[place] for place in wanted], allow_unused=True)
         self.reached = [place for place, gradient in zip(wanted, gradients, strict=True) if gradient is not None]
         return (*results, *(gradient for gradient in gradients if gradient is not None))
 

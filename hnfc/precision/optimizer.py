@@ -16,7 +16,7 @@ from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.training import names_of_results
 from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import arguments_of
+from hnfc.modules.optimized import Optimized, arguments_of, plain
 from hnfc.modules.program import rewrite
 from hnfc.modules.signature import Fixed, Given, Returned, Signature, State
 from hnfc.precision.analyzed import PrecisionAnalysis as PrecisionAnalysis
@@ -115,9 +115,11 @@ class PrecisionOptimizer:
         return reference_for(self.wishes())
 
     def _wide(self, model: torch.nn.Module, samples: tuple[Any, ...]) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-        """The model and the samples, or copies in the type of the reference where they are narrower."""
+        """The model and the samples, or copies in the type of the reference where they are narrower; of a module that hnfc made, the
+        original behind it."""
         if not isinstance(model, torch.nn.Module):
             raise UsageError(f"PrecisionOptimizer takes an nn.Module, not {type(model).__name__}")
+        model = plain(model) if isinstance(model, Optimized) else model
         wide = self.reference
         if not _is_narrow(model, samples[0], wide):
             return model, samples

@@ -14,82 +14,28 @@ from torch import nn
 from torch.nn import functional as F
 
 from hnfc.backend.fx import raise_function
-from hnfc.errors import ModelError, UsageError
+from hnfc.errors import UsageError
 from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.precision.assignment import Assignment, Refusal
-from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.precision.training import TrainingAnalysis, growing
-
-Tensors = tuple[torch.Tensor, ...]
-
-
-def normal(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def classes(seed: int, count: int, *shape: int) -> torch.Tensor:
-    return torch.randint(0, count, shape, generator=torch.Generator().manual_seed(seed))
-
-
-class Net(nn.Module):
-    """Parts, and what `forward` does with them."""
-
-    def __init__(self, forward: Callable[..., torch.Tensor], **parts: nn.Module) -> None:
-        super().__init__()
-        self.rule = forward
-        for name, part in parts.items():
-            self.add_module(name, part)
-        draw = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for name, p in self.named_parameters():
-                p.copy_(torch.randn(p.shape, generator=draw) / max(p[0].numel(), 1) ** 0.5 + ("norm" in name and "weight" in name))
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return self.rule(self, *inputs)
-
-
-def mlp() -> nn.Module:
-    def rule(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        h = torch.relu(net.norm(net.first(x)))
-        return net.head(h + net.second(h))
-
-    return Net(rule, first=nn.Linear(8, 16), norm=nn.LayerNorm(16), second=nn.Linear(16, 16), head=nn.Linear(16, 3))
-
-
-def convolution(train: bool) -> nn.Module:
-    def rule(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return F.max_pool2d(F.gelu(net.norm(net.conv(x))), 2).square().mean()
-
-    return Net(rule, conv=nn.Conv2d(2, 3, 3), norm=nn.BatchNorm2d(3).train(train))
-
-
-def attention() -> nn.Module:
-    return Net(lambda net, x: net.layer(x).pow(3).mean(), layer=nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True))
-
-
-def tied() -> nn.Module:
-    net = Net(lambda net, i: F.cross_entropy(net.head(torch.tanh(net.embed(i))), i), embed=nn.Embedding(9, 4), head=nn.Linear(4, 9))
-    net.head.weight = net.embed.weight
-    return net
-
-
-def analyzed(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor] | None = None, **wishes: object) -> TrainingAnalysis:
-    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), **wishes}).analyze_training(net, sample, loss=loss)  # type: ignore[arg-type]
-
-
-def gradients(net: nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
-    for p in net.parameters():
-        p.grad = None
-    loss.backward()  # type: ignore[no-untyped-call]
-    found = {name: p.grad.clone() for name, p in net.named_parameters() if p.grad is not None}
-    for p in net.parameters():
-        p.grad = None
-    return found
-
-
-def apart(found: dict[str, torch.Tensor], true: dict[str, torch.Tensor]) -> dict[str, float]:
-    assert found.keys() == true.keys()
-    return {name: float((found[name].double() - g.double()).norm() / g.double().norm()) for name, g in true.items()}
+from tests.precision.trained import (
+    Net,
+    Stream,
+    Tensors,
+    analyzed,
+    apart,
+    attention,
+    classes,
+    convolution,
+    faint,
+    gradients,
+    masked_attention,
+    mlp,
+    normal,
+    targets,
+    tied,
+    tokens,
+)
 
 
 @pytest.mark.parametrize(("net", "inputs"), [
@@ -153,7 +99,7 @@ def test_results_and_sites_have_names_of_their_own() -> None:
     names = [site.name for site in found.sites.sites]
     assert "loss" in names and {f"gradient of {name}" for name, _ in net.named_parameters()} <= set(names)
     product = found.sites["gradient: second.matmul"]
-    assert product.backward and product.module == "second" and "test_training.py" in product.place
+    assert product.backward and product.module == "second" and "trained.py" in product.place
     assert not found.sites["second.add"].backward
     both = analyzed(
         net, found.sample, F.cross_entropy, formats=("bf16", "fp32"), pins={"gradient*": "fp32", "*": "bf16"}, target_accuracy=1
@@ -176,32 +122,6 @@ def test_targets_by_the_names_of_results() -> None:
             assert errors[output.name.removeprefix("gradient of ")] == pytest.approx(output.measured, rel=1e-3)
     with pytest.raises(UsageError, match="there are: loss, gradient of first"):
         analyzed(net, sample, F.cross_entropy, target_accuracy={"gradient of third.weight": 1e-2})
-
-
-class Norm(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-7)
-
-
-class Stream(nn.Module):
-    """A residual stream that starts small and peaks near 350: what normalizes its start makes gradients large there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.norm = nn.Embedding(32, 16), Norm()
-        self.up, self.down, self.head = nn.Linear(16, 32, False), nn.Linear(32, 16, False), nn.Linear(16, 8, False)
-        for seed, (part, size) in enumerate(((self.embed, 2e-3), (self.up, 1.0), (self.down, 3.0), (self.head, 0.5))):
-            with torch.no_grad():
-                part.weight.copy_(size * normal(seed + 1, *part.weight.shape))
-
-    def forward(self, tokens: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
-        h = self.embed(tokens)
-        h = h + self.down(torch.relu(self.up(self.norm(h))))
-        return F.cross_entropy(self.head(h), following, reduction="sum")
-
-
-def tokens(seed: int) -> Tensors:
-    return classes(seed, 32, 32), classes(seed + 1, 8, 32)
 
 
 def test_gradients_that_overflow_although_no_value_of_the_forward_pass_does() -> None:
@@ -230,19 +150,6 @@ def test_the_remedy_of_gradients_that_overflow() -> None:
     for seed in (0, 20, 30):
         mixed, true = gradients(net, applied(*tokens(seed))), gradients(net, net(*tokens(seed)))
         assert all(bool(g.isfinite().all()) for g in mixed.values()) and max(apart(mixed, true).values()) < 4e-2
-
-
-def faint() -> nn.Module:
-    """A loss so small that gradients are below the normal numbers of float16."""
-
-    def rule(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return 1e-3 * F.mse_loss(torch.tanh(net.last(torch.tanh(net.first(x)))), y)
-
-    return Net(rule, first=nn.Linear(16, 32), last=nn.Linear(32, 64))
-
-
-def targets(seed: int) -> Tensors:
-    return normal(seed, 128, 16), torch.tanh(normal(seed + 1, 128, 64))
 
 
 def test_gradients_that_vanish_are_blamed_and_a_scale_keeps_them() -> None:
@@ -334,13 +241,6 @@ def test_buffers_are_kept_up_and_what_is_frozen_has_no_gradient() -> None:
     assert int(nets[0].norm.num_batches_tracked) == 1
 
 
-def masked_attention() -> nn.Module:
-    def rule(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(net.query(x), net.key(x), net.value(x), is_causal=True).pow(3).mean()
-
-    return Net(rule, query=nn.Linear(8, 8), key=nn.Linear(8, 8), value=nn.Linear(8, 8))
-
-
 @pytest.mark.parametrize(("net", "x", "noise"), [
     (convolution(True), normal(3, 4, 2, 8, 8), "conv.bias"), (masked_attention(), normal(3, 4, 5, 8), "key.bias"),
 ], ids=["normalized", "attention"])  # fmt: skip
@@ -351,65 +251,3 @@ def test_a_gradient_that_is_nothing_but_rounding_has_no_target(net: nn.Module, x
     mixed, true = gradients(net, found.apply()(x)), gradients(net, net(x))
     assert bool(mixed.pop(noise).isfinite().all()) and true.pop(noise) is not None
     assert max(apart(mixed, true).values()) < 3e-2
-
-
-def test_casts_of_the_model_itself_are_dropped_before_gradients_are_taken() -> None:
-    """Of its embedding, too, whose gradient is put together in the type that the model chose."""
-
-    def rule(net: nn.Module, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        h = torch.tanh(net.line(x).half())[[0, 0, 1]] + net.embed(i).half()
-        return h.float().square().mean()
-
-    net = Net(rule, line=nn.Linear(4, 8), embed=nn.Embedding(5, 8))
-    sample = X, torch.tensor([1, 2, 2])
-    found = analyzed(net, sample, formats=("fp32",), target_accuracy=1e-6)
-    assert isinstance(found.outcome, Assignment)
-    exact = Net(lambda net, x, i: (torch.tanh(net.line(x))[[0, 0, 1]] + net.embed(i)).square().mean(), line=net.line, embed=net.embed)
-    exact.load_state_dict(net.state_dict())
-    assert max(apart(gradients(net, found.apply()(*sample)), gradients(exact, exact(*sample))).values()) < 1e-5
-
-
-class Rounded(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        return x.round()
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return gradient
-
-
-def line(rule: Callable[..., torch.Tensor], *parts: nn.Module) -> nn.Module:
-    return Net(rule, line=nn.Linear(4, 3), **{f"part{i}": part for i, part in enumerate(parts)})
-
-
-X = normal(0, 5, 4)
-
-
-@pytest.mark.parametrize(("net", "sample", "loss", "message"), [
-    (line(lambda net, x: net.line(x)), X, None, r"shape \(5, 3\).*`loss`"),
-    (line(lambda net, x: (net.line(x).sum(), x)), X, None, "one result, a scalar loss, and the model has 2"),
-    (line(lambda net, x: net.line(x).argmax()), X, None, "int64"),
-    (line(lambda net, x: net.line(x).sum()).requires_grad_(False), X, None, "no parameter of Net requires a gradient"),
-    (line(lambda net, x: net.line(x).detach().sum()), X, None, "depends on no parameter"),
-    (line(lambda net, x: net.part0(net.line(x)).sum(), nn.Dropout()), X, None, r"`part0` draws random numbers.*model.part0.eval\(\)"),
-    (line(lambda net, x: (Rounded.apply(3 * net.line(x)) * net.line(x)).sum()), X, None, "not that of the model: a hook, or"),
-    (line(lambda net, x: torch.sqrt(net.line(x) - 100).sum()), X, None, "before any rounding: loss, gradient of line.weight, grad"),
-    (line(lambda net, x: (0 * net.line(x)).sum()), X, None, "all gradients are 0"),
-    (line(lambda net, x: torch.cdist(net.line(x), 2 * net.line(x)).sum()), X, None, "torch cannot say how roundings move"),
-    (line(lambda net, x: net.line(x)), (X, classes(1, 3, 4)), F.cross_entropy, "torch.export cannot capture Net"),
-], ids=["tensor", "two", "index", "frozen", "detached", "dropout", "derivative", "nan", "zero", "second", "shapes"])  # fmt: skip
-def test_what_cannot_be_analyzed_is_said(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        analyzed(net, sample, loss)
-
-
-@pytest.mark.parametrize(("sample", "loss", "message"), [
-    ((X,), F.mse_loss, "takes the output of the model and 1 more, the last parts of a sample; the sample has 1"),
-    ({"input": X}, F.mse_loss, "the sample has 0"), (X, nn.Linear(3, 1), "parameters of its own"), (X, 3, "not int"),
-], ids=["no_target", "names", "learned", "number"])  # fmt: skip
-def test_a_loss_that_cannot_be_called_is_said(sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        analyzed(nn.Linear(4, 3), sample, loss)
-    with pytest.raises(UsageError, match="not function"):
-        analyzed(lambda x: x, X)  # type: ignore[arg-type]

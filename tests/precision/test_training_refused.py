@@ -1,0 +1,98 @@
+"""Models and losses whose step of training is not analyzed, each with a sentence that says why; and those that look so and are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hnfc.errors import ModelError, UsageError
+from hnfc.modules.optimized import optimized
+from hnfc.precision.assignment import Assignment
+from hnfc.rewriter import Settings, load_rules
+from tests.precision.trained import Net, analyzed, apart, classes, convolution, gradients, mlp, normal
+
+X = normal(0, 5, 4)
+
+
+def test_casts_of_the_model_itself_are_dropped_before_gradients_are_taken() -> None:
+    """Of its embedding, too, whose gradient is put together in the type that the model chose."""
+
+    def rule(net: nn.Module, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        h = torch.tanh(net.line(x).half())[[0, 0, 1]] + net.embed(i).half()
+        return h.float().square().mean()
+
+    net = Net(rule, line=nn.Linear(4, 8), embed=nn.Embedding(5, 8))
+    sample = X, torch.tensor([1, 2, 2])
+    found = analyzed(net, sample, formats=("fp32",), target_accuracy=1e-6)
+    assert isinstance(found.outcome, Assignment)
+    exact = Net(lambda net, x, i: (torch.tanh(net.line(x))[[0, 0, 1]] + net.embed(i)).square().mean(), line=net.line, embed=net.embed)
+    exact.load_state_dict(net.state_dict())
+    assert max(apart(gradients(net, found.apply()(*sample)), gradients(exact, exact(*sample))).values()) < 1e-5
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient
+
+
+def line(rule: Callable[..., torch.Tensor], *parts: nn.Module) -> nn.Module:
+    return Net(rule, line=nn.Linear(4, 3), **{f"part{i}": part for i, part in enumerate(parts)})
+
+
+@pytest.mark.parametrize(("net", "sample", "loss", "message"), [
+    (line(lambda net, x: net.line(x)), X, None, r"shape \(5, 3\).*`loss`"),
+    (line(lambda net, x: (net.line(x).sum(), x)), X, None, "one result, a scalar loss, and the model has 2"),
+    (line(lambda net, x: net.line(x).argmax()), X, None, "int64"),
+    (line(lambda net, x: net.line(x).sum()).requires_grad_(False), X, None, "no parameter of Net requires a gradient"),
+    (line(lambda net, x: net.line(x).detach().sum()), X, None, "depends on no parameter"),
+    (line(lambda net, x: net.part0(net.line(x)).sum(), nn.Dropout()), X, None, r"`part0` draws random numbers.*model.part0.eval\(\)"),
+    (line(lambda net, x: (Rounded.apply(3 * net.line(x)) * net.line(x)).sum()), X, None, "not that of the model: a hook, or"),
+    (line(lambda net, x: torch.sqrt(net.line(x) - 100).sum()), X, None, "before any rounding: loss, gradient of line.weight, grad"),
+    (line(lambda net, x: (0 * net.line(x)).sum()), X, None, "all gradients are 0"),
+    (line(lambda net, x: torch.cdist(net.line(x), 2 * net.line(x)).sum()), X, None, "torch cannot say how roundings move"),
+    (line(lambda net, x: net.line(x)), (X, classes(1, 3, 4)), F.cross_entropy, "torch.export cannot capture Net"),
+], ids=["tensor", "two", "index", "frozen", "detached", "dropout", "derivative", "nan", "zero", "second", "shapes"])  # fmt: skip
+def test_what_cannot_be_analyzed_is_said(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        analyzed(net, sample, loss)
+
+
+@pytest.mark.parametrize(("sample", "loss", "message"), [
+    ((X,), F.mse_loss, "takes the output of the model and 1 more, the last parts of a sample; the sample has 1"),
+    ({"input": X}, F.mse_loss, "the sample has 0"), (X, nn.Linear(3, 1), "parameters of its own"), (X, 3, "not int"),
+], ids=["no_target", "names", "learned", "number"])  # fmt: skip
+def test_a_loss_that_cannot_be_called_is_said(sample: object, loss: Callable[..., torch.Tensor], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        analyzed(nn.Linear(4, 3), sample, loss)
+    with pytest.raises(UsageError, match="not function"):
+        analyzed(lambda x: x, X)  # type: ignore[arg-type]
+
+
+def test_a_call_that_takes_another_path_is_said() -> None:
+    net = convolution(True)
+    x = normal(1, 4, 2, 8, 8)
+    step = analyzed(net, x).apply()
+    assert torch.isfinite(step(x[:2]))
+    with pytest.raises(UsageError, match="another path"):
+        step.eval()(x)
+    step.train()
+    step.conv.bias.requires_grad_(False)
+    with pytest.raises(UsageError, match="another path"):
+        step(x)
+
+
+def test_a_module_that_hnfc_made_is_analyzed_as_the_original() -> None:
+    net, sample = mlp(), (normal(1, 16, 8), classes(2, 3, 16))
+    made = optimized(net, sample[0], Settings(load_rules("none")))
+    first = analyzed(made, sample, F.cross_entropy)
+    again = analyzed(first.apply(), sample, F.cross_entropy)
+    assert first.get_precision_assignment() == again.get_precision_assignment()
