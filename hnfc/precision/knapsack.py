@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from hnfc.highs import silent
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _STEPS = 100
-_ROUNDS = 20
+_LESS = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
+"""What of the budgets is given up, one after the other, where nothing that is whole is within them."""
+_MOST_SPLIT = 8
 
 
 @dataclass(frozen=True)
@@ -99,36 +106,80 @@ def _padded(rows: Sequence[Sequence[float]]) -> Array:
 
 
 def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[Sequence[float]]]) -> Choice | None:
-    """One choice from each group that is within several budgets, each of 1; weights: by budget. None where none was found.
+    """One choice from each group that is within several budgets, each of 1; weights: by budget. None where none was found, which does not
+    say that there is none.
 
-    A mean of the budgets with any prices is a budget that every choice within all of them keeps, so that its dual bounds what they cost:
-    `bound` is the best over some prices, which rise where a budget is exceeded. None does not say that there is no choice.
+    The linear program, in which groups may choose parts, has a solution where no more groups do so than there are budgets; these are tried
+    in all ways, and what is left of the budgets is filled. Its dual prices bound what every choice within the budgets costs.
     """
-    prices = np.full(len(weights), 1 / len(weights))
-    padded = [_padded(rows) for rows in weights]
-    best: Choice | None = None
+    cost, weight = _padded(costs), np.stack([_padded(rows) for rows in weights])
+    if not len(cost):
+        return Choice((), 0.0, 0.0)
     bound = -np.inf
-
-    def used(choice: Choice) -> Array:
-        return np.array([sum(row[place] for row, place in zip(rows, choice.places, strict=True)) for rows in weights])
-
-    for _ in range(_ROUNDS):
-        joint = [list(row) for row in sum(price * rows for price, rows in zip(prices, padded, strict=True))]
-        relaxed = cheapest_choice(costs, joint, 1.0)
-        if relaxed is None:
+    for less in _LESS:
+        solved = _parts(cost, weight, 1.0 - less)
+        if solved is None:
             return None
-        bound = max(bound, relaxed.bound)
-        over = used(relaxed)
-        tighter = cheapest_choice(costs, joint, min(1.0, 0.999 / float(over.max()))) if over.max() > 1 else relaxed
-        for choice in (relaxed, tighter):
-            if choice is not None and used(choice).max() <= 1 and (best is None or choice.cost < best.cost):
-                best = choice
-        if best is relaxed:
-            break
-        prices = prices * np.maximum(over, 1e-3)
-        prices /= prices.sum()
-    if best is None:
-        # what keeps the largest of the weights within 1 keeps each
-        largest = np.maximum.reduce(padded)
-        best = cheapest_choice(costs, [list(row) for row in largest], 1.0)
+        parts, prices = solved
+        if bound == -np.inf:
+            priced = cost + np.where(np.isfinite(cost), np.tensordot(prices, np.where(np.isfinite(weight), weight, 0.0), 1), 0.0)
+            bound = float(priced.min(axis=1).sum() - prices.sum())
+        places = _rounded(cost, weight, parts)
+        if places is not None:
+            places = _filled_within(cost, weight, places)
+            found = float(cost[np.arange(len(cost)), places].sum())
+            return Choice(tuple(places.tolist()), found, min(bound, found))
+    # what keeps the largest of the weights within 1 keeps each
+    best = cheapest_choice(costs, [list(row) for row in weight.max(axis=0)], 1.0)
     return None if best is None else Choice(best.places, best.cost, min(bound, best.cost))
+
+
+def _parts(cost: Array, weight: Array, limit: float) -> tuple[Array, Array] | None:
+    """The part of each choice in the linear program, and the prices of the budgets; None where that has no solution."""
+    at = np.isfinite(cost)
+    groups = np.nonzero(at)[0]
+    count = len(groups)
+    one = csr_array((np.ones(count), (groups, np.arange(count))), shape=(len(cost), count))
+    with silent():
+        result = linprog(
+            cost[at], A_ub=np.stack([rows[at] for rows in weight]), b_ub=np.full(len(weight), limit), A_eq=one, b_eq=np.ones(len(cost)),
+            bounds=(0, 1), method="highs-ds",
+        )  # fmt: skip
+    if result.status != 0:
+        return None
+    parts = np.zeros_like(cost)
+    parts[at] = result.x
+    return parts, np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+
+
+def _rounded(cost: Array, weight: Array, parts: Array) -> Array | None:
+    """The cheapest of the ways to make whole what is in parts that are within the budgets."""
+    places = np.asarray(parts.argmax(axis=1))
+    rows = np.arange(len(cost))
+    split = np.flatnonzero(parts.max(axis=1) < 1 - 1e-7)[:_MOST_SPLIT]
+    rest = np.delete(rows, split)
+    room = 1.0 - weight[:, rest, places[rest]].sum(axis=1)
+    ways = product(*(np.flatnonzero(parts[group] > 1e-9).tolist() for group in split))
+    fitting = [way for way in ways if bool(np.all(weight[:, split, list(way)].sum(axis=1) <= room))]
+    if not fitting:
+        return None
+    places[split] = min(fitting, key=lambda way: float(cost[split, list(way)].sum()))
+    return places
+
+
+def _filled_within(cost: Array, weight: Array, places: Array) -> Array:
+    """With cheaper choices as long as they fit, those that save most first."""
+    rows = np.arange(len(cost))
+    room = 1.0 - weight[:, rows, places].sum(axis=1)
+    saved = cost[rows, places][:, None] - cost
+    extra = weight - weight[:, rows, places][:, :, None]
+    better = np.argwhere((saved > 0) & np.all(extra <= room[:, None, None], axis=0))
+    result = places.copy()
+    done = set()
+    for group, place in better[np.argsort(-saved[better[:, 0], better[:, 1]], kind="stable")].tolist():
+        if group not in done and bool(np.all(extra[:, group, place] <= room)):
+            room = room - extra[:, group, place]
+            result[group] = place
+            done.add(group)
+    # sums in another order may round to just above the budget
+    return result if bool(np.all(weight[:, rows, result].sum(axis=1) <= 1)) else places

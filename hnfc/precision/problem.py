@@ -21,12 +21,14 @@ from hnfc.precision.timing import Program as TimeProgram
 from hnfc.precision.timing import Timing
 from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, matches, pinned, time_of, uncast
 from hnfc.sheaf.graph import Graph, Node
-from hnfc.sheaf.ilp import Budget, cheapest
+from hnfc.sheaf.ilp import Budget, Found, cheapest_in_time
 from hnfc.sheaf.system import System, Value
 
 _OWN = "fp32"
 _EXACT = 2000
 """Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
+_SECONDS = 10.0
+"""How long it may take for that: with several budgets the last ten-thousandth may take hours."""
 Rows = list[list[float]]
 """A number for every choice of every group."""
 
@@ -133,7 +135,8 @@ class Problem:
         chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
         total = math.fsum(row[place] for row, place in zip(size, places, strict=True))
         time = self.timing.seconds(chosen) if self.timing else None
-        least = (time if timed and time is not None else total) if math.isnan(bound) else bound * unit
+        # without the thousandths, of which all budgets together have no more than one each
+        least = (time if timed and time is not None else total) if math.isnan(bound) else (bound - len(squares) / 1000) * unit
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
         return Solution(chosen, total, least, time) if total <= self.wishes.memory else None
 
@@ -159,19 +162,16 @@ class Problem:
     def _chosen(
         self, cost: Rows, squares: Sequence[Rows], memory: Rows | None, timed: TimeProgram | None
     ) -> tuple[tuple[int, ...] | None, float]:
-        """Places of choices, and the bound of a knapsack, which knows of no casts; it is NaN where the optimum was found."""
+        """Places of choices, and a bound of what they cost; it is NaN where the optimum was found. The knapsack knows of no casts."""
         if len(cost) <= _EXACT or memory is not None:
-            return self._exactly(cost, squares, memory, timed), math.nan
-        found: Choice | None = cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
-        if found is None and len(squares) > 1:
-            # of several budgets only the integer program says that they cannot be kept
-            places = self._exactly(cost, squares)
-            return places, math.nan if places is None or timed is None else math.fsum(map(operator.getitem, cost, places))
+            return self._exactly(cost, squares, memory, timed)
+        found = _by_prices(cost, squares)
+        # of one budget it is known that it cannot be kept; of several only the integer program says so
         if found is None:
-            return None, math.nan
+            return (None, math.nan) if len(squares) == 1 else self._exactly(cost, squares, None, timed)
         if found.bound <= self.wishes.memory < found.cost:
             # too close to tell without the optimum
-            return self._exactly(cost, squares), math.nan
+            return self._exactly(cost, squares, None, timed)
         return found.places, found.bound
 
     def _seconds(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Rows:
@@ -187,18 +187,32 @@ class Problem:
         return [form for form in first if all(form in other for other in others)]
 
     def _exactly(
-        self, cost: Rows, squares: Sequence[Rows], size: Rows | None = None, timed: TimeProgram | None = None
-    ) -> tuple[int, ...] | None:
-        domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
+        self, cost: Rows, squares: Sequence[Rows], size: Rows | None, timed: TimeProgram | None
+    ) -> tuple[tuple[int, ...] | None, float]:
+        """The same by HiGHS. If it has not proved the optimum in time, the best that it or the knapsack found, and the better bound; only
+        if neither found anything it takes as long as it takes."""
         budgets = [Budget(f"the error of {a.name}", _weights(rows), 1.0) for a, rows in zip(self.allowances, squares, strict=True)]
         if size is not None:
             budgets.append(Budget("memory", _weights(size), self.wishes.memory))
-        if timed is None:
-            found = cheapest(System(domains), _weights(cost), tuple(budgets))
-        else:
-            system = System(timed.domains, timed.constraints)
-            found = cheapest(system, timed.weights, tuple(budgets), charges=timed.charges)
-        return None if found is None else tuple(int(str(found[i])) for i in range(len(cost)))
+        domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
+        system = System(domains) if timed is None else System(timed.domains, timed.constraints)
+        weights, charges = (_weights(cost), ()) if timed is None else (timed.weights, timed.charges)
+
+        def places_of(found: Found) -> tuple[int, ...] | None:
+            return None if found.section is None else tuple(int(str(found.section[i])) for i in range(len(cost)))
+
+        found = cheapest_in_time(system, weights, tuple(budgets), _SECONDS, charges)
+        if found.proved:
+            return places_of(found), math.nan
+        other = _by_prices(cost, squares) if size is None else None
+        bound = max(found.bound, -math.inf if other is None else other.bound)
+        places = places_of(found)
+        if other is not None and (places is None or (timed is None and other.cost < math.fsum(map(operator.getitem, cost, places)))):
+            places = other.places
+        if places is None:
+            found = cheapest_in_time(system, weights, tuple(budgets), math.inf, charges)
+            return places_of(found), math.nan if found.proved else found.bound
+        return places, bound
 
     def assignment(self, found: Solution) -> Assignment:
         outputs = [None, *self.sites.outputs]
@@ -210,6 +224,10 @@ class Problem:
         return Assignment(
             found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors, peak=self.peak(found.formats)
         )
+
+
+def _by_prices(cost: Rows, squares: Sequence[Rows]) -> Choice | None:
+    return cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
 
 
 def lives_of(choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Lives:

@@ -7,7 +7,7 @@ values cost together takes a variable for each charge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import fsum, inf
 from typing import Any
@@ -20,6 +20,7 @@ from hnfc.highs import silent
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.system import Constraint, System, Value
 
+_TRIES = 3
 Weights = Mapping[Node, Mapping[Value, float]]
 """What a node costs at a value; 0 where nothing is said."""
 
@@ -54,6 +55,16 @@ def total(weights: Weights, assignment: Mapping[Node, Value]) -> float:
     return fsum(weights.get(node, {}).get(value, 0.0) for node, value in assignment.items())
 
 
+@dataclass(frozen=True)
+class Found:
+    """The best section found, or None. bound: none within the budgets costs less; infinite where it is proved that there is none. proved:
+    whether nothing is left to find."""
+
+    section: dict[Node, Value] | None
+    bound: float
+    proved: bool
+
+
 def cheapest(
     system: System, cost: Weights, budgets: tuple[Budget, ...] = (), time_limit: float = inf, charges: tuple[Charge, ...] = ()
 ) -> dict[Node, Value] | None:
@@ -62,11 +73,40 @@ def cheapest(
     Raises TimeoutError if HiGHS stops before it has proved that, and ArithmeticError if what it returns breaks a constraint in exact
     evaluation, or a budget by more than 1e-9 of its limit: its own tolerance is absolute, 1e-6.
     """
+    found = _solved(system, cost, budgets, time_limit, charges)
+    if not found.proved:
+        raise TimeoutError(f"HiGHS has not proved a least cost in {time_limit:g} s")
+    if found.section is not None and (broken := _exceeded(found.section, budgets)):
+        raise ArithmeticError(f"the solver's assignment breaks: {broken[0].reason}")
+    return found.section
+
+
+def cheapest_in_time(
+    system: System, cost: Weights, budgets: tuple[Budget, ...], time_limit: float, charges: tuple[Charge, ...] = ()
+) -> Found:
+    """The same as far as HiGHS comes in so many seconds. Where it uses its tolerance to exceed a budget, it is given a little less of it,
+    and the bound is that of the whole. Raises ArithmeticError as `cheapest`, but for budgets."""
+    found = whole = _solved(system, cost, budgets, time_limit, charges)
+    for _ in range(_TRIES):
+        if found.section is None or not (over := _exceeded(found.section, budgets)):
+            return found
+        less = {id(b): 2 * (b.used(found.section) - b.limit) for b in over}
+        tighter = tuple(replace(b, limit=b.limit - less.get(id(b), 0.0)) for b in budgets)
+        again = _solved(system, cost, tighter, time_limit, charges)
+        found = Found(again.section, whole.bound, False)
+    return Found(None, whole.bound, False)
+
+
+def _exceeded(section: Mapping[Node, Value], budgets: tuple[Budget, ...]) -> list[Budget]:
+    return [budget for budget in budgets if budget.used(section) > budget.limit + 1e-9 * abs(budget.limit)]
+
+
+def _solved(system: System, cost: Weights, budgets: tuple[Budget, ...], time_limit: float, charges: tuple[Charge, ...]) -> Found:
     columns = {(node, value): number for number, (node, value) in enumerate((n, v) for n in system.nodes for v in system.domains[n])}
     if not all(system.domains.values()):
-        return None
+        return Found(None, inf, True)
     if not columns:
-        return {} if all(budget.limit >= 0 for budget in budgets) else None
+        return Found({}, 0.0, True) if all(budget.limit >= 0 for budget in budgets) else Found(None, inf, True)
     width = len(columns) + len(charges)
     rows = [({columns[node, value]: 1.0 for value in system.domains[node]}, 1.0, 1.0) for node in system.nodes]
     rows += [row for constraint in system.constraints for row in _supports(system, columns, constraint)]
@@ -85,15 +125,14 @@ def cheapest(
             options={"mip_rel_gap": 0.0} | ({"time_limit": time_limit} if time_limit < inf else {}),
         )
     if result.status == 2:
-        return None
-    if result.status != 0:
-        raise TimeoutError(result.message)
-    assignment = {node: value for (node, value), number in columns.items() if result.x[number] > 0.5}
-    broken: list[Constraint | Budget] = [*system.violated(assignment)]
-    broken += [budget for budget in budgets if budget.used(assignment) > budget.limit + 1e-9 * abs(budget.limit)]
-    if broken:
+        return Found(None, inf, True)
+    bound = -inf if result.mip_dual_bound is None else float(result.mip_dual_bound)
+    if result.x is None:
+        return Found(None, bound, False)
+    section = {node: value for (node, value), number in columns.items() if result.x[number] > 0.5}
+    if broken := system.violated(section):
         raise ArithmeticError(f"the solver's assignment breaks: {broken[0].reason}")
-    return assignment
+    return Found(section, bound, result.status == 0)
 
 
 def _of(columns: Mapping[tuple[Node, Value], int], node: Node, values: frozenset[Value]) -> dict[int, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -217,3 +218,32 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for wrong, message in ((["7=1e-3"], "output 0, output 1"), (["1e-3", "1=1e-4"], "not both"), (["1=x"], "OUTPUT=NUMBER")):
         assert main([*given, *(part for text in wrong for part in ("--target-accuracy", text))]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_solver_does_not_prove_in_time_is_bounded(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    sites = made_sites(draw, 120, 3, 4.0)
+    narrow = {o: sum(site.apart[o].moved["bf16"] ** 2 for site in sites.sites) ** 0.5 for o in range(3)}
+    wishes = Wishes({o: 0.1 * error for o, error in narrow.items()}, False, scaling=False)
+    proved = assign(sites, wishes)
+    monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
+    found = assign(sites, wishes)
+    assert isinstance(proved, Assignment) and isinstance(found, Assignment) and proved.bound == proved.size
+    assert found.bound <= proved.size <= found.size < 1.02 * found.bound
+    assert all(found.errors[o] <= 0.1 * error * (1 + 1e-12) for o, error in narrow.items())
+    refused = assign(sites, replace(wishes, target=dict.fromkeys(range(3), 1e-9), formats=("bf16",)))
+    assert isinstance(refused, Refusal)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_knapsack_of_several_budgets_is_close_for_many_groups(seed: int) -> None:
+    draw = random.Random(seed)
+    groups, budgets = 3000, 2 + seed
+    costs = [[float(draw.randint(20, 40)), float(draw.randint(1, 20)), 0.0] for _ in range(groups)]
+    weights = [[[0.0, draw.random() ** 4 / groups * 9, draw.random() / groups * 9] for _ in range(groups)] for _ in range(budgets)]
+    found = cheapest_within(costs, weights)
+    assert found is not None
+    assert all(sum(row[place] for row, place in zip(rows, found.places, strict=True)) <= 1 + 1e-12 for rows in weights)
+    # no more groups than there are budgets are not as the linear program has them
+    assert found.bound <= found.cost <= found.bound + 40 * budgets

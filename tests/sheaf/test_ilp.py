@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from itertools import combinations, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.sheaf.ilp import Budget, Charge, cheapest, total
+from hnfc.sheaf.ilp import Budget, Charge, cheapest, cheapest_in_time, total
 from hnfc.sheaf.system import Constraint, System
 
 LAYERS = range(19)
@@ -110,3 +111,34 @@ def test_the_optimum_is_that_of_brute_force(program):
 
 def test_a_node_without_values_has_no_assignment():
     assert cheapest(System({"a": ()}), {}) is None
+
+
+def test_what_is_found_in_time_is_the_optimum_or_told_to_be_none():
+    system = System(dict.fromkeys(range(6), (0, 1, 2)))
+    cost = {i: {0: 3.0, 1: 1.5 + i / 10, 2: i / 7} for i in range(6)}
+    budget = Budget("budget", {i: {0: 0.0, 1: 1.0, 2: 2.5 - i / 5} for i in range(6)}, 5.0)
+    found = cheapest_in_time(system, cost, (budget,), 60.0)
+    assert found.proved and found.section == cheapest(system, cost, (budget,))
+    assert found.section is not None and found.bound == pytest.approx(total(cost, found.section))
+    none = cheapest_in_time(system, cost, (Budget("none", budget.weights, -1.0),), 60.0)
+    assert none.proved and none.section is None and none.bound == float("inf")
+
+
+def test_a_budget_that_is_exceeded_by_less_than_the_solver_sees():
+    system, cost = System({"a": (0, 1), "b": (0, 1)}), {"a": {0: 1.0, 1: 0.0}, "b": {0: 1.0, 1: 0.5}}
+    budget = Budget("budget", {"a": {1: 0.6}, "b": {1: 0.4 + 2e-7}}, 1.0)
+    found = cheapest_in_time(system, cost, (budget,), 60.0)
+    assert found.section is not None and budget.used(found.section) <= 1 and found.bound <= total(cost, found.section) == 1.0
+
+
+def test_no_time_is_told():
+    draw = random.Random(0)
+    nodes, values = range(400), range(4)
+    cost = {i: {v: draw.uniform(0, 9) for v in values} for i in nodes}
+    budgets = tuple(Budget("b", {i: {v: draw.uniform(0, 1) for v in values} for i in nodes}, 170.0) for _ in range(4))
+    found = cheapest_in_time(System(dict.fromkeys(nodes, tuple(values))), cost, budgets, 0.05)
+    assert not found.proved
+    if found.section is not None:
+        assert all(b.used(found.section) <= b.limit for b in budgets) and found.bound <= total(cost, found.section)
+    with pytest.raises(TimeoutError):
+        cheapest(System(dict.fromkeys(nodes, tuple(values))), cost, budgets, 0.05)
