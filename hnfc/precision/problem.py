@@ -190,7 +190,7 @@ class Problem:
         self, cost: Rows, squares: Sequence[Rows], size: Rows | None, timed: TimeProgram | None
     ) -> tuple[tuple[int, ...] | None, float]:
         """The same by HiGHS. If it has not proved the optimum in time, the best that it or the knapsack found, and the better bound; only
-        if neither found anything it takes as long as it takes."""
+        if neither found anything, or nothing within a budget of bytes that is no less than the bound, it takes as long as it takes."""
         budgets = [Budget(f"the error of {a.name}", _weights(rows), 1.0) for a, rows in zip(self.allowances, squares, strict=True)]
         if size is not None:
             budgets.append(Budget("memory", _weights(size), self.wishes.memory))
@@ -206,10 +206,12 @@ class Problem:
             return places_of(found), math.nan
         other = _by_prices(cost, squares) if size is None else None
         bound = max(found.bound, -math.inf if other is None else other.bound)
-        places = places_of(found)
-        if other is not None and (places is None or (timed is None and other.cost < math.fsum(map(operator.getitem, cost, places)))):
-            places = other.places
-        if places is None:
+        places, spent = places_of(found), math.inf
+        if places is not None:
+            spent = math.fsum(map(operator.getitem, cost, places))
+        if other is not None and (places is None or (timed is None and other.cost < spent)):
+            places, spent = other.places, other.cost
+        if places is None or (self.wishes.least == "bytes" and bound <= self.wishes.memory < spent):
             found = cheapest_in_time(system, weights, tuple(budgets), math.inf, charges)
             return places_of(found), math.nan if found.proved else found.bound
         return places, bound

@@ -232,6 +232,9 @@ def test_what_the_solver_does_not_prove_in_time_is_bounded(seed: int, monkeypatc
     assert isinstance(proved, Assignment) and isinstance(found, Assignment) and proved.bound == proved.size
     assert found.bound <= proved.size <= found.size < 1.02 * found.bound
     assert all(found.errors[o] <= 0.1 * error * (1 + 1e-12) for o, error in narrow.items())
+    # whether so few bytes are enough is not left open
+    for memory, enough in ((proved.size, True), (proved.size - 1, False)):
+        assert isinstance(assign(sites, replace(wishes, memory=memory)), Assignment) == enough
     refused = assign(sites, replace(wishes, target=dict.fromkeys(range(3), 1e-9), formats=("bf16",)))
     assert isinstance(refused, Refusal)
 
