@@ -20,7 +20,7 @@ from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.scaled import split
+from hnfc.precision.scaled import ceiling, split
 from hnfc.precision.sites import Sites
 from hnfc.precision.solving import WIDE
 from hnfc.precision.targets import OutputError
@@ -53,7 +53,8 @@ class PrecisionAnalysis:
 
     def _uniform(self, form: str) -> bool:
         found = assign(self.sites, replace(self.wishes, formats=(form,), uncast=()))
-        return isinstance(found, Assignment) and set(found.formats.values()) == {form}
+        # saturation is no cast
+        return isinstance(found, Assignment) and {f if ceiling(f) is None else split(f)[0] for f in found.formats.values()} == {form}
 
     @property
     def h1_cocycle(self) -> dict[tuple[str, str], int]:

@@ -207,6 +207,7 @@ def test_autocast_and_the_table() -> None:
     assert found.to_amp_config().enabled["attention"] and found.to_amp_config().dtype == torch.float16
     assert ("attention.add", "compute", "fp16|2^15") in {row[:3] for row in found.rows()}
     assert found.policy_string() == "p=f16,c=f16,o=f16" and "fp16|2^15" in found.visualize_obstruction()
+    assert found.h0_dim == 2 and found.h1_cocycle == {}
 
 
 def test_gradients_of_the_mixed_model_are_those_of_the_model() -> None:
