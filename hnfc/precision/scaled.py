@@ -1,10 +1,13 @@
 """Formats with a scale for a whole tensor: `fp16*2^5` holds x as float16 numbers 2⁵ times smaller, `fp16*2^-5` as numbers 2⁵ times larger.
-A power of two rounds nothing. And formats with saturation: `fp16|2^15` holds what is beyond ±2¹⁵ as that."""
+A power of two rounds nothing. And formats with saturation: `fp16|2^15` holds what is beyond ±2¹⁵ as that.
+
+What a name says is asked for each value of a model many times, and never changes: it is read once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from hnfc.dialects.formats import Block, Format
 from hnfc.precision.formats import format_named
@@ -28,12 +31,14 @@ def saturated_name(base: str) -> str:
     return f"{base}{_CEILING}{math.frexp(format_named(base).largest)[1] - 1}"
 
 
+@cache
 def split(form: str) -> tuple[str, int]:
     """The format in which numbers are stored, and the exponent of the scale (0: none)."""
     base, mark, exponent = form.partition(_CEILING)[0].partition(_MARK)
     return base, int(exponent) if mark else 0
 
 
+@cache
 def ceiling(form: str) -> float | None:
     """What larger numbers are stored as; None without saturation."""
     _, mark, exponent = form.partition(_CEILING)
@@ -45,17 +50,20 @@ def is_plain(form: str) -> bool:
     return _MARK not in form and _CEILING not in form
 
 
+@cache
 def stored_format(form: str) -> Format:
     """Raises UnknownFormat."""
     return format_named(split(form)[0])
 
 
+@cache
 def largest(form: str) -> float:
     """The largest number that can be stored."""
     most = ceiling(form)
     return math.ldexp(stored_format(form).largest, split(form)[1]) if most is None else most
 
 
+@cache
 def smallest(form: str) -> float:
     """The smallest number above 0 that can be stored."""
     return math.ldexp(stored_format(form).smallest, split(form)[1])
