@@ -3,8 +3,8 @@
     python benchmarks/precision_growth.py [VALUES …]
 
 The values are made up: layers of eight, each fed by two of the layer before and, every fourth layer, by one four layers back; elements and
-sensitivities are drawn at random. What is stitched from blocks is compared with HiGHS on the whole, for few values. 12 layers are a transformer
-in torch: what solving takes after its analysis.
+sensitivities are drawn at random. What is stitched from blocks is compared with HiGHS on the whole, for few values. 12 layers are a
+transformer in torch: what solving takes after its analysis.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def chain(count: int) -> tuple[System, dict[Any, dict[Any, float]], list[tuple[i
     constraints = tuple(
         Constraint(f"{pair} are alike", pair, lambda a, b: abs(a - b) <= 16)
         for block in blocks
-        for pair in zip(block, block[1:], strict=False)
+        for pair in pairwise(block)
     )
     cost = {n: {bits: float(draw.randint(1, 99)) for bits in (8, 11, 24, 53)} for n in nodes}
     return System(dict.fromkeys(nodes, (8, 11, 24, 53)), constraints), cost, blocks

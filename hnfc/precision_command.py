@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -45,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--least", choices=("bytes", "peak", "time"), default="bytes",
                         help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
                         "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
+    parser.add_argument("--plain", action="store_true",
+                        help="formats as they are: no scales for values too large or too small for them, no saturation of masks")  # fmt: skip
     parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
     parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
     parser.add_argument("--width", type=float, default=0.0, metavar="W",
@@ -174,7 +177,8 @@ def _wishes(options: argparse.Namespace) -> Any:
         if not separator:
             raise UsageError(f"--no-cast takes two patterns, A,B, not `{text}`")
         pairs.append((first, second))
-    formats = tuple(part.strip() for part in options.formats.split(",") if part.strip())
+    # commas also stand between the arguments of formats, as in fixed(3, 4)
+    formats = tuple(part.strip() for part in re.split(r",(?![^(]*\))", options.formats) if part.strip())
     if not formats:
         raise UsageError("--formats takes names of formats, such as bf16,fp32")
     policy = None
@@ -186,7 +190,7 @@ def _wishes(options: argparse.Namespace) -> Any:
     machine, least = machine_of(options.machine, options.least)
     return Wishes(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
-        target_machine=machine, least=least,
+        target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
     )  # fmt: skip
 
 

@@ -52,6 +52,28 @@ def test_a_refusal(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "exp (export_naive_attention.py:21) needs" in out and "bits short" in out and "release the pin `exp`" in out
 
 
+def test_the_least_memory_in_formats_with_arguments(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "p.json"
+    formats = "block_fp(10, 8, 32),Q8_0,fp32"
+    given = ["--target-accuracy", "2e-2", "--formats", formats, "--least", "peak", "--memory-budget", "1MB", "--json", str(data)]
+    assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == 0
+    assert "live at the worst moment" in capsys.readouterr().err
+    found = json.loads(data.read_text())
+    assert found["peak_bytes"] < found["bytes"] < found["original_bytes"]
+    assert {site["format"] for site in found["sites"]} & {"block_fp(10, 8, 32)", "Q8_0"}
+
+
+def test_formats_as_they_are(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exponentials past 65504 fit float16 with a scale only."""
+    larger = str(tmp_path / "l.npz")
+    np.savez(larger, **{name: 1.9 * array for name, array in np.load(samples).items()})
+    given = ["precision", ATTENTION, "--calibrate", larger, "--target-accuracy", "1e-2", "--formats", "fp16"]
+    assert main(given) == 0
+    assert "fp16*2^" in capsys.readouterr().out
+    assert main([*given, "--plain"]) == 1
+    assert "65504" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("given", "code", "message"), [
     (["--pin", "exp"], 2, "PATTERN=FORMAT"), (["--pin", "exp=bf17"], 1, "bf17"), (["--formats", ""], 2, "names of formats"),
     (["--policy", "q=f32"], 2, "q=f32"), (["--memory-budget", "much"], 2, "24GB"), (["--target-accuracy", "0"], 2, "above 0"),
