@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
                         help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
                         "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
     parser.add_argument("--plain", action="store_true",
-                        help="formats as they are: no scales for values too large or too small for them, no saturation of masks")  # fmt: skip
+                        help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
     parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
     parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
     parser.add_argument("--width", type=float, default=0.0, metavar="W",
