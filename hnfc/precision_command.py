@@ -129,7 +129,7 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         f"{found.outcome.peak:,.0f} live at the worst moment")  # fmt: skip
     if found.outcome.seconds is not None:
         late = options.least == "time" and found.outcome.bound < found.outcome.seconds * (1 - 1e-6)
-        least = f"; chosen without counting casts, and nothing takes less than {found.outcome.bound:.3g} s" if late else ""
+        least = f"; what is proved is that nothing takes less than {found.outcome.bound:.3g} s" if late else ""
         say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, with casts, nothing fused or overlapped{least}")
     if found.proved is not None:
         reach = f"all inputs within {options.width:g} of the samples" if options.width else "the samples"

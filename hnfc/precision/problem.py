@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hnfc.errors import UsageError
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
@@ -27,6 +27,8 @@ from hnfc.sheaf.system import System, Value
 _OWN = "fp32"
 _EXACT = 2000
 """Up to so many groups of sites HiGHS proves the optimum; beyond, the knapsack's bound says how close it is."""
+_EXACT_TIMED = 5000
+"""The same of time, for which there is nothing as good beyond: the knapsack knows of no casts."""
 _SECONDS = 10.0
 """How long it may take for that: with several budgets the last ten-thousandth may take hours."""
 Rows = list[list[float]]
@@ -132,7 +134,14 @@ class Problem:
         places, bound = self._chosen(cost, squares, memory, timed)
         if places is None:
             return None
-        chosen = {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
+
+        def named(places: Sequence[int]) -> dict[str, str]:
+            return {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
+
+        chosen = named(places)
+        if timed and self.timing and memory is None and not math.isnan(bound):
+            chosen = min((chosen, *map(named, _with_few_casts(forms, squares))), key=self.timing.seconds)
+            places = tuple(found.index(chosen[group[0].name]) for group, found in choices)
         total = math.fsum(row[place] for row, place in zip(size, places, strict=True))
         time = self.timing.seconds(chosen) if self.timing else None
         # without the thousandths, of which all budgets together have no more than one each
@@ -163,7 +172,7 @@ class Problem:
         self, cost: Rows, squares: Sequence[Rows], memory: Rows | None, timed: TimeProgram | None
     ) -> tuple[tuple[int, ...] | None, float]:
         """Places of choices, and a bound of what they cost; it is NaN where the optimum was found. The knapsack knows of no casts."""
-        if len(cost) <= _EXACT or memory is not None:
+        if len(cost) <= (_EXACT if timed is None else _EXACT_TIMED) or memory is not None:
             return self._exactly(cost, squares, memory, timed)
         found = _by_prices(cost, squares)
         # of one budget it is known that it cannot be kept; of several only the integer program says so
@@ -230,6 +239,15 @@ class Problem:
 
 def _by_prices(cost: Rows, squares: Sequence[Rows]) -> Choice | None:
     return cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
+
+
+def _with_few_casts(forms: Sequence[Sequence[str]], squares: Sequence[Rows]) -> Iterator[list[int]]:
+    """The choices within the budgets that have one format wherever it may be, and elsewhere that of least error; and the least errors."""
+    finest = [min(range(len(found)), key=lambda i: math.fsum(rows[g][i] for rows in squares)) for g, found in enumerate(forms)]
+    for form in (None, *dict.fromkeys(form for found in forms for form in found)):
+        places = [found.index(form) if form in found else finest[g] for g, found in enumerate(forms)]
+        if all(math.fsum(map(operator.getitem, rows, places)) <= 1 for rows in squares):
+            yield places
 
 
 def lives_of(choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Lives:

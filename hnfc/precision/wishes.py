@@ -68,7 +68,7 @@ class Assignment:
     """Bytes of all sites."""
     bound: float
     """No assignment takes fewer bytes (fewer at the peak, or seconds, where these are minimized); what this one takes for models of up to
-    2,000 sites, and a little less for larger ones, for the peak, and where the least was not proved in time. Beyond 2,000 sites casts are
+    2,000 sites, and a little less for larger ones, for the peak, and where the least was not proved in time. Beyond 5,000 sites casts are
     no part of the bound on time."""
     seconds: float | None = None
     """The modelled time on the machine, casts included, where one is named."""

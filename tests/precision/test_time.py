@@ -215,7 +215,21 @@ def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.Monk
     error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
     wishes = Wishes(0.1 * error, False, scaling=False, target_machine=H100, least="time")
     exact = assign(sites, wishes)
-    monkeypatch.setattr("hnfc.precision.problem._EXACT", 10)
+    monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
     found = assign(sites, wishes)
     assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
-    assert found.bound <= exact.seconds <= found.seconds == pytest.approx(Timing(sites, H100).seconds(found.formats))
+    timing = Timing(sites, H100)
+    assert found.bound <= exact.seconds <= found.seconds == pytest.approx(timing.seconds(found.formats))
+    # not worse than no casts at all
+    assert found.seconds <= timing.seconds(dict.fromkeys(found.formats, "fp32")) and found.error <= found.limit
+
+
+def test_what_is_not_proved_in_time_has_a_bound_with_its_casts(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = timed_sites(random.Random(5), 60)
+    error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
+    wishes = Wishes(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    exact = assign(sites, wishes)
+    monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
+    found = assign(sites, wishes)
+    assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
+    assert found.bound <= exact.seconds * (1 + 1e-9) and exact.seconds <= found.seconds * (1 + 1e-9) and found.error <= found.limit
