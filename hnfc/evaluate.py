@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hnfc.analysis.ranges import WeightReader
+from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
@@ -194,7 +195,7 @@ def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath
             result = Balls(operation.compute(*(o.values if isinstance(o, Balls) else o for o in operands)))
         else:
             return
-    except (Undecided, Unsupported, ShapeMismatch, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
+    except (Undecided, Unsupported, ShapeMismatch, NoFormula, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
         return
     exact[operation.results[0]] = _filled(result, operation.results[0])
 
