@@ -9,15 +9,18 @@ independent variances do.
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.rounding import EXACT_OPERATIONS
@@ -26,6 +29,7 @@ from hnfc.backend.fx import raise_graph
 from hnfc.dialects.formats import Block, Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
@@ -61,7 +65,8 @@ class Reach:
 class Observed:
     """One value on the samples.
 
-    low, high: the least and the greatest finite element. nonfinite: how many elements are infinite or NaN. square: the sum of squares.
+    low, high: the least and the greatest finite element. nonfinite: how many elements are infinite or NaN; undefined:
+    whether one is NaN. square: the sum of squares.
     sensitivity: how far the root mean square output moves, in its own units, for relative rounding errors of up to 1 in every element.
     """
 
@@ -69,6 +74,7 @@ class Observed:
     high: float = -math.inf
     elements: int = 0
     nonfinite: int = 0
+    undefined: bool = False
     square: float = 0.0
     sensitivity: float = 0.0
     moved: dict[str, float] = field(default_factory=dict)
@@ -154,6 +160,8 @@ class Calibration:
     """The type of each node that is a tensor, by its place."""
     outputs: dict[int, float] = field(default_factory=dict)
     """The size of each output, where they are asked for one by one."""
+    lacking: set[tuple[int, str]] = field(default_factory=set)
+    """The places of operations in the FX graph, with formats that torch cannot do them in."""
 
     def contribution(self, value: SSAValue, unit_roundoff: float) -> float:
         """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
@@ -217,10 +225,12 @@ def calibrate(
         run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept)
         results = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
+        calibration.lacking.update((place[node], form) for node, form in run.lacking)
         groups = _grouped(results, outputs)
         for output, floats in groups.items():
             for o, at in floats:
-                size = float(o.detach().double().square().sum())
+                wide = o.detach().double()
+                size = float(torch.where(torch.isinf(wide), 0.0, wide).square().sum())
                 for key, elements in {output: o.numel(), None: outputs.count(at, o.numel())}.items():
                     sizes[key] = sizes.get(key, 0.0) + size
                     counts[key] = counts.get(key, 0) + elements
@@ -275,6 +285,8 @@ class _Watched(fx.Interpreter):
         self.wanted, self.values, self.formats, self.elementwise, self.kept = wanted, values, formats, elementwise, kept
         self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
         self.dtypes: dict[fx.Node, torch.dtype] = {}
+        self.narrow = [form for form in ("bf16", "fp16") if formats]
+        self.lacking: list[tuple[fx.Node, str]] = []
 
     def results(self, sample: Sequence[torch.Tensor]) -> list[Any]:
         with torch.enable_grad():
@@ -283,6 +295,8 @@ class _Watched(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
         value = self.wanted.get(n)
+        if self.narrow and n.op == "call_function" and (value is None or isinstance(value.owner, OpaqueOp)):
+            self._try_kernels(n)
         if isinstance(result, torch.Tensor):
             self.dtypes[n] = result.dtype
         if value is None or not isinstance(result, torch.Tensor) or not result.is_floating_point():
@@ -292,6 +306,18 @@ class _Watched(fx.Interpreter):
         _observe(self.values.setdefault(value, Observed()), result.detach(), self.kept)
         self.tensors.append((value, result))
         return result
+
+    def _try_kernels(self, n: fx.Node) -> None:
+        """Whether torch has the operation, which is none of those that hnfc knows, in narrow types: not all that it has in float32."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        floats = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        for form in self.narrow if floats and n.target is not operator.getitem else ():
+            given = pytree.tree_map(partial(_in_type, _NATIVE[form]), (args, kwargs))
+            try:
+                with torch.no_grad():
+                    n.target(*given[0], **given[1])  # type: ignore[operator]
+            except (RuntimeError, TypeError):
+                self.lacking.append((n, form))
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is torch.ops.aten._native_batch_norm_legit_no_training.default:
@@ -355,6 +381,10 @@ class _Watched(fx.Interpreter):
             self.values[value].vanishing.add(name)
 
 
+def _in_type(dtype: torch.dtype, value: Any) -> Any:
+    return value.detach().to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
 def _normalized(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor, variance: torch.Tensor, momentum: float,
     eps: float,
@@ -368,6 +398,8 @@ def _normalized(
 
 def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> tuple[float, bool]:
     """Σ (gradient·(round(x) - x))², infinite where a finite element has no finite value in the format; and whether one becomes 0."""
+    if not tensor.numel():
+        return 0.0, False
     step = -(-tensor.numel() // _MOST_ROUNDED)
     x = tensor.reshape(-1)[::step]
     dtype = _NATIVE.get(form)
@@ -424,6 +456,7 @@ def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
     if not math.isfinite(low - high):
         finite = torch.isfinite(flat)
         into.nonfinite += int((~finite).sum())
+        into.undefined = into.undefined or bool(torch.isnan(flat).any())
         flat = flat[finite]
         if not flat.numel():
             return

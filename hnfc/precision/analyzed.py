@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.scaled import ceiling, split
 from hnfc.precision.sites import Sites
-from hnfc.precision.solving import WIDE
+from hnfc.precision.solving import WIDE, tree_widened
 from hnfc.precision.targets import OutputError
 from hnfc.rewriter import Settings, load_rules
 
@@ -42,6 +43,8 @@ class PrecisionAnalysis:
     group: str
     wide: torch.dtype
     """What the model is in as the reference."""
+    widened: bool
+    """Whether that is a copy, since it was in a narrower type."""
 
     @property
     def h0_dim(self) -> int:
@@ -111,7 +114,13 @@ class PrecisionAnalysis:
         args, kwargs = arguments_of(self.sample)
         programs = Programs(settings)
         programs.add(Program.of(self.model, args, kwargs, settings))
-        return wrapped(self.model, programs)
+        return self._taking_narrow(wrapped(self.model, programs))
+
+    def _taking_narrow(self, module: torch.nn.Module) -> torch.nn.Module:
+        """The copy of a narrow model is called with what the model was called with."""
+        if self.widened:
+            module.register_forward_pre_hook(partial(_widened, self.wide), with_kwargs=True)
+        return module
 
     def to_amp_config(self, device: str = "cpu") -> AmpConfig:
         """Which modules run under torch.autocast, and which do not. It is coarser than the assignment: a module is narrow or it is not."""
@@ -140,3 +149,7 @@ class PrecisionAnalysis:
         if path is not None:
             Path(path).write_text(svg, encoding="utf-8")
         return svg
+
+
+def _widened(wide: torch.dtype, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    return tree_widened((args, kwargs), wide)

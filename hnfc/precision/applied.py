@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ DTYPES: dict[str, torch.dtype] = {
     "fp8_e5m2": torch.float8_e5m2,
 }  # fmt: skip
 """The formats that torch stores values in. Values in others are rounded to them, and kept in float32."""
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
@@ -47,10 +48,11 @@ def cast_graph(
     formats: Mapping[int, str],
     dtypes: Mapping[int, torch.dtype],
     results: Sequence[torch.dtype | None] | None = None,
+    lacking: Collection[tuple[int, str | None]] = (),
 ) -> fx.GraphModule:
     """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types, or have
-    those that are given."""
-    return _Casting(graph, formats, dtypes, results).run()
+    those that are given. lacking: operations, with the formats that torch cannot do them in."""
+    return _Casting(graph, formats, dtypes, results, lacking).run()
 
 
 @dataclass
@@ -59,6 +61,7 @@ class _Casting:
     formats: Mapping[int, str]
     dtypes: Mapping[int, torch.dtype]
     results: Sequence[torch.dtype | None] | None
+    lacking: Collection[tuple[int, str | None]]
 
     def run(self) -> fx.GraphModule:
         self.places = {node: index for index, node in enumerate(self.graph.graph.nodes)}
@@ -143,6 +146,8 @@ class _Casting:
             wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
         # what nothing is given to has its own type
         computing = None if explicit or not operands else widest(wanted)
+        if computing is not None and (index, _NAMES.get(computing)) in self.lacking:
+            computing = torch.float32
 
         def operand(n: fx.Node) -> fx.Node:
             # a scale is undone also where an operation names what it computes in
@@ -253,6 +258,8 @@ class Casts:
     """The model's own casts to narrower formats than this are dropped; None keeps all."""
     results: tuple[torch.dtype | None, ...] | None = None
     """The types of results, where they are not those of the reference."""
+    lacking: Collection[tuple[int, str | None]] = ()
+    """As in Sites: these operations are done in float32."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
         """Raises UsageError for a graph of other operations."""
@@ -260,7 +267,7 @@ class Casts:
             raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
-        return cast_graph(graph, self.formats, self.dtypes, self.results)
+        return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking)
 
 
 def casts_of(
@@ -268,7 +275,7 @@ def casts_of(
 ) -> Casts:
     """An assignment to sites as one to the nodes of a graph."""
     formats = {node: outcome.formats[site.name] for site in sites.sites for node in site.nodes}
-    return Casts(formats, dtypes, names_of(graph), wide)
+    return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
 
 
 def names_of(graph: fx.GraphModule) -> tuple[str, ...]:

@@ -24,11 +24,12 @@ from hnfc.precision.applied import is_narrow
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, machine_of
 from hnfc.precision.policy import Policy
 from hnfc.precision.sites import Sites
-from hnfc.precision.solving import Reference, reference_for, solved
+from hnfc.precision.solving import Reference, reference_for, solved, tree_widened
 from hnfc.precision.targets import Outputs, Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
 from hnfc.rewriter import Settings, load_rules
 
+Samples: TypeAlias = tuple[Any, ...]
 Solved: TypeAlias = tuple[Sites, Wishes, Assignment | Refusal, dict[int, torch.dtype]]
 
 
@@ -78,16 +79,15 @@ class PrecisionOptimizer:
         The samples have the same shapes. A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
         later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
-        model, samples = self._wide(model, (sample, *more))
+        model, samples, widened = self._wide(model, (sample, *more))
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
         compiled = rewrite(model, captured, args, kwargs, Settings(load_rules(self.group)))
         sinks = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
         apart = tuple(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)) if by_output(self.target_accuracy) else ()
         given = _given(model, captured.signature, samples)
-        return PrecisionAnalysis(
-            model, samples[0], *self._solved(compiled.export(), captured.signature, given, Outputs(apart)), self.group, self.reference
-        )
+        found = self._solved(compiled.export(), captured.signature, given, Outputs(apart))
+        return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened)
 
     def analyze_training(self, model: torch.nn.Module, sample: Any, *more: Any, loss: Loss | None = None) -> TrainingAnalysis:
         """The same for a step of training: the values of the backward pass have formats too, and the results are the loss and the gradients
@@ -97,7 +97,7 @@ class PrecisionOptimizer:
         as it has further arguments without a default. Raises ModelError where gradients cannot be captured, or are not those of the model,
         and UsageError for a loss that cannot be called so.
         """
-        model, samples = self._wide(model, (sample, *more))
+        model, samples, widened = self._wide(model, (sample, *more))
         whole = with_loss(model, loss)
         args, kwargs = arguments_of(samples[0])
         captured = captured_in(whole, (args, kwargs), self.reference)
@@ -107,23 +107,23 @@ class PrecisionOptimizer:
             asked = replace(asked, norms={})
         compiled = rewrite(whole, captured, args, kwargs, Settings(load_rules(self.group)))
         found = self._solved(compiled.export(), captured.signature, given, asked, names_of_results(captured.signature))
-        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, loss, undetermined)
+        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
 
     @property
     def reference(self) -> torch.dtype:
         """What the model is in as the reference."""
         return reference_for(self.wishes())
 
-    def _wide(self, model: torch.nn.Module, samples: tuple[Any, ...]) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-        """The model and the samples, or copies in the type of the reference where they are narrower; of a module that hnfc made, the
-        original behind it."""
+    def _wide(self, model: torch.nn.Module, samples: Samples) -> tuple[torch.nn.Module, Samples, bool]:
+        """The model and the samples, or copies in the type of the reference where they are narrower, and whether they are copies; of a
+        module that hnfc made, the original behind it."""
         if not isinstance(model, torch.nn.Module):
             raise UsageError(f"PrecisionOptimizer takes an nn.Module, not {type(model).__name__}")
         model = plain(model) if isinstance(model, Optimized) else model
         wide = self.reference
         if not _is_narrow(model, samples[0], wide):
-            return model, samples
-        return copy.deepcopy(model).to(wide), tuple(_widened(sample, wide) for sample in samples)
+            return model, samples, False
+        return copy.deepcopy(model).to(wide), tuple(tree_widened(sample, wide) for sample in samples), True
 
     def _solved(
         self,
@@ -154,7 +154,3 @@ def _given(model: torch.nn.Module, signature: Signature, samples: Sequence[Any])
 def _is_narrow(model: torch.nn.Module, sample: Any, wide: torch.dtype) -> bool:
     tensors = [*model.parameters(), *model.buffers(), *(t for t in pytree.tree_leaves(sample) if isinstance(t, torch.Tensor))]
     return any(is_narrow(t.dtype, wide) for t in tensors)
-
-
-def _widened(sample: Any, wide: torch.dtype) -> Any:
-    return pytree.tree_map(lambda t: t.to(wide) if isinstance(t, torch.Tensor) and is_narrow(t.dtype, wide) else t, sample)

@@ -108,6 +108,8 @@ class Sites:
     """The size of each output, where targets are for single ones."""
     names: Mapping[int, str] = field(default_factory=dict)
     """What outputs are called, where it is not "output 0" and so on."""
+    lacking: frozenset[tuple[int, str]] = frozenset()
+    """The places of operations in the FX graph, with formats that torch cannot do them in."""
 
     def __getitem__(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)
@@ -150,7 +152,8 @@ def sites_of(
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, moments),
             seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary,
         )  # fmt: skip
-    return Sites(tuple(named.values()), tuple(_edges(block, roots, named)), calibration.rms, dict(calibration.outputs))
+    edges = tuple(_edges(block, roots, named))
+    return Sites(tuple(named.values()), edges, calibration.rms, dict(calibration.outputs), lacking=frozenset(calibration.lacking))
 
 
 def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue], form: str, output: int | None = None) -> float:

@@ -9,11 +9,14 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 from torch_mlir import ir
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
 from hnfc.analysis.calibrated import Calibration, calibrate
 from hnfc.backend.fx import raise_function
+from hnfc.dialects.types import format_of
+from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.applied import Casts, casts_of, distances, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
@@ -69,6 +72,11 @@ def widened(tensor: torch.Tensor, wide: torch.dtype | None) -> torch.Tensor:
     return tensor.to(wide) if narrow else tensor
 
 
+def tree_widened(tree: Any, wide: torch.dtype) -> Any:
+    """The same of whatever tensors are in it."""
+    return pytree.tree_map(lambda t: widened(t, wide) if isinstance(t, torch.Tensor) else t, tree)
+
+
 def solved(
     imported: Imported,
     block: Block,
@@ -89,6 +97,7 @@ def solved(
     found = calibrate(
         imported, given, formats=tried_for(wishes), elementwise=elementwise, outputs=outputs, raised=(reference.graph, reference.nodes)
     )
+    _check_results(imported, block, found)
     sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
 
     def casts(outcome: Assignment) -> Casts:
@@ -103,3 +112,17 @@ def solved(
         return worst_of([certified_errors(m, t, inputs, width or 0.0, elementwise, outputs) for m, t in pairs])
 
     return sites, assign_what_holds(sites, wishes, measure, None if width is None else bound), found
+
+
+def _check_results(imported: Imported, block: Block, found: Calibration) -> None:
+    """Raises ModelError where there is no error to speak of: no results of floating-point numbers, or NaN among them."""
+    returned = block.last_op.operands if block.last_op is not None else ()
+    if not any(format_of(value.type) for value in returned):
+        raise ModelError("none of the results are floating-point numbers: formats are chosen by the error of those")
+    wrong = [value for value in returned if value in found.values and found.values[value].undefined]
+    if wrong:
+        first = next(value for value, seen in found.values.items() if seen.undefined)
+        owner = first.owner
+        where = f"{owner.name.removeprefix('num.')} ({imported.location(owner)})" if isinstance(owner, Operation) else "an input"
+        help_is = 'rules that keep a model stable may help: group="stability" here, or hnfc MODEL -O stability'
+        raise ModelError(f"the results are NaN on the samples before anything is in another format, from {where} on; {help_is}")
