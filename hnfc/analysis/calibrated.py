@@ -337,7 +337,7 @@ class _Watched(fx.Interpreter):
             signs = [sign / torch.where(o == 0, torch.ones_like(o), o.abs()).detach() for sign, o in zip(signs, reached, strict=True)]
         try:
             gradients = torch.autograd.grad(reached, [t for _, t in self.tensors], signs, retain_graph=again, allow_unused=True)
-        except NotImplementedError as error:
+        except (NotImplementedError, RuntimeError) as error:
             raise ModelError(f"torch cannot say how roundings move the outputs: {error}") from error
         found: dict[tuple[SSAValue, str], float] = {}
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):

@@ -30,7 +30,9 @@ from hnfc.rewriter import Settings, load_rules
 _NOISE = 0.1
 """A result that moves by more than this part of itself with the last bits of what it is computed from is rounding errors."""
 _SAME = 1e-2
-"""How far gradients of two computations in float32 may be apart."""
+"""How far gradients of two computations in float32 may be apart,"""
+_NOISES = 10
+"""besides so many times what one rounding of all that is given does to them."""
 
 
 @dataclass
@@ -101,7 +103,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
     with torch.no_grad():
         given = captured.signature.gather(model, pytree.tree_leaves(call))
     graph = raise_function(captured.module)
-    _check(model, captured, call, [t.detach() for t in graph(*given)], norms_of(graph, [given]))
+    _check(model, captured, call, [t.detach() for t in graph(*given)], Sizes.of(graph, [given]))
     values = [node.meta.get("val") for node in captured.program.graph.nodes]
     if not any(isinstance(value, torch.Tensor) and is_narrow(value.dtype, wide) for value in values):
         return captured
@@ -111,7 +113,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
 def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
     """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
     nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
-    norms = norms_of(raise_function(captured.module), given)
+    norms = Sizes.of(raise_function(captured.module), given).norms
     names = names_of_results(captured.signature)
     if lost := [names[place] for place, norm in norms.items() if math.isnan(norm)]:
         raise ModelError(f"not finite on the samples, before any rounding: {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
@@ -122,22 +124,39 @@ def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart:
     return asked, tuple(names[place] for place in norms if place not in determined)
 
 
-def norms_of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> dict[int, float]:
-    """By the places of results of floating-point numbers their Euclidean norms, root mean square over the samples; NaN for those that are
-    not finite, and infinite for those that are 0 or that the last bits of what is given decide."""
-    squares: dict[int, float] = {}
-    moved: dict[int, float] = {}
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for tensors in given:
-            near = graph(*(_near(t, generator) for t in tensors))
-            for place, (true, other) in enumerate(zip(graph(*tensors), near, strict=True)):
-                if isinstance(true, torch.Tensor) and true.is_floating_point():
-                    squares[place] = squares.get(place, 0.0) + _square(true)
-                    moved[place] = moved.get(place, 0.0) + _square(other - true)
-    determined = {place: square > 0 and moved[place] <= _NOISE**2 * square for place, square in squares.items()}
-    norms = {place: math.sqrt(square / len(given)) if determined[place] else math.inf for place, square in squares.items()}
-    return {place: norm if math.isfinite(squares[place]) else math.nan for place, norm in norms.items()}
+@dataclass(frozen=True)
+class Sizes:
+    """By the places of results of floating-point numbers the root mean square over samples of their Euclidean norm, and of how far they
+    move where every number that is given moves to the next one."""
+
+    norm: Mapping[int, float]
+    noise: Mapping[int, float]
+
+    @staticmethod
+    def of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> Sizes:
+        squares: dict[int, float] = {}
+        moved: dict[int, float] = {}
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for tensors in given:
+                near = graph(*(_near(t, generator) for t in tensors))
+                for place, (true, other) in enumerate(zip(graph(*tensors), near, strict=True)):
+                    if isinstance(true, torch.Tensor) and true.is_floating_point():
+                        squares[place] = squares.get(place, 0.0) + _square(true) / len(given)
+                        moved[place] = moved.get(place, 0.0) + _square(other - true) / len(given)
+        roots = ({place: math.sqrt(square) for place, square in found.items()} for found in (squares, moved))
+        return Sizes(*roots)
+
+    @property
+    def norms(self) -> dict[int, float]:
+        """NaN for what is not finite, and infinite for what is 0 or is decided by the last bits of what is given."""
+        return {place: self._told(norm, self.noise[place]) for place, norm in self.norm.items()}
+
+    @staticmethod
+    def _told(norm: float, noise: float) -> float:
+        if not math.isfinite(norm):
+            return math.nan
+        return norm if norm > 0 and noise <= _NOISE * norm else math.inf
 
 
 def _near(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -153,7 +172,7 @@ def _square(tensor: torch.Tensor) -> float:
 
 
 def _check(
-    model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], norms: Mapping[int, float]
+    model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], sizes: Sizes
 ) -> None:
     """Compares with what torch computes without a graph: hooks and functions with gradients of their own are not captured."""
     inputs, structure = pytree.tree_flatten(call)
@@ -174,8 +193,9 @@ def _check(
     for name, true, place in pairs:
         # what the graph has no gradient of is 0 there
         other = torch.zeros_like(true) if place is None else results[place]
-        norm = math.sqrt(_square(true.detach())) if place is None else norms[place]
-        if norm < math.inf and math.sqrt(_square(true.detach() - other)) > _SAME * norm:
+        norm = math.sqrt(_square(true.detach())) if place is None else sizes.norms[place]
+        noise = 0.0 if place is None else sizes.noise[place]
+        if norm < math.inf and math.sqrt(_square(true.detach() - other)) > _SAME * norm + _NOISES * noise:
             raise ModelError(
                 f"the {name} that the captured graph computes is not that of the model: a hook, or a torch.autograd.Function with a "
                 "derivative of its own, changes it, and torch.export does not carry these"

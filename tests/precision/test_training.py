@@ -44,8 +44,9 @@ from tests.precision.trained import (
     (convolution(False), (normal(1, 2, 2, 8, 8),)), (convolution(True), (normal(1, 2, 2, 8, 8),)),
     (attention(), (normal(1, 2, 5, 8),)), (tied(), (classes(1, 9, 7),)),
     (Net(lambda net, x: net.cell(x[1], net.cell(x[0])).square().mean(), cell=nn.GRUCell(3, 4)), (normal(1, 2, 5, 3),)),
+    (Net(lambda net, x: net.cells(x)[0].square().mean(), cells=nn.LSTM(3, 4, 2, bidirectional=True)), (normal(1, 5, 2, 3),)),
     (Net(lambda net, x: (net.lin(x)[[0, 0, 2]].cumsum(-1).amax(-1) + x[..., 0][:3]).sum(), lin=nn.Linear(3, 4)), (normal(1, 4, 3),)),
-], ids=["mlp", "convolution", "batch_norm", "attention", "tied", "recurrent", "indices"])  # fmt: skip
+], ids=["mlp", "convolution", "batch_norm", "attention", "tied", "recurrent", "lstm", "indices"])  # fmt: skip
 def test_gradients_are_those_of_torch(net: nn.Module, inputs: Tensors) -> None:
     net, inputs = net.double(), tuple(x.double() if x.is_floating_point() else x for x in inputs)
     captured = capture_training(net, inputs)
