@@ -32,6 +32,8 @@ ON_TORCH = (
     "hnfc/frontend/training.py",
     "hnfc/backend/fx.py",
     "hnfc/analysis/calibrated.py",
+    "hnfc/analysis/moved.py",
+    "hnfc/analysis/observed.py",
     "hnfc/precision/amp.py",
     "hnfc/precision/analyzed.py",
     "hnfc/precision/applied.py",

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 from xdsl.ir import Operation, SSAValue
 
+from hnfc.analysis.moved import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
+from hnfc.analysis.observed import Observed, observe
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_graph
-from hnfc.dialects.formats import Block, Float
+from hnfc.dialects.formats import Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
@@ -34,118 +34,15 @@ from hnfc.dialects.types import Format, format_of
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.formats import format_named
-from hnfc.precision.scaled import MASK, SCALABLE, exponent_for, largest, saturated_name, scaled_name
+from hnfc.precision.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.precision.targets import TOGETHER, Outputs
-from hnfc.precision.torch_rounding import stored_values
 
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _STRIDE = 104_729
 """Between the seeds of the signs of outputs that are asked for one by one."""
-_LARGEST = torch.finfo(torch.float32).max
-_QUANTILES = (0.01, 0.5, 0.99)
-_NATIVE = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-_MOST_ROUNDED = 2**20
-"""Of a longer value a part of the elements is rounded, and the rest taken to be like it."""
 _MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
 """How many elements of a value, evenly spaced, are kept to be counted: of all samples together, and of each at least."""
-_MOST_SORTED = 2**10
-"""Of these are sorted."""
-
-
-@dataclass
-class Reach:
-    """`sensitivity` and `moved` of a value, as in Observed, for one output."""
-
-    sensitivity: float = 0.0
-    moved: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Observed:
-    """One value on the samples.
-
-    low, high: the least and the greatest finite element. nonfinite: how many elements are infinite or NaN; undefined:
-    whether one is NaN. square: the sum of squares.
-    sensitivity: how far the root mean square output moves, in its own units, for relative rounding errors of up to 1 in every element.
-    """
-
-    low: float = math.inf
-    high: float = -math.inf
-    elements: int = 0
-    nonfinite: int = 0
-    undefined: bool = False
-    square: float = 0.0
-    sensitivity: float = 0.0
-    moved: dict[str, float] = field(default_factory=dict)
-    """By the name of a format, how far the outputs move (root mean square) where the value is rounded to it; infinite if it overflows."""
-    scales: dict[str, int] = field(default_factory=dict)
-    """By the name of a format in which it nearly overflows, or loses small elements, the exponent of the scale with which it does not."""
-    vanishing: set[str] = field(default_factory=set)
-    """The formats in which an element that is not 0 becomes 0."""
-    ordinary: float = 0.0
-    """The size of the greatest finite element that is no mask."""
-    saturated: set[str] = field(default_factory=set)
-    """The formats that it overflows with a mask, and that are tried with saturation therefore."""
-    least: float = math.inf
-    """The size of the least element that is not 0, where one becomes 0 in a format."""
-    parts: list[Part] = field(default_factory=list)
-    """Of each sample."""
-    apart: dict[int, Reach] = field(default_factory=dict)
-    """How it moves single outputs, where they are asked for one by one."""
-
-    def reach(self, output: int | None) -> Observed | Reach:
-        """How it moves one output, or all of them together."""
-        return self if output is None else self.apart.setdefault(output, Reach())
-
-    @property
-    def magnitude(self) -> float:
-        return max(abs(self.low), abs(self.high)) if self.elements > self.nonfinite else 0.0
-
-    @property
-    def rms(self) -> float:
-        return math.sqrt(self.square / max(self.elements - self.nonfinite, 1))
-
-    @property
-    def quantiles(self) -> tuple[float, ...]:
-        """Of |x| on the latest sample, at 1, 50 and 99 %: quantiles of several do not add up."""
-        return self.parts[-1].quantiles() if self.parts else (0.0,) * len(_QUANTILES)
-
-    @property
-    def zeros(self) -> int:
-        """About how many elements are 0."""
-        return sum(part.zeros() for part in self.parts)
-
-    def beyond(self, largest: float) -> int:
-        """About how many elements are at least the power of two above `largest`: they would overflow."""
-        exponent = math.frexp(largest)[1]
-        if exponent >= sys.float_info.max_exp:
-            return 0
-        return sum(part.step * part.sizes.size - part.below(math.ldexp(1.0, exponent)) for part in self.parts)
-
-    def below(self, least: float) -> int:
-        """About how many elements are smaller than `least`, a power of two, and not 0: they would be subnormal or vanish."""
-        return sum(max(part.below(least) - part.zeros(), 0) for part in self.parts)
-
-
-@dataclass
-class Part:
-    """|x| for some of the finite elements of a value on one sample, of which every one stands for `step`."""
-
-    sizes: np.ndarray[Any, Any]
-    step: int
-
-    def zeros(self) -> int:
-        return self.step * (self.sizes.size - int(np.count_nonzero(self.sizes)))
-
-    def below(self, limit: float) -> int:
-        """About how many are smaller than the limit: 0 or a power of two, which every type has, or all that it has are smaller."""
-        with np.errstate(over="ignore"):
-            return self.step * int(np.count_nonzero(self.sizes < self.sizes.dtype.type(limit)))
-
-    def quantiles(self) -> tuple[float, ...]:
-        few = np.sort(self.sizes[:: -(-self.sizes.size // _MOST_SORTED)])
-        return tuple(float(few[round(place * (few.size - 1))]) for place in _QUANTILES)
 
 
 @dataclass
@@ -303,7 +200,7 @@ class _Watched(fx.Interpreter):
             return result
         if not result.requires_grad:
             result = result.detach().requires_grad_(True)
-        _observe(self.values.setdefault(value, Observed()), result.detach(), self.kept)
+        observe(self.values.setdefault(value, Observed()), result.detach(), self.kept)
         self.tensors.append((value, result))
         return result
 
@@ -312,7 +209,7 @@ class _Watched(fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         floats = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         for form in self.narrow if floats and n.target is not operator.getitem else ():
-            given = pytree.tree_map(partial(_in_type, _NATIVE[form]), (args, kwargs))
+            given = pytree.tree_map(partial(_in_type, NATIVE[form]), (args, kwargs))
             try:
                 with torch.no_grad():
                     n.target(*given[0], **given[1])  # type: ignore[operator]
@@ -343,17 +240,17 @@ class _Watched(fx.Interpreter):
         for (value, tensor), gradient in zip(self.tensors, gradients, strict=True):
             plain = tensor.detach()
             if gradient is not None:
-                found[value, ""] = _square_sum(gradient * _without_lowest(plain, self.values[value].magnitude))
+                found[value, ""] = square_sum(gradient * without_lowest(plain, self.values[value].magnitude))
             for form in self.formats:
-                found[value, form], vanishes = _moved_square(plain, gradient, form)
+                found[value, form], vanishes = moved_square(plain, gradient, form)
                 if vanishes:
                     self.values[value].vanishing.add(form)
-                    self.values[value].least = min(self.values[value].least, _least(plain))
+                    self.values[value].least = min(self.values[value].least, least(plain))
                 if found[value, form] == math.inf and self.values[value].magnitude >= MASK and isinstance(format_named(form), Float):
                     self.values[value].saturated.add(form)
                 if form in self.values[value].saturated:
                     name = saturated_name(form)
-                    found[value, name] = _moved_square_saturated(plain, gradient, form)
+                    found[value, name] = moved_square_saturated(plain, gradient, form)
                     if vanishes:
                         self.values[value].vanishing.add(name)
                 if form in SCALABLE and self._wants_scale(found, value, form, vanishes):
@@ -374,7 +271,7 @@ class _Watched(fx.Interpreter):
         if form not in known:
             known[form] = exponent_for(self.values[value].magnitude, form)
         scale = 2.0 ** known[form]
-        moved, vanishes = _moved_square(tensor / scale, None if gradient is None else gradient * scale, form)
+        moved, vanishes = moved_square(tensor / scale, None if gradient is None else gradient * scale, form)
         name = scaled_name(form, known[form])
         found[value, name] = moved
         if vanishes:
@@ -394,95 +291,3 @@ def _normalized(
     shift = -mean * scale if bias is None else bias - mean * scale
     shape = (1, -1, *(1,) * (x.dim() - 2))
     return x * scale.reshape(shape) + shift.reshape(shape), x.new_empty(0), x.new_empty(0)
-
-
-def _moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> tuple[float, bool]:
-    """Σ (gradient·(round(x) - x))², infinite where a finite element has no finite value in the format; and whether one becomes 0."""
-    if not tensor.numel():
-        return 0.0, False
-    step = -(-tensor.numel() // _MOST_ROUNDED)
-    x = tensor.reshape(-1)[::step]
-    dtype = _NATIVE.get(form)
-    if dtype is not None:
-        rounded = x.to(dtype).to(x.dtype)
-    else:
-        # blocks are not cut into parts
-        stored = format_named(form)
-        rounded = stored_values(tensor, stored).reshape(-1)[::step] if isinstance(stored, Block) else stored_values(x, stored)
-    away = rounded - x
-    # what is 0 stays 0
-    vanishes = bool(torch.count_nonzero(rounded) < torch.count_nonzero(x))
-    part = None if gradient is None else gradient.reshape(-1)[::step]
-    if part is not None and (quick := _quick_square_sum(part * away)):
-        return quick * step, vanishes
-    finite = torch.isfinite(x)
-    if not bool(torch.isfinite(away[finite]).all()):
-        return math.inf, vanishes
-    if part is None:
-        return 0.0, vanishes
-    return _square_sum(part * torch.where(finite, away, torch.zeros_like(away))) * step, vanishes
-
-
-def _moved_square_saturated(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str) -> float:
-    """The same where the format saturates: infinite where this would change a number that is no mask, or that moves the outputs."""
-    beyond = torch.isfinite(tensor) & (tensor.abs() > largest(saturated_name(form)))
-    moves = torch.zeros_like(beyond) if gradient is None else gradient != 0
-    if bool((beyond & ((tensor.abs() < MASK) | moves)).any()):
-        return math.inf
-    return _moved_square(torch.where(beyond, torch.zeros_like(tensor), tensor), gradient, form)[0]
-
-
-def _without_lowest(tensor: torch.Tensor, magnitude: float) -> torch.Tensor:
-    """0 in place of the lowest and the greatest number of float32 or of the tensor's type: they stand for infinity, and have no errors. In
-    a row of nothing but these, which a softmax makes equal, derivatives are not 0, and times such numbers beyond all others."""
-    if magnitude < _LARGEST:
-        return tensor
-    sizes = tensor.abs()
-    return torch.where((sizes == _LARGEST) | (sizes == torch.finfo(tensor.dtype).max), torch.zeros_like(tensor), tensor)
-
-
-def _least(tensor: torch.Tensor) -> float:
-    sizes = tensor.abs()
-    return float(torch.where(sizes == 0, math.inf, sizes).amin())
-
-
-def _observe(into: Observed, tensor: torch.Tensor, most: int) -> None:
-    """Adds the elements of a tensor to what is known of a value; at most so many are kept."""
-    flat = tensor.reshape(-1)
-    into.elements += flat.numel()
-    if not flat.numel():
-        return
-    low, high = (float(end) for end in torch.aminmax(flat))
-    if not math.isfinite(low - high):
-        finite = torch.isfinite(flat)
-        into.nonfinite += int((~finite).sum())
-        into.undefined = into.undefined or bool(torch.isnan(flat).any())
-        flat = flat[finite]
-        if not flat.numel():
-            return
-        low, high = (float(end) for end in torch.aminmax(flat))
-    into.low, into.high = min(into.low, low), max(into.high, high)
-    into.ordinary = max(into.ordinary, _ordinary(flat, low, high))
-    into.square += _square_sum(flat)
-    step = -(-flat.numel() // most)
-    sizes = flat[::step].abs()
-    into.parts.append(Part((sizes if sizes.dtype in (torch.float32, torch.float64) else sizes.float()).cpu().numpy(), step))
-
-
-def _ordinary(flat: torch.Tensor, low: float, high: float) -> float:
-    """The size of the greatest of finite elements that is no mask."""
-    if max(-low, high) < MASK:
-        return max(-low, high)
-    sizes = flat.abs()
-    return float(torch.where(sizes < MASK, sizes, 0).amax())
-
-
-def _square_sum(tensor: torch.Tensor) -> float:
-    """Σ x² of the finite elements, in the tensor's own format if that can hold it."""
-    return _quick_square_sum(tensor) or float(tensor.double().nan_to_num(0.0, 0.0, 0.0).square().sum())
-
-
-def _quick_square_sum(tensor: torch.Tensor) -> float:
-    """Σ x² in the tensor's own format; 0 where that may not hold it, or an element is not finite."""
-    quick = float(torch.linalg.vector_norm(tensor)) ** 2 if tensor.dtype in (torch.float32, torch.float64) else 0.0
-    return quick if 1e-30 < quick < 1e30 else 0.0
