@@ -89,8 +89,8 @@ def _worst_moments(pieces: Sequence[Piece]) -> Array:
     """Those at which no moment beside them has all that is live and more: where something begins and the next event is an end."""
     firsts, lasts = sorted({piece.first for piece in pieces}), sorted({piece.last for piece in pieces})
     ends = np.array(lasts)
-    found = [first for first, following in zip(firsts, [*firsts[1:], None], strict=True)
-             if following is None or ends[np.searchsorted(ends, first)] < following]  # fmt: skip
+    found = [first for first, following in zip(firsts, [*firsts[1:], np.inf][: len(firsts)], strict=True)
+             if ends[np.searchsorted(ends, first)] < following]  # fmt: skip
     return np.array(found, dtype=np.int64)
 
 
@@ -100,6 +100,8 @@ def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool) -> Choice | N
     squares: by budget what each choice of each group uses up. `cost` and `bound` count `Lives.total`. exact: by HiGHS, which proves the
     bound, and within _GAP of it unless it takes longer than _SECONDS; else by prices.
     """
+    if not lives.pieces:
+        return Choice((), 0.0, 0.0)
     found = _by_program(lives, squares) if exact else None
     found = _by_prices(lives, squares) if found is None else found
     return _most_accurate(found, lives, squares) if found is not None and found.places else None

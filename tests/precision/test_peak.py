@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from hnfc.errors import UsageError
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.precision.peak import ALL, Lives, Piece, least_peak
+from hnfc.precision.sites import Sites
 from tests.precision.failing import normal
 
 Rows = list[list[float]]
@@ -131,3 +132,9 @@ def test_of_choices_that_take_as_much_the_more_accurate() -> None:
     for exact in (True, False):
         found = least_peak(lives, squares, exact)
         assert found is not None and found.places == (1, 1)
+
+
+@pytest.mark.parametrize("least", ["bytes", "peak"])
+def test_a_model_of_no_values(least: str) -> None:
+    found = assign(Sites((), (), 1.0), Wishes(1e-2, least=least))
+    assert isinstance(found, Assignment) and not found.formats and found.size == found.peak == 0
