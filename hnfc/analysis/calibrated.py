@@ -219,7 +219,15 @@ class _Watched(fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is torch.ops.aten._native_batch_norm_legit_no_training.default:
             return _normalized(*args)
-        return super().call_function(target, args, kwargs)
+        try:
+            return super().call_function(target, args, kwargs)
+        except RuntimeError:
+            # integers have no derivatives, and some operations fail where they should give one
+            with torch.no_grad():
+                result = super().call_function(target, args, kwargs)
+            if isinstance(result, torch.Tensor) and not result.is_floating_point():
+                return result
+            raise
 
     def sensitivities(self, outputs: Sequence[tuple[torch.Tensor, float]], seed: int, again: bool) -> dict[tuple[SSAValue, str], float]:
         """Σ (∂/∂v·v)² of every value, by the outputs with random signs times weights; and by the name of each format

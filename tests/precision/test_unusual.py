@@ -78,3 +78,9 @@ def test_a_narrow_model_is_called_with_what_it_was_called_with(dtype: torch.dtyp
     with torch.no_grad():
         assert torch.equal(mixed(x), mixed(x.float()))
         assert (mixed(x) - model(x).float()).abs().max() < 3e-2
+
+
+def test_integers_that_are_computed_from_numbers() -> None:
+    model = Applied(lambda x: x * torch.cumsum(torch.histc(x, 4), 0, dtype=torch.int32)[:1])
+    found = PrecisionOptimizer(1e-2, formats=("fp16", "fp32")).analyze(model, normal(0, 16))
+    assert isinstance(found.outcome, Assignment) and error(found, model, normal(0, 16)) < 1e-2
