@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,6 +29,8 @@ from hnfc.rewriter import Settings, load_rules
 
 _NOISE = 0.1
 """A result that moves by more than this part of itself with the last bits of what it is computed from is rounding errors."""
+_WHOLE = 2048
+"""float16 has all whole numbers up to this."""
 _SAME = 1e-2
 """How far gradients of two computations in float32 may be apart,"""
 _NOISES = 10
@@ -103,7 +105,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
     with torch.no_grad():
         given = captured.signature.gather(model, pytree.tree_leaves(call))
     graph = raise_function(captured.module)
-    _check(model, captured, call, [t.detach() for t in graph(*given)], Sizes.of(graph, [given]))
+    _check(model, captured, call, [t.detach() for t in graph(*given)], Sizes.of(graph, [given], _parameters(captured)))
     values = [node.meta.get("val") for node in captured.program.graph.nodes]
     if not any(isinstance(value, torch.Tensor) and is_narrow(value.dtype, wide) for value in values):
         return captured
@@ -113,7 +115,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
 def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
     """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
     nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
-    norms = Sizes.of(raise_function(captured.module), given).norms
+    norms = Sizes.of(raise_function(captured.module), given, _parameters(captured)).norms
     names = names_of_results(captured.signature)
     if lost := [names[place] for place, norm in norms.items() if math.isnan(norm)]:
         raise ModelError(f"not finite on the samples, before any rounding: {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
@@ -127,19 +129,21 @@ def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart:
 @dataclass(frozen=True)
 class Sizes:
     """By the places of results of floating-point numbers the root mean square over samples of their Euclidean norm, and of how far they
-    move where every number that is given moves to the next one."""
+    move where every number that is given moves to the next one, other than whole numbers that every format has."""
 
     norm: Mapping[int, float]
     noise: Mapping[int, float]
 
     @staticmethod
-    def of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> Sizes:
+    def of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]], parameters: Set[int]) -> Sizes:
+        """parameters: the places of those among the arguments, which move also where they are whole numbers."""
         squares: dict[int, float] = {}
         moved: dict[int, float] = {}
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for tensors in given:
-                near = graph(*(_near(t, generator) for t in tensors))
+                moving = (i in parameters or not _is_whole(t) for i, t in enumerate(tensors))
+                near = graph(*(_near(t, generator) if moves else t for t, moves in zip(tensors, moving, strict=True)))
                 for place, (true, other) in enumerate(zip(graph(*tensors), near, strict=True)):
                     if isinstance(true, torch.Tensor) and true.is_floating_point():
                         squares[place] = squares.get(place, 0.0) + _square(true) / len(given)
@@ -159,12 +163,26 @@ class Sizes:
         return norm if norm > 0 and noise <= _NOISE * norm else math.inf
 
 
+def _parameters(captured: Captured) -> Set[int]:
+    """The places of parameters among the arguments of the graph."""
+    names = set(captured.program.graph_signature.parameters)
+    arguments = enumerate(captured.signature.arguments)
+    return {place for place, source in arguments if isinstance(source, State) and source.name in names}
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether it has small whole numbers only, as a mask of 0 and 1 does: formats have these as they are, and what is made of them, such as
+    1 - mask, is exact."""
+    return not tensor.is_floating_point() or bool(((tensor == tensor.round()) & (tensor.abs() <= _WHOLE)).all())
+
+
 def _near(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Numbers next to those of the tensor."""
+    """Numbers next to those of the tensor; the largest of all stay."""
     if not tensor.is_floating_point():
         return tensor
     signs = (torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1).to(tensor.dtype).to(tensor.device)
-    return tensor * (1 + torch.finfo(tensor.dtype).eps * signs)
+    moved = tensor * (1 + torch.finfo(tensor.dtype).eps * signs)
+    return torch.where(moved.isinf(), tensor, moved)
 
 
 def _square(tensor: torch.Tensor) -> float:

@@ -284,3 +284,31 @@ def test_a_gradient_that_is_nothing_but_rounding_has_no_target(net: nn.Module, x
     mixed, true = gradients(net, found.apply()(x)), gradients(net, net(x))
     assert bool(mixed.pop(noise).isfinite().all()) and true.pop(noise) is not None
     assert max(apart(mixed, true).values()) < 3e-2
+
+
+@pytest.mark.parametrize("large", [torch.finfo(torch.float32).min, -1e9], ids=["least", "billion"])
+@pytest.mark.parametrize("added", [False, True], ids=["kept", "added"])
+def test_a_mask_of_numbers_is_exact(large: float, added: bool) -> None:
+    """1 - 1 is 0 in every format: of the last bits of a mask no gradient is made."""
+
+    def rule(net: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        scores = net.query(x) @ net.key(x).mT + (mask if added else (1.0 - mask) * large)[:, None]
+        return (scores.softmax(-1) @ net.value(x)).pow(3).mean()
+
+    net = Net(rule, query=nn.Linear(8, 8), key=nn.Linear(8, 8), value=nn.Linear(8, 8))
+    x, keep = normal(1, 2, 5, 8), (torch.arange(5) < torch.tensor([[3], [5]])).float()
+    mask = torch.where(keep == 0, large, 0.0) if added else keep
+    found = analyzed(net, (x, mask))
+    assert found.undetermined == ("gradient of key.bias",) and isinstance(found.outcome, Assignment)
+    mixed, true = gradients(net, found.apply()(x, mask)), gradients(net, net(x, mask))
+    del mixed["key.bias"], true["key.bias"]
+    assert max(apart(mixed, true).values()) < 3e-2
+
+
+def test_parameters_that_are_whole_numbers_have_last_bits_too() -> None:
+    net = Net(lambda net, x: net.norm(net.line(x)).pow(3).mean(), line=nn.Linear(4, 4), norm=nn.BatchNorm1d(4))
+    x = (normal(0, 16, 4) * 8).round()
+    with torch.no_grad():
+        for p in net.line.parameters():
+            p.copy_((p * 4).round() + 1)
+    assert analyzed(net, x).undetermined == ("gradient of line.bias",)
