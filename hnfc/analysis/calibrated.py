@@ -37,6 +37,8 @@ from hnfc.precision.formats import format_named
 from hnfc.precision.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.precision.targets import TOGETHER, Outputs
 
+_COMPUTED = {"bf16": {"bf16", "fp8_e4m3fn", "fp8_e5m2"}, "fp16": {"fp16"}}
+"""The narrow formats that operations compute in, with those whose values make them do so."""
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _STRIDE = 104_729
@@ -97,6 +99,7 @@ def calibrate(
     elementwise: bool = False,
     raised: tuple[fx.GraphModule, Mapping[Any, Any]] | None = None,
     outputs: Outputs = TOGETHER,
+    headroom: float = 2.0,
 ) -> Calibration:
     """Runs the function on samples (tensors in the order of its arguments), forward and backward. Raises ModelError.
 
@@ -105,7 +108,7 @@ def calibrate(
     raised: the function as a graph, and what its values became in it, if that is there already.
     elementwise: outputs count by how far they move relative to themselves, each element, and not in their own units.
     outputs: which results count in units of their own norms, so that a small one matters as much as a large one; and of which it is found
-    how values move each of them, with a backward pass for each.
+    how values move each of them, with a backward pass for each. headroom: how much larger values may become where a scale is chosen.
     """
     if not samples:
         raise ModelError("a calibration needs at least one sample of the inputs")
@@ -119,7 +122,7 @@ def calibrate(
     counts: dict[int | None, int] = {}
     kept = max(_MOST_KEPT // len(samples), _LEAST_KEPT)
     for index, sample in enumerate(samples):
-        run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept)
+        run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept, headroom)
         results = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
         calibration.lacking.update((place[node], form) for node, form in run.lacking)
@@ -176,13 +179,15 @@ class _Watched(fx.Interpreter):
 
     def __init__(
         self, root: torch.nn.Module, graph: fx.Graph, wanted: Mapping[fx.Node, SSAValue], values: dict[SSAValue, Observed],
-        formats: Sequence[str], elementwise: bool, kept: int,
+        formats: Sequence[str], elementwise: bool, kept: int, headroom: float,
     ) -> None:  # fmt: skip
         super().__init__(root, graph=graph)
         self.wanted, self.values, self.formats, self.elementwise, self.kept = wanted, values, formats, elementwise, kept
+        self.headroom = headroom
         self.tensors: list[tuple[SSAValue, torch.Tensor]] = []
         self.dtypes: dict[fx.Node, torch.dtype] = {}
-        self.narrow = [form for form in ("bf16", "fp16") if formats]
+        # what is only stored in 8 bits is computed with in bfloat16
+        self.narrow = [form for form, users in _COMPUTED.items() if users & set(formats)]
         self.lacking: list[tuple[fx.Node, str]] = []
 
     def results(self, sample: Sequence[torch.Tensor]) -> list[Any]:
@@ -213,7 +218,7 @@ class _Watched(fx.Interpreter):
             try:
                 with torch.no_grad():
                     n.target(*given[0], **given[1])  # type: ignore[operator]
-            except (RuntimeError, TypeError):
+            except Exception:  # whatever an operation of somebody else raises
                 self.lacking.append((n, form))
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -267,17 +272,17 @@ class _Watched(fx.Interpreter):
 
     def _wants_scale(self, found: Mapping[tuple[SSAValue, str], float], value: SSAValue, form: str, vanishes: bool) -> bool:
         """Whether the value nearly overflows, or small elements lose more than rounding takes off normal numbers."""
-        exponent = exponent_for(self.values[value].magnitude, form)
+        exponent = exponent_for(self.values[value].magnitude, form, self.headroom)
         subnormal = vanishes or found[value, form] > found.get((value, ""), 0.0) * format_named(form).unit_roundoff ** 2
         return form in self.values[value].scales or exponent > 0 or (exponent < 0 and subnormal)
 
     def _try_scaled(
         self, found: dict[tuple[SSAValue, str], float], value: SSAValue, tensor: torch.Tensor, gradient: torch.Tensor | None, form: str
     ) -> None:
-        """The same with a scale for the whole value, which is chosen on the first sample that needs one."""
+        """The same with a scale for the whole value, which is chosen on the first sample that needs one, and anew where a later sample
+        is larger."""
         known = self.values[value].scales
-        if form not in known:
-            known[form] = exponent_for(self.values[value].magnitude, form)
+        known[form] = max(known.get(form, -126), exponent_for(self.values[value].magnitude, form, self.headroom))
         scale = 2.0 ** known[form]
         moved, vanishes = moved_square(tensor / scale, None if gradient is None else gradient * scale, form)
         name = scaled_name(form, known[form])

@@ -17,14 +17,16 @@ import torch
 from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
 from hnfc.backend.torch_mlir import verify
+from hnfc.dialects.formats import Block
 from hnfc.errors import UsageError
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
 from hnfc.precision.formats import format_named
-from hnfc.precision.scaled import MASK, ceiling, largest, saturated_name, split
+from hnfc.precision.scaled import MASK, ceiling, largest, saturated_name, split, stored_format
 from hnfc.precision.sites import Sites
 from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 from hnfc.precision.torch_rounding import stored_values
@@ -146,7 +148,7 @@ class _Casting:
             wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
         # what nothing is given to has its own type
         computing = None if explicit or not operands else widest(wanted)
-        if computing is not None and (index, _NAMES.get(computing)) in self.lacking:
+        if computing is not None and ((index, _NAMES.get(computing)) in self.lacking or _exceeds(node, computing)):
             computing = torch.float32
 
         def operand(n: fx.Node) -> fx.Node:
@@ -160,6 +162,12 @@ class _Casting:
         if dtype is None and computing is not None:
             self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+
+def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:
+    """Whether an operation is given a number, and no mask, that the type cannot hold: torch takes none that overflows."""
+    given = (value for value in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(value, int | float))
+    return any(torch.finfo(dtype).max < abs(value) < MASK for value in given)
 
 
 def _within(value: Any, dtype: torch.dtype) -> Any:
@@ -274,7 +282,9 @@ def casts_of(
     outcome: Assignment, sites: Sites, graph: fx.GraphModule, dtypes: Mapping[int, torch.dtype], wide: torch.dtype | None
 ) -> Casts:
     """An assignment to sites as one to the nodes of a graph."""
-    formats = {node: outcome.formats[site.name] for site in sites.sites for node in site.nodes}
+    # along other elements blocks would be others: a view is of what is stored
+    nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), Block) else s.nodes for s in sites.sites}
+    formats = {node: outcome.formats[name] for name, places in nodes.items() for node in places}
     return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
 
 

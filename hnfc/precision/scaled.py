@@ -69,9 +69,12 @@ def smallest(form: str) -> float:
     return math.ldexp(stored_format(form).smallest, split(form)[1])
 
 
-def exponent_for(magnitude: float, base: str) -> int:
-    """The least scale with which numbers up to `magnitude` fit, with a factor of 4 to spare: below 0 where they are small."""
-    return math.ceil(math.log2(4 * magnitude / format_named(base).largest)) if magnitude > 0 else 0
+def exponent_for(magnitude: float, base: str, headroom: float = 2.0) -> int:
+    """The least scale with which numbers up to `magnitude` fit, with twice the headroom to spare: below 0 where they are small. 0 where
+    float32, which scales are undone in, cannot hold them; it holds each scale itself."""
+    if not 2.0**-126 <= magnitude <= 2.0**126:
+        return 0
+    return max(-126, math.ceil(math.log2(2 * headroom * magnitude / format_named(base).largest)))
 
 
 def rows_of(shape: Sequence[int], size: int) -> tuple[int, int]:

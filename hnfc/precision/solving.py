@@ -95,8 +95,9 @@ def solved(
     their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
     Raises ModelError where the function cannot be run, and UsageError for wishes that name nothing."""
     found = calibrate(
-        imported, given, formats=tried_for(wishes), elementwise=elementwise, outputs=outputs, raised=(reference.graph, reference.nodes)
-    )
+        imported, given, formats=tried_for(wishes), elementwise=elementwise, outputs=outputs, raised=(reference.graph, reference.nodes),
+        headroom=wishes.headroom,
+    )  # fmt: skip
     _check_results(imported, block, found)
     sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
 
