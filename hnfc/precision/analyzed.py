@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -119,6 +120,9 @@ class PrecisionAnalysis:
     def _taking_narrow(self, module: torch.nn.Module) -> torch.nn.Module:
         """The copy of a narrow model is called with what the model was called with."""
         if self.widened:
+            # the model's own are in the same objects
+            for hooks in ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
+                module.__dict__[hooks] = copy.copy(module.__dict__[hooks])
             module.register_forward_pre_hook(partial(_widened, self.wide), with_kwargs=True)
         return module
 

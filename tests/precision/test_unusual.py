@@ -80,6 +80,17 @@ def test_a_narrow_model_is_called_with_what_it_was_called_with(dtype: torch.dtyp
         assert (mixed(x) - model(x).float()).abs().max() < 3e-2
 
 
+def test_a_narrow_model_is_left_without_hooks() -> None:
+    model = nn.Linear(4, 4).half()
+    model.register_forward_pre_hook(lambda module, args: None)
+    found = PrecisionOptimizer(1e-2, formats=("fp16", "fp32")).analyze(model, normal(0, 8, 4).half())
+    mixed = [found.apply() for _ in range(3)]
+    assert [len(m._forward_pre_hooks) for m in (model, found.model, *mixed)] == [1, 1, 2, 2, 2]
+    assert [len(m._forward_pre_hooks_with_kwargs) for m in (model, found.model, *mixed)] == [0, 0, 1, 1, 1]
+    x = normal(1, 8, 4).half()
+    assert torch.equal(mixed[0](x), mixed[2](x.float())) and found.model.weight.dtype == torch.float32
+
+
 def test_integers_that_are_computed_from_numbers() -> None:
     model = Applied(lambda x: x * torch.cumsum(torch.histc(x, 4), 0, dtype=torch.int32)[:1])
     found = PrecisionOptimizer(1e-2, formats=("fp16", "fp32")).analyze(model, normal(0, 16))
