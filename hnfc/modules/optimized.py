@@ -17,7 +17,7 @@ from hnfc.errors import ModelError, UsageError
 from hnfc.modules.program import Program
 from hnfc.rewriter import Settings
 
-_MOST_PROGRAMS = 16
+MOST_PROGRAMS = 16
 """Kinds of calls that are captured; the original answers further ones."""
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -126,8 +126,8 @@ class Programs:
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Captures a kind of call that comes for the first time, and answers it; by the original, with a warning, where that fails."""
         original = plain(module)
-        if len(self.known) >= _MOST_PROGRAMS:
-            self._refuse(f"more than {_MOST_PROGRAMS} kinds of calls came; give `dynamic_shapes` to hnfc.optimize")
+        if len(self.known) >= MOST_PROGRAMS:
+            self._refuse(f"more than {MOST_PROGRAMS} kinds of calls came; give `dynamic_shapes` to hnfc.optimize")
             return original(*args, **kwargs)
         reasons = []
         for settings in self._to_try(original, args, kwargs):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import fx
-from torch.autograd.function import once_differentiable
 from torch.utils import _pytree as pytree
 
 from hnfc.backend.fx import raise_function
+from hnfc.errors import UsageError
 from hnfc.frontend.training import capture_training
 from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import plain
+from hnfc.modules.optimized import MOST_PROGRAMS, Arguments, plain
 from hnfc.modules.program import Kind, modes_of, rewrite
 from hnfc.modules.signature import Gradient, Signature
 from hnfc.rewriter import Settings
@@ -39,6 +40,7 @@ class Step:
     def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, first: Edit | None = None) -> Step:
         """model: its result is the loss. first: what is changed in its graph before gradients are taken. Raises ModelError where gradients
         cannot be captured."""
+        args, kwargs = untied(model, (args, kwargs))
         captured = capture_training(model, args, kwargs, first)
         graph = raise_function(rewrite(model, captured, args, kwargs, settings).export())
         results = captured.signature.results
@@ -60,6 +62,19 @@ class Step:
         else:
             results = self.forward_graph(*tensors)
         return pytree.tree_unflatten(self.forward.scatter(module, inputs, results), self.output_structure)
+
+
+def untied(model: torch.nn.Module, call: Arguments) -> Arguments:
+    """The call with a copy where a tensor with a gradient is given again, or is a parameter: a graph that adds the two gradients up is
+    wrong for tensors that are two. Autograd adds them up where they are one."""
+    inputs, structure = pytree.tree_flatten(call)
+    seen = {id(p) for p in model.parameters()}
+    for place, x in enumerate(inputs):
+        if isinstance(x, torch.Tensor) and x.requires_grad:
+            inputs[place] = x.detach().clone().requires_grad_() if id(x) in seen else x
+            seen.add(id(x))
+    args, kwargs = pytree.tree_unflatten(inputs, structure)
+    return args, kwargs
 
 
 def _first_results(graph: fx.GraphModule, omitted: int) -> fx.GraphModule:
@@ -89,8 +104,12 @@ class _Step(torch.autograd.Function):
         return results[:kept]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *given: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise UsageError(
+                "create_graph=True asks for gradients that can be derived again, and those of a step in mixed precision are numbers: "
+                "compute what needs second derivatives, such as a gradient penalty, with the original model"
+            )
         found: list[torch.Tensor | None] = [None] * ctx.arguments
         if (scale := given[-1]) is not None:
             for place, gradient in zip(ctx.places, ctx.saved_tensors, strict=True):
@@ -106,28 +125,70 @@ class Steps:
     settings: Settings
     first: Edit | None = None
     known: dict[Key, Step] = field(default_factory=dict)
+    sample: dict[str, bool] = field(default_factory=dict)
+    """Of what the sample had, whether it required a gradient."""
+    warned: bool = False
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = self._key(module, args, kwargs)
         if key not in self.known:
+            if len(self.known) >= MOST_PROGRAMS:
+                return self._original(module, args, kwargs)
             self.known[key] = self._new(module, args, kwargs)
         return self.known[key].run(module, pytree.tree_leaves((args, kwargs)))
 
     def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], step: Step) -> None:
-        """The answer to calls like this one."""
+        """The answer to calls like this one, which is the sample."""
         self.known[self._key(module, args, kwargs)] = step
+        self.sample = _trained(module, (args, kwargs))
 
     def _key(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Key:
         inputs, structure = pytree.tree_flatten((args, kwargs))
-        state = tuple((t.dtype, t.device, t.requires_grad) for t in (*module.parameters(), *module.buffers()))
         shapes = tuple((tuple(x.shape), x.requires_grad) if isinstance(x, torch.Tensor) else None for x in inputs)
-        return structure, tuple(map(Kind.of, inputs)), shapes, state, modes_of(module)
+        return _state(module), structure, tuple(map(Kind.of, inputs)), shapes, modes_of(module)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
         """Raises UsageError where the call makes the model take another path than that of the sample."""
-        with torch.enable_grad():
-            return Step.of(with_loss(plain(module), self.loss), args, kwargs, self.settings, self.first)
+        model = with_loss(plain(module), self.loss)
+        try:
+            with torch.enable_grad():
+                return Step.of(model, args, kwargs, self.settings, self.first)
+        except UsageError as error:
+            if changed := self._changed(_trained(module, (args, kwargs))):
+                raise UsageError(f"{error}. Unlike with the sample, {changed}") from error
+            raise
+
+    def _changed(self, now: dict[str, bool]) -> str:
+        """What requires a gradient now and did not, or the other way round."""
+        differing = {name: required for name, required in now.items() if required != self.sample.get(name, required)}
+        by = {required: [name for name, other in differing.items() if other == required] for required in (False, True)}
+        said = {False: "no gradient is required of", True: "a gradient is required of"}
+        return ", and ".join(f"{said[required]} {_listed(names)}" for required, names in by.items() if names)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _original(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.warned:
+            self.warned = True
+            reason = f"more than {MOST_PROGRAMS} kinds of calls came; give batches of the same shapes, such as padded ones"
+            warnings.warn(f"hnfc: this call runs the original model, not in mixed precision: {reason}", stacklevel=4)
+        return with_loss(plain(module), self.loss).forward(*args, **kwargs)
 
     def forget_others(self, module: Any) -> None:
-        """Graphs are found again by the type and the place of the module's tensors."""
+        """Drops graphs for tensors of another type or in another place than the module's."""
+        self.known = {key: step for key, step in self.known.items() if key[0] == _state(module)}
+
+
+def _state(module: torch.nn.Module) -> Key:
+    return tuple((t.dtype, t.device, t.requires_grad) for t in (*module.parameters(), *module.buffers()))
+
+
+def _trained(module: torch.nn.Module, call: Arguments) -> dict[str, bool]:
+    """Of the parameters and of what is given, whether it requires a gradient."""
+    found = {name: p.requires_grad for name, p in module.named_parameters()}
+    given = enumerate(pytree.tree_leaves(call))
+    return found | {f"argument {place}": x.requires_grad for place, x in given if isinstance(x, torch.Tensor)}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

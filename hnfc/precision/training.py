@@ -19,7 +19,7 @@ from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import Arguments, arguments_of, wrapped
 from hnfc.modules.signature import Fixed, Given, Gradient, Returned, State, tensor_of
-from hnfc.modules.steps import Edit, Step, Steps
+from hnfc.modules.steps import Edit, Step, Steps, untied
 from hnfc.precision.analyzed import PrecisionAnalysis
 from hnfc.precision.applied import Casts, casts_of, is_narrow, without_narrow_casts
 from hnfc.precision.scaled import largest
@@ -100,7 +100,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
 
     Raises ModelError where it cannot be captured, and where its gradients are not those that torch computes without a graph.
     """
-    args, kwargs = call
+    args, kwargs = call = untied(model, call)
     captured = capture_training(model, args, kwargs)
     with torch.no_grad():
         given = captured.signature.gather(model, pytree.tree_leaves(call))
@@ -189,9 +189,7 @@ def _square(tensor: torch.Tensor) -> float:
     return float(tensor.double().square().sum())
 
 
-def _check(
-    model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], sizes: Sizes
-) -> None:
+def _check(model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], sizes: Sizes) -> None:
     """Compares with what torch computes without a graph: hooks and functions with gradients of their own are not captured."""
     inputs, structure = pytree.tree_flatten(call)
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x for x in inputs]

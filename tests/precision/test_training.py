@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import warnings
 from collections.abc import Callable
 from functools import cache
 
@@ -17,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hnfc.backend.fx import raise_function
 from hnfc.errors import UsageError
 from hnfc.frontend.training import capture_training, names_of_results
+from hnfc.modules.optimized import MOST_PROGRAMS
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.training import TrainingAnalysis, growing
 from tests.precision.trained import (
@@ -309,6 +311,36 @@ def test_parameters_that_are_whole_numbers_have_last_bits_too() -> None:
     net = Net(lambda net, x: net.norm(net.line(x)).pow(3).mean(), line=nn.Linear(4, 4), norm=nn.BatchNorm1d(4))
     x = (normal(0, 16, 4) * 8).round()
     with torch.no_grad():
-        for p in net.line.parameters():
+        for p in net.parameters():
             p.copy_((p * 4).round() + 1)
     assert analyzed(net, x).undetermined == ("gradient of line.bias",)
+
+
+def test_a_tensor_that_is_given_twice() -> None:
+    """It has the sum of both gradients, and two tensors, later, have one each."""
+    net = Net(lambda net, x, y: (torch.tanh(net.line(x)) * y).pow(3).mean(), line=nn.Linear(4, 4))
+    x, y = (normal(seed, 6, 4).requires_grad_() for seed in (1, 2))
+    step = analyzed(net, (x, x)).apply()
+    for one, other in ((x, x), (x, y)):
+        found, true = (torch.autograd.grad(loss, {one, other}) for loss in (step(one, other), net(one, other)))
+        assert all(torch.allclose(a, b, rtol=2e-2, atol=1e-4) for a, b in zip(found, true, strict=True))
+
+
+def test_graphs_for_other_shapes_have_a_limit() -> None:
+    net = nn.Linear(4, 2)
+    step = analyzed(net, (normal(0, 3, 4), normal(1, 3, 2)), F.mse_loss).apply()
+    with warnings.catch_warnings(record=True) as said:
+        for rows in range(3, 3 + MOST_PROGRAMS):
+            step(normal(0, rows, 4), normal(1, rows, 2))
+    assert not any("hnfc" in str(warning.message) for warning in said)
+    x, y = normal(0, 40, 4), normal(1, 40, 2)
+    with pytest.warns(UserWarning, match="original model, not in mixed precision: more than 16 kinds of calls") as told:
+        found = [gradients(net, step(x, y)) for _ in range(2)][1]
+    assert sum("hnfc" in str(warning.message) for warning in told) == 1
+    assert len(step._hnfc.known) == MOST_PROGRAMS  # type: ignore[union-attr,arg-type]
+    true = gradients(net, F.mse_loss(net(x), y))
+    assert all(torch.equal(found[name], g) for name, g in true.items())
+    # those that are known stay
+    assert not torch.equal(step(normal(0, 3, 4), normal(1, 3, 2)), F.mse_loss(net(normal(0, 3, 4)), normal(1, 3, 2)))
+    step.double()
+    assert not step._hnfc.known  # type: ignore[union-attr]

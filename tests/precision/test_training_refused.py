@@ -88,8 +88,33 @@ def test_a_call_that_takes_another_path_is_said() -> None:
         step.eval()(x)
     step.train()
     step.conv.bias.requires_grad_(False)
-    with pytest.raises(UsageError, match="another path"):
+    with pytest.raises(UsageError, match=r"another path .*Unlike with the sample, no gradient is required of conv.bias$"):
         step(x)
+    step.conv.bias.requires_grad_(True)
+    assert torch.isfinite(step(x))
+    with pytest.raises(UsageError, match=r"Unlike with the sample, a gradient is required of argument 0$"):
+        step(x.clone().requires_grad_())
+    net.conv.bias.requires_grad_(False)
+    again = analyzed(net, x).apply()
+    net.norm.requires_grad_(False)
+    net.conv.bias.requires_grad_(True)
+    with pytest.raises(UsageError, match=r"no gradient is required of norm.weight, norm.bias, and a gradient is required of conv.bias$"):
+        again(x)
+
+
+def test_second_derivatives_are_refused() -> None:
+    """They would be those of gradients that are taken for constants."""
+    net, x = mlp(), normal(1, 16, 8)
+    step = analyzed(net, x.requires_grad_(), lambda out: out.square().mean()).apply()
+    with pytest.raises(UsageError, match=r"create_graph=True .*second derivatives"):
+        torch.autograd.grad(step(x), x, create_graph=True)
+    with pytest.raises(UsageError, match="gradient penalty"):
+        step(x).backward(create_graph=True)
+    loss = step(x)
+    loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+    once = net.head.weight.grad.clone()
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert torch.allclose(net.head.weight.grad, 2 * once) and bool(once.any())
 
 
 def test_a_module_that_hnfc_made_is_analyzed_as_the_original() -> None:
