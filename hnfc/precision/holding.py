@@ -33,6 +33,8 @@ def assign_what_holds(
     """
     limits = wishes.allowances(sites)
     outcome = assign(sites, wishes)
+    # what holds of stricter targets is no bound for those that were asked for
+    least = outcome.bound if isinstance(outcome, Assignment) else math.nan
     margins: Margins = {a.output: 1.0 for a in limits}
     too_loose: Margins = {}
     strict, missed = False, ""
@@ -52,7 +54,8 @@ def assign_what_holds(
             unproved = [a for a in limits if a.output in proved and proved[a.output] > a.limit]
             if not unproved:
                 held = replace(
-                    outcome, measured=measured[None], certified=proved.get(None), measured_errors=measured, certified_errors=proved
+                    outcome, bound=least, measured=measured[None], certified=proved.get(None), measured_errors=measured,
+                    certified_errors=proved,
                 )  # fmt: skip
                 if bound is not None or not too_loose:
                     return held
@@ -99,7 +102,7 @@ def _cheaper(
             break
         errors = measure(outcome)
         if _keeps(limits, errors):
-            held, margins = replace(outcome, measured=errors[None], measured_errors=errors), between
+            held, margins = replace(outcome, bound=held.bound, measured=errors[None], measured_errors=errors), between
         else:
             too_loose = between
     return held
@@ -113,7 +116,8 @@ def _between(held: float, too_loose: float, room: float) -> float:
 def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
     """The same formats, but the widest where there is saturation; None where there is none."""
     saturated = [name for name, form in found.formats.items() if ceiling(form) is not None]
-    wide = {name: max(filter(is_plain, sites[name].moved), key=largest) for name in saturated}
+    by_name = {site.name: site for site in sites.sites} if saturated else {}
+    wide = {name: max(filter(is_plain, by_name[name].moved), key=largest) for name in saturated}
     return replace(found, formats={**found.formats, **wide}) if wide else None
 
 
