@@ -118,8 +118,10 @@ def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
     bound = -np.inf
     for less in _LESS:
         solved = _parts(cost, weight, 1.0 - less)
-        if solved is None:
+        if solved is None and not less:
             return None
+        if solved is None:
+            break
         parts, prices = solved
         if bound == -np.inf:
             priced = cost + np.where(np.isfinite(cost), np.tensordot(prices, np.where(np.isfinite(weight), weight, 0.0), 1), 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +28,12 @@ _GAP = 1e-4
 _TOLERANCE = 1e-5
 """More than its own tolerances, each 1e-6 in units of the largest value, may lift its bound by."""
 _SECONDS = 20.0
+_LONGER = 60.0
+"""How long it may take to find anything at all within a budget of memory."""
+_NEAR = 1e-2
+"""Where it is asked only whether there is anything, so much more than the least bytes may be taken."""
 _ROUNDS = 40
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,17 @@ class Lives:
         """What ALL can make of the bytes of all values: a bound of the peak is below one of `total` by no more."""
         return ALL * sum(max(piece.sizes, default=0.0) for piece in self.pieces)
 
+    @property
+    def least(self) -> float:
+        """No choices have a lower `total`: every value as small as it can be."""
+        smallest = Lives([Piece(i, p.first, p.last, [min(p.sizes)]) for i, p in enumerate(self.pieces)])
+        return smallest.total([0] * len(self.pieces))
+
     def peak(self, places: Sequence[int]) -> float:
         return float(self.live(places).max(initial=0.0))
+
+    def fits(self, places: Sequence[int], memory: float) -> bool:
+        return self.peak(places) <= memory * (1 + 1e-9)
 
     def costs(self, like: Rows, prices: Array) -> list[list[float]]:
         """Of each choice what it takes at each moment times the moment's price, and ALL of its bytes."""
@@ -94,17 +108,38 @@ def _worst_moments(pieces: Sequence[Piece]) -> Array:
     return np.array(found, dtype=np.int64)
 
 
-def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool) -> Choice | None:
-    """One choice for each group such that each budget is within 1 and the peak, and ALL of all bytes, are least; None where there is none.
+def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool, memory: float = math.inf) -> Choice | None:
+    """One choice for each group such that each budget is within 1, the peak is within `memory`, and the peak and ALL of all bytes are
+    least; None where it is proved that there is none. Raises TimeoutError where nothing was found, and that is not proved.
 
     squares: by budget what each choice of each group uses up. `cost` and `bound` count `Lives.total`. exact: by HiGHS, which proves the
     bound, and within _GAP of it unless it takes longer than _SECONDS; else by prices.
     """
     if not lives.pieces:
-        return Choice((), 0.0, 0.0)
-    found = _by_program(lives, squares) if exact else None
-    found = _by_prices(lives, squares) if found is None else found
-    return _most_accurate(found, lives, squares) if found is not None and found.places else None
+        return Choice((), 0.0, 0.0) if memory >= 0 else None
+    bound = lives.least
+    if bound - lives.most > memory or any(math.fsum(map(min, rows)) > 1 for rows in squares):
+        return None
+    found = _by_program(lives, squares, memory) if exact else None
+    if found is None:
+        found, priced = _by_prices(lives, squares, memory)
+        bound = max(bound, priced)
+        if found is None and bound - lives.most > memory:
+            return None
+    if found is None and (found := _by_program(lives, squares, memory, False)) is not None:
+        found = replace(found, bound=min(bound, found.cost))
+    if found is None:
+        raise TimeoutError("nothing was found in time")
+    return _most_accurate(found, lives, squares) if found.places else None
+
+
+def within_peak(lives: Lives, squares: Sequence[Rows], memory: float) -> Choice | None:
+    """Choices within the budgets and the memory, of about the least bytes in all; None where it is proved that there are none. Raises
+    TimeoutError as `least_peak`."""
+    found = _by_program(lives, squares, memory, False)
+    if found is None:
+        raise TimeoutError("nothing was found in time")
+    return _most_accurate(found, lives, squares) if found.places else None
 
 
 def _most_accurate(found: Choice, lives: Lives, squares: Sequence[Rows]) -> Choice:
@@ -121,8 +156,9 @@ def _most_accurate(found: Choice, lives: Lives, squares: Sequence[Rows]) -> Choi
     return Choice(tuple(places), cost, min(found.bound, cost))
 
 
-def _by_program(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
-    """The choice; with no places where there is none; None where HiGHS found none in time."""
+def _by_program(lives: Lives, squares: Sequence[Rows], memory: float, least: bool = True) -> Choice | None:
+    """The choice; with no places where there is none; None where HiGHS found none in time. least: whether the peak is to be least, and not
+    only within the memory, with few bytes in all."""
     counts = [len(row) for row in squares[0]]
     start = np.concatenate([[0], np.cumsum(counts)])
     moments, choices = len(lives.moments), int(start[-1])
@@ -144,7 +180,7 @@ def _by_program(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
         row([(int(start[g]) + place, float(value)) for g, values in enumerate(budget) for place, value in enumerate(values)], -np.inf, 1.0)
     changes: list[list[tuple[int, float]]] = [[] for _ in range(moments + 1)]
     cost = np.zeros(peak + 1)
-    cost[peak] = 1.0
+    cost[peak] = float(least)
     for piece, (begin, end) in zip(lives.pieces, lives.spans, strict=True):
         for place, size in enumerate(piece.sizes):
             column = int(start[piece.group]) + place
@@ -158,24 +194,33 @@ def _by_program(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
     numbers, columns, values = zip(*entries, strict=True)
     matrix = coo_array((values, (numbers, columns)), shape=(len(low), peak + 1)).tocsr()
     binary = np.concatenate([np.ones(choices), np.zeros(moments + 1)])
-    with silent():
-        result = milp(
-            cost, integrality=binary, bounds=(0, np.where(binary, 1.0, np.inf)), constraints=LinearConstraint(matrix, low, high),
-            options={"mip_rel_gap": _GAP, "time_limit": _SECONDS},
-        )  # fmt: skip
-    if result.status == 2:
-        return Choice((), 0.0, np.inf)
-    if result.x is None:
-        return None
-    places = tuple(int(np.argmax(result.x[start[g] : start[g + 1]])) for g in range(len(counts)))
-    # its own tolerance is absolute
-    if any(_used(rows, places) > 1 + 1e-9 for rows in squares):
-        return None
-    cost_found = lives.total(places)
-    return Choice(places, cost_found, min(cost_found, (float(result.mip_dual_bound) - _TOLERANCE) * scale))
+    options = {"mip_rel_gap": _GAP if least else _NEAR, "time_limit": _SECONDS if least else _LONGER}
+    room, most, bound = np.ones(len(squares)), memory, -np.inf
+    for turn in range(_TRIES):
+        high[len(counts) : len(counts) + len(squares)] = room.tolist()
+        limits = LinearConstraint(matrix, low, high)
+        with silent():
+            result = milp(cost, integrality=binary, bounds=(0, np.where(binary, 1.0, most / scale)), constraints=limits, options=options)
+        if result.status == 2 and not turn:
+            return Choice((), 0.0, np.inf)
+        if result.x is None:
+            return None
+        if not turn and least:
+            bound = (float(result.mip_dual_bound) - _TOLERANCE) * scale
+        places = tuple(int(np.argmax(result.x[start[g] : start[g + 1]])) for g in range(len(counts)))
+        over = np.array([_used(rows, places) for rows in squares]) - 1
+        fits = lives.fits(places, memory)
+        if fits and over.max() <= 1e-9:
+            total = lives.total(places)
+            return Choice(places, total, min(total, bound))
+        # its own tolerance is absolute: it is given a little less
+        room -= np.where(over > 1e-9, 2 * over, 0.0)
+        most -= 0.0 if fits else 2 * (lives.peak(places) - memory)
+    return None
 
 
-def _by_prices(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
+def _by_prices(lives: Lives, squares: Sequence[Rows], memory: float) -> tuple[Choice | None, float]:
+    """The best choice found within the memory, and the bound of `Lives.total`, whether or not there is one."""
     prices = np.full(len(lives.moments), 1 / len(lives.moments))
     best: Choice | None = None
     bound = -np.inf
@@ -183,19 +228,19 @@ def _by_prices(lives: Lives, squares: Sequence[Rows]) -> Choice | None:
         costs = lives.costs(squares[0], prices)
         found = cheapest_choice(costs, squares[0], 1.0) if len(squares) == 1 else cheapest_within(costs, squares)
         if found is None:
-            return best
+            break
         bound = max(bound, found.bound)
         total = lives.total(found.places)
-        if best is None or total < best.cost:
+        if lives.fits(found.places, memory) and (best is None or total < best.cost):
             best = Choice(found.places, total, bound)
-        if best.cost <= bound * (1 + _GAP):
+        if bound - lives.most > memory or (best is not None and best.cost <= bound * (1 + _GAP)):
             break
         live = lives.live(found.places)
         # what is live longest at the worst moments gets dear there
         prices = prices * np.exp(np.minimum(20.0, 40.0 / (1 + turn / 4)) * (live / live.max() - 1))
         prices /= prices.sum()
-    return None if best is None else Choice(best.places, best.cost, min(bound, best.cost))
+    return None if best is None else replace(best, bound=min(bound, best.cost)), float(bound)
 
 
 def _used(rows: Rows, places: Sequence[int]) -> float:
-    return float(sum(row[place] for row, place in zip(rows, places, strict=True)))
+    return math.fsum(row[place] for row, place in zip(rows, places, strict=True))

@@ -10,16 +10,18 @@ import copy
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from hnfc.errors import UsageError
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
-from hnfc.precision.peak import Lives, Piece, least_peak
-from hnfc.precision.scaled import ceiling, is_plain, largest, split, stored_format
+from hnfc.precision.peak import Lives, Piece, least_peak, within_peak
+from hnfc.precision.scaled import ceiling, is_plain, largest, split
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import Program as TimeProgram
 from hnfc.precision.timing import Timing
-from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, matches, pinned, time_of, uncast
+from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, time_of, uncast
 from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, Found, cheapest_in_time
 from hnfc.sheaf.system import System, Value
@@ -33,12 +35,14 @@ _SECONDS = 10.0
 """How long it may take for that: with several budgets the last ten-thousandth may take hours."""
 Rows = list[list[float]]
 """A number for every choice of every group."""
+Choices: TypeAlias = Sequence[tuple[Sequence[Site], Sequence[str]]]
+"""Groups of sites, and the formats that each may have."""
 
 
 class Problem:
     """margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.
 
-    Raises UsageError for a pin or a target that names nothing.
+    Raises UsageError for a pin, a pair without a cast or a target that names nothing.
     """
 
     def __init__(self, sites: Sites, wishes: Wishes, margins: Errors | None = None, strict: bool = False) -> None:
@@ -48,10 +52,15 @@ class Problem:
         for pattern in wishes.pins:
             if not any(matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"the pin `{pattern}` matches no site; hnfc precision lists them with --all")
+        for pattern in dict.fromkeys(pattern for pair in wishes.uncast for pattern in pair):
+            if not any(matches(site, pattern) for site in sites.sites):
+                raise UsageError(f"`{pattern}`, where no cast is allowed, matches no site; hnfc precision lists them with --all")
         by_name = {site.name: site for site in sites.sites}
         self.pairs = [(u, v) for u, v in sites.edges if wishes.uncast and uncast(by_name[u], by_name[v], wishes.uncast)]
         self.groups = _groups(sites, self.pairs)
         self.timing = Timing(sites, wishes.target_machine) if wishes.target_machine else None
+        self.undecided = False
+        """Whether a solution was not found in time, without a proof that there is none."""
 
     def with_cast(self, u: str, v: str) -> Problem:
         """The same with a cast between two sites."""
@@ -78,15 +87,15 @@ class Problem:
     def allowed(self, site: Site) -> list[str]:
         """The formats that are to be chosen from, whether or not the site fits them."""
         others = [form for form in site.moved if not is_plain(form) and split(form)[0] in self.wishes.formats and self.is_wanted(form)]
-        return [form for form in (*self.wishes.formats, *others) if self._runs(form)]
+        return [form for form in (*self.wishes.formats, *others) if self.runs(form)]
 
     def is_wanted(self, form: str) -> bool:
         """Whether formats with a scale, or with saturation, are wanted, if it is one."""
         return is_plain(form) or (self.wishes.scaling if ceiling(form) is None else self.wishes.saturation)
 
-    def _runs(self, form: str) -> bool:
+    def runs(self, form: str) -> bool:
         machine = self.wishes.target_machine
-        return machine is None or machine.runs(stored_format(form).dtype or form)
+        return machine is None or machine.runs(element_of(form))
 
     def fits(self, site: Site, form: str) -> bool:
         if self.vanishes(site, form):
@@ -114,15 +123,14 @@ class Problem:
 
     def solve(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
         """The cheapest formats; `released` pins do not count, and with `cast` every cast is allowed."""
-        groups = [[site] for site in self.sites.sites] if cast else self.groups
-        forms = [self.common(group, released) for group in groups]
+        choices = self._choices(released, cast)
+        groups, forms = [group for group, _ in choices], [found for _, found in choices]
         if not all(forms):
             return None
-        choices = list(zip(groups, forms, strict=True))
         size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
         squares = [self._squares(choices, allowance) for allowance in self.allowances]
         if self.wishes.least == "peak":
-            return self._least_peak(choices, squares)
+            return self._within_peak(choices, squares)
         price, unit = (size, 1.0) if self.wishes.least == "bytes" else (self._seconds(choices), 1e-12)
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
@@ -149,11 +157,31 @@ class Problem:
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
         return Solution(chosen, total, least, time) if total <= self.wishes.memory else None
 
-    def _least_peak(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], squares: Sequence[Rows]) -> Solution | None:
-        """With the least bytes live at the worst moment, which is what a budget of memory then is of."""
-        lives = lives_of(choices)
-        found = least_peak(lives, squares, len(choices) <= _EXACT)
-        if found is None or lives.peak(found.places) > self.wishes.memory:
+    def _choices(self, released: frozenset[str], cast: bool) -> Choices:
+        groups = [[site] for site in self.sites.sites] if cast else self.groups
+        return [(group, self.common(group, released)) for group in groups]
+
+    def possible(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
+        """Formats that meet the wishes, if any do. Whether there are any is known sooner than which have the least peak."""
+        if self.wishes.least != "peak":
+            return self.solve(released, cast)
+        free = copy.copy(self)
+        free.wishes = replace(self.wishes, least="bytes", memory=math.inf)
+        found = free.solve(released, cast)
+        if found is None or self.peak(found.formats) <= self.wishes.memory:
+            return found
+        choices = self._choices(released, cast)
+        return self._within_peak(choices, [self._squares(choices, allowance) for allowance in self.allowances], False)
+
+    def _within_peak(self, choices: Choices, squares: Sequence[Rows], least: bool = True) -> Solution | None:
+        """With the least bytes live at the worst moment, which is what a budget of memory then is of; or only within that budget."""
+        lives, memory = lives_of(choices), self.wishes.memory
+        try:
+            found = least_peak(lives, squares, len(choices) <= _EXACT, memory) if least else within_peak(lives, squares, memory)
+        except TimeoutError:
+            self.undecided = True
+            return None
+        if found is None:
             return None
         chosen = {site.name: forms[place] for (group, forms), place in zip(choices, found.places, strict=True) for site in group}
         size = math.fsum(bytes_of(site, chosen[site.name]) for site in self.sites.sites)
@@ -163,7 +191,7 @@ class Problem:
         """Bytes live at the worst moment."""
         return lives_of([([site], [formats[site.name]]) for site in self.sites.sites]).peak([0] * len(self.sites.sites))
 
-    def _squares(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]], allowance: Allowance) -> Rows:
+    def _squares(self, choices: Choices, allowance: Allowance) -> Rows:
         """The parts of a budget that choices use up."""
         scale = self.limit(allowance) ** 2 or math.ulp(0.0)
         return [[math.fsum(self.square(site, form, allowance) for site in group) / scale for form in forms] for group, forms in choices]
@@ -183,7 +211,7 @@ class Problem:
             return self._exactly(cost, squares, None, timed)
         return found.places, found.bound
 
-    def _seconds(self, choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Rows:
+    def _seconds(self, choices: Choices) -> Rows:
         machine = self.wishes.target_machine
         if machine is None:
             return [[0.0] * len(forms) for _, forms in choices]
@@ -250,7 +278,7 @@ def _with_few_casts(forms: Sequence[Sequence[str]], squares: Sequence[Rows]) -> 
             yield places
 
 
-def lives_of(choices: Sequence[tuple[Sequence[Site], Sequence[str]]]) -> Lives:
+def lives_of(choices: Choices) -> Lives:
     """When the sites of groups are live, and what they take in each of the groups' formats."""
     return Lives([
         Piece(index, *site.live, [bytes_of(site, form) for form in forms]) for index, (group, forms) in enumerate(choices) for site in group

@@ -16,31 +16,39 @@ from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
 from hnfc.precision.wishes import Refusal, Relaxation, Solution, bytes_of
 
+UNDECIDED = (
+    "no cycle: each budget alone can be kept. That not all of them can be kept together is not proved: the solver found no assignment in "
+    "time, and there may be one"
+)
+
 
 def refusal_of(problem: Problem) -> Refusal:
     """The reasons of a problem without a solution. Pins are released one after the other as long as there is none without them."""
+    budgets = UNDECIDED if problem.undecided else BUDGETS
     patterns: dict[str, list[str]] = {}
     for name, (_, pattern) in problem.pins.items():
         patterns.setdefault(pattern, []).append(name)
     released: frozenset[str] = frozenset()
     for names in patterns.values():
         without = released | frozenset(names)
-        if problem.solve(without) is None:
+        if problem.possible(without) is None:
             released = without
-    return _Refusing(problem, patterns, released).refusal()
+    return _Refusing(problem, patterns, released, budgets).refusal()
 
 
 class _Refusing:
-    def __init__(self, problem: Problem, patterns: Mapping[str, list[str]], released: frozenset[str]) -> None:
-        self.problem, self.patterns, self.released = problem, patterns, released
+    def __init__(self, problem: Problem, patterns: Mapping[str, list[str]], released: frozenset[str], budgets: str) -> None:
+        """budgets: the certificate where nothing but all budgets together is in the way."""
+        self.problem, self.patterns, self.released, self.budgets = problem, patterns, released, budgets
         self.sites, self.wishes = problem.sites, problem.wishes
+        self.running = [form for form in self.wishes.formats if problem.runs(form)]
         self.best = {a: self._least_error(a, released) for a in problem.allowances}
         self.failing = [a for a in problem.allowances if self.best[a] > problem.limit(a)]
 
     def refusal(self) -> Refusal:
         cycle = cycle_of(self.problem, self.released)
         incommon = next((group for group in self.problem.groups if not self.problem.common(group, self.released)), None)
-        memory = self._without_memory() is not None
+        without = self._without_memory()
         allowance = max(self.problem.allowances, key=lambda a: self.best[a] / (self.problem.limit(a) or math.ulp(0.0)))
         culprits = self._culprits(allowance, incommon is not None)
         reasons = list(_told(cycle)) if cycle is not None else []
@@ -49,15 +57,16 @@ class _Refusing:
         if cycle is None and incommon is not None and len(incommon) > 1:
             reasons.append(self._apart(incommon))
         reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
-        if memory:
+        if without is not None:
             which = "the values live at once" if self.wishes.least == "peak" else "all values together"
             reasons.append(f"{which} may take {self.wishes.memory:.4g} bytes")
-        certificate = SUM if self.failing else BUDGETS
+        reasons += self._unrun()
+        certificate = SUM if self.failing else self.budgets
         certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
         nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
         return Refusal(
             tuple(reasons), tuple(nodes), {name: self._needed(self.sites[name], allowance, cycle) for name in nodes},
-            tuple(self._relaxations(cycle, memory)), cycle, certificate,
+            tuple(self._relaxations(cycle, without)), cycle, certificate,
         )  # fmt: skip
 
     def _outputs(self, told: bool, cycle: bool) -> Iterator[str]:
@@ -68,6 +77,13 @@ class _Refusing:
                 continue
             by = f", and with the best formats allowed {a.they_are} off by {self.best[a]:.3g}" if a in self.failing else ""
             yield f"{a.name} may be off by {self.problem.limit(a):.3g}{by}"
+
+    def _unrun(self) -> Iterator[str]:
+        """The formats that were asked for and are not chosen, since the machine does not run them."""
+        others, machine = [form for form in self.wishes.formats if form not in self.running], self.wishes.target_machine
+        if machine is not None and others:
+            left = "" if self.running else ", and there is no other to choose from"
+            yield f"{machine.name} does not run {', '.join(others)}{left}"
 
     # which sites
 
@@ -89,7 +105,7 @@ class _Refusing:
     def _culprits(self, allowance: Allowance, in_formats: bool) -> list[Site]:
         """The sites that use up the budget although they have the best format that they may have, the worst first, at most five; none where
         the budget could be kept, and beside sites without a format only those that have none that is good enough."""
-        if allowance not in self.failing and not in_formats:
+        if (allowance not in self.failing and not in_formats) or not self.running:
             return []
         squares = self._squares(allowance, self.released)
         by_error = sorted(self.sites.sites, key=lambda site: -squares[site.name])
@@ -129,7 +145,7 @@ class _Refusing:
             ends = f"{pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         if not self.problem.candidates(site):
-            widest = max(self.wishes.formats, key=lambda form: format_named(form).largest)
+            widest = max(self.running or self.wishes.formats, key=lambda form: format_named(form).largest)
             if self.problem.vanishes(site, widest):
                 return f"{where(site)} {_too_small(site, widest)}, the widest format allowed"
             ends = f"the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
@@ -160,19 +176,20 @@ class _Refusing:
 
     # what would help
 
-    def _relaxations(self, cycle: Cycle | None, memory: bool) -> Iterator[Relaxation]:
+    def _relaxations(self, cycle: Cycle | None, without: Solution | None) -> Iterator[Relaxation]:
+        """without: the solution with more memory."""
         for pattern, names in self.patterns.items():
-            if found := self.problem.solve(frozenset(names)):
+            if found := self.problem.possible(frozenset(names)):
                 wider = sorted({found.formats[name] for name in names})
                 yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {self._extra(found):+,.0f} bytes")
         yield from self._casts(cycle)
-        if memory and (found := self._without_memory()):
-            enough = self.problem.peak(found.formats) if self.wishes.least == "peak" else found.size
+        if without is not None:
+            enough = self.problem.peak(without.formats) if self.wishes.least == "peak" else without.size
             yield Relaxation("allow more memory", f"{enough:,.0f} bytes are enough")
         yield from self._targets()
         for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and is_plain(f)):
             more = replace(self.wishes, formats=(*self.wishes.formats, form))
-            if found := Problem(self.sites, more, self.problem.margins, self.problem.strict).solve():
+            if found := Problem(self.sites, more, self.problem.margins, self.problem.strict).possible():
                 count = sum(chosen == form for chosen in found.formats.values())
                 yield Relaxation(f"allow {form}", f"{count} sites take it; {found.size:,.0f} bytes in all")
 
@@ -186,13 +203,13 @@ class _Refusing:
         on_cycle = {frozenset((u, v)) for u, v, _ in cycle.edges} if cycle is not None else set()
         one = False
         for u, v in self.problem.pairs:
-            if frozenset((u, v)) in on_cycle and (found := self.problem.with_cast(u, v).solve()):
+            if frozenset((u, v)) in on_cycle and (found := self.problem.with_cast(u, v).possible()):
                 one = True
                 cost = bytes_of(self.sites[u], found.formats[u]) + bytes_of(self.sites[u], found.formats[v])
                 yield Relaxation(
                     f"allow a cast between {u} and {v}", f"it reads and writes {cost:,.0f} bytes; {found.size:,.0f} bytes in all"
                 )
-        if self.problem.pairs and not one and self.problem.solve(cast=True):
+        if self.problem.pairs and not one and self.problem.possible(cast=True):
             yield Relaxation("allow the casts", "each costs a pass over its value")
 
     def _targets(self) -> Iterator[Relaxation]:
@@ -204,7 +221,7 @@ class _Refusing:
         margins = dict(self.problem.margins)
         for a, target in raised.items():
             margins[a.output] = self._part(a) * target * a.scale / a.limit if a.limit else math.inf
-        if math.inf not in margins.values() and Problem(self.sites, self.wishes, margins, self.problem.strict).solve():
+        if math.inf not in margins.values() and Problem(self.sites, self.wishes, margins, self.problem.strict).possible():
             what = " and ".join(f"{a.target} to {target:.2g}" for a, target in raised.items())
             yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised))
 

@@ -13,7 +13,7 @@ from hnfc.errors import UsageError
 from hnfc.precision.certificates import RUN, Cycle, Edge
 from hnfc.precision.formats import format_named
 from hnfc.precision.policy import Policy
-from hnfc.precision.scaled import is_plain, stored_bytes, stored_format
+from hnfc.precision.scaled import is_plain, split, stored_bytes, stored_format
 from hnfc.precision.sites import Site, Sites
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 
@@ -27,7 +27,8 @@ class Wishes:
     for all together, or numbers for single outputs.
 
     pins: formats by patterns of names of sites, modules or operations, as a shell matches them. uncast: pairs of such patterns between
-    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together.
+    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together, or with least="peak" of those
+    live at the worst moment. Raises UsageError for what is no wish, as a target that is not above 0.
     """
 
     target: Target = 1e-3
@@ -47,6 +48,18 @@ class Wishes:
     """What is minimized: `bytes` of all sites; those live at the `peak`, which `memory` is of then; or `time` as `Timing` models it."""
     saturation: bool = True
     """Whether a value of which only masks overflow may be stored with these as numbers that the format has."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, Mapping) and not self.target > 0:
+            raise UsageError(f"the target accuracy is a number above 0, such as 1e-3, not {self.target:g}")
+        if not self.formats:
+            raise UsageError("there are no formats to choose from: name one at least, such as fp32")
+        if not self.memory >= 0:
+            raise UsageError(f"the memory budget is a number of bytes from 0, not {self.memory:g}; without one, leave it out")
+        if not 1 <= self.headroom < math.inf:
+            raise UsageError(f"the headroom is how many times as large values may become, a number from 1, not {self.headroom:g}")
+        if not all(first and second for first, second in self.uncast):
+            raise UsageError("an empty pattern names no sites between which no cast is allowed; * names all")
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
@@ -69,7 +82,7 @@ class Assignment:
     bound: float
     """No assignment takes fewer bytes (fewer at the peak, or seconds, where these are minimized); what this one takes for models of up to
     2,000 sites, and a little less for larger ones, for the peak, and where the least was not proved in time. Beyond 5,000 sites casts are
-    no part of the bound on time."""
+    no part of the bound on time. It is of the target as it was given: where a run had it made stricter, it is further below."""
     seconds: float | None = None
     """The modelled time on the machine, casts included, where one is named."""
     measured: float | None = None
@@ -139,6 +152,21 @@ def machine_of(name: str | None, least: str) -> tuple[Machine | None, str]:
     return machine, least
 
 
+def checked_width(width: float, certified: bool) -> float | None:
+    """The distance from the samples within which the error is proved; None without a proof. Raises UsageError."""
+    if not 0 <= width < math.inf:
+        raise UsageError(f"the width is a number from 0, how far inputs may be from the samples, not {width:g}")
+    if width and not certified:
+        raise UsageError("the width is that of inputs for which the error is proved: ask for a proof too (certified), or leave it out")
+    return width if certified else None
+
+
+def element_of(form: str) -> str:
+    """What machines call the type of elements of a format; "" where they have no such type. That what is beyond is NaN, or is the largest
+    number, is the same to them."""
+    return "f8E4M3FN" if split(form)[0] == "fp8_e4m3fn" else stored_format(form).dtype
+
+
 def bytes_of(site: Site, form: str) -> float:
     return stored_bytes(site.shape or (site.elements,), form)
 
@@ -147,8 +175,10 @@ def time_of(site: Site, form: str, machine: Machine) -> float:
     """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
     written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
     `Timing.seconds`, which counts casts, where no narrower format is slower."""
-    stored = stored_format(form)
-    rate = machine.rate(stored.dtype or form, matrix=site.matrix)
+    # that module counts the bytes of sites, by this one
+    from hnfc.precision.timing import arithmetic
+
+    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
     return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth
 
 

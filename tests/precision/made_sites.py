@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
 from hnfc.precision.policy import SemanticDType
@@ -51,3 +52,22 @@ def least_bytes(problem: Problem) -> float | None:
             found.append(sum(bytes_of(s, f) for s, f in pairs))
     size = min(found, default=None)
     return None if size is None or size > problem.wishes.memory else size
+
+
+def with_lives(draw: random.Random, sites: Sites, steps: int) -> Sites:
+    """The same, each live for some of so many steps."""
+    spans = [sorted(draw.choices(range(steps), k=2)) for _ in sites.sites]
+    lived = tuple(replace(site, live=(first, last)) for site, (first, last) in zip(sites.sites, spans, strict=True))
+    return replace(sites, sites=lived)
+
+
+def least_peak_of(problem: Problem) -> float | None:
+    """The least bytes that are live at once, by trying all assignments; whatever the memory."""
+    names, peaks = [site.name for site in problem.sites.sites], []
+    for forms in product(*(problem.candidates(site) for site in problem.sites.sites)):
+        chosen = dict(zip(names, forms, strict=True))
+        pairs = list(zip(problem.sites.sites, forms, strict=True))
+        within = all(sum(problem.square(s, f, a) for s, f in pairs) <= problem.limit(a) ** 2 for a in problem.allowances)
+        if within and all(chosen[u] == chosen[v] for u, v in problem.pairs):
+            peaks.append(max(sum(bytes_of(s, f) for s, f in pairs if s.live[0] <= t <= s.live[1]) for t in (s.live[0] for s, _ in pairs)))
+    return min(peaks, default=None)

@@ -19,6 +19,7 @@ from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import Problem
 from hnfc.precision.sites import Sites
 from hnfc.precision.timing import Timing
+from hnfc.precision.wishes import checked_width
 from hnfc.rewriter import Settings, load_rules
 from tests.precision.made_sites import made_site, made_sites
 
@@ -233,3 +234,60 @@ def test_what_is_not_proved_in_time_has_a_bound_with_its_casts(monkeypatch: pyte
     found = assign(sites, wishes)
     assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
     assert found.bound <= exact.seconds * (1 + 1e-9) and exact.seconds <= found.seconds * (1 + 1e-9) and found.error <= found.limit
+
+
+def test_what_is_stored_in_a_format_without_a_rate_is_computed_as_fast_as_its_arithmetic() -> None:
+    """Of a value by itself, both ways of looking at time agree; beyond what is solved exactly, a bound rests on that."""
+    site = replace(made_site("s0", [1.0], elements=10**4), work=1e9, matrix=True)
+    timing = Timing(Sites((site,), (), 1.0), H100)
+    for form in ("bf16", "fp32", "Q8_0", "fp8_e4m3fn", "fp8_e5m2", "fixed(3, 4)"):
+        assert time_of(site, form, H100) == pytest.approx(timing.seconds({"s0": form}))
+
+
+def test_pins_to_what_the_machine_has_no_rate_for_leave_the_bound_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = timed_sites(random.Random(3), 40)
+    held = tuple(
+        replace(site, moved={**site.moved, "Q8_0": site.moved["fp32"]}, work=1e12) if number < 5 else site
+        for number, site in enumerate(sites.sites)
+    )
+    pins = {site.name: "Q8_0" for site in held[:5]}
+    wishes = Wishes(1e3, False, pins=pins, scaling=False, saturation=False, target_machine=H100, least="time")
+    monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
+    found = assign(replace(sites, sites=held, outputs={}), wishes)
+    assert isinstance(found, Assignment) and found.seconds is not None and found.bound <= found.seconds * (1 + 1e-9)
+
+
+def test_formats_of_eight_bits_are_run_by_a_machine_that_has_them() -> None:
+    found = analyzed(target_accuracy=0.3, formats=("fp8_e4m3fn", "bf16"), target="h100")
+    assert "fp8_e4m3fn" in set(found.get_precision_assignment().values())
+
+
+@pytest.mark.parametrize(("formats", "machine", "words"), [
+    (("Q8_0",), "h100", "h100 does not run Q8_0, and there is no other to choose from"),
+    (("fp8_e4m3fn", "fp16"), "tpu_v5e", "tpu_v5e does not run fp8_e4m3fn, fp16, and there is no other"),
+])  # fmt: skip
+def test_a_machine_that_runs_none_of_the_formats_is_the_reason(formats: tuple[str, ...], machine: str, words: str) -> None:
+    refused = analyzed(target_accuracy=0.3, formats=formats, target=machine).outcome
+    assert isinstance(refused, Refusal) and any(words in reason for reason in refused.reasons)
+    assert not any("widest format" in reason for reason in refused.reasons)
+    assert any(relaxation.change == "allow fp32" for relaxation in refused.relaxations)
+
+
+@pytest.mark.parametrize(("wishes", "words"), [
+    ({"target_accuracy": 0.0}, "above 0"), ({"target_accuracy": -1e-3}, "above 0"), ({"target_accuracy": math.nan}, "above 0"),
+    ({"formats": ()}, "name one at least"), ({"memory_budget": math.nan}, "from 0"), ({"memory_budget": -5.0}, "from 0"),
+    ({"headroom": 0.5}, "number from 1"), ({"headroom": math.nan}, "number from 1"),
+    ({"uncast": [("nowhere", "*")]}, "`nowhere`, where no cast"), ({"uncast": [("*", "")]}, "empty pattern"),
+])  # fmt: skip
+def test_what_is_no_wish_is_said(wishes: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        analyzed(**wishes)
+
+
+@pytest.mark.parametrize(("width", "certified", "words"), [
+    (-1.0, True, "from 0"), (math.nan, True, "from 0"), (1e-3, False, "ask for a proof"),
+])  # fmt: skip
+def test_a_width_that_says_nothing(width: float, certified: bool, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        checked_width(width, certified)
+    assert checked_width(0.0, False) is None and checked_width(1e-3, True) == 1e-3
