@@ -61,9 +61,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.headroom >= 1:
+    if not 1 <= options.headroom < float("inf"):
         raise UsageError("--headroom takes a number from 1")
-    if not options.width >= 0 or (options.width and not options.certified):
+    if not 0 <= options.width < float("inf") or (options.width and not options.certified):
         raise UsageError("--width takes a number from 0, and goes with --certified")
     if options.output and not options.emit:
         raise UsageError("-o says where --emit writes the model; give both")
@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
 
             write(options.picture, picture(found.sites, found.outcome, cochain_of(found.sites, found.outcome)).encode())
         if options.json:
-            write(options.json, (json.dumps(found.data(), indent=1) + "\n").encode())
+            write(options.json, (json.dumps(found.data(), indent=1, allow_nan=False) + "\n").encode())
         output = found.emit() if options.emit and not found.refused else None
     return _tell(found, options, output)
 
@@ -174,7 +174,7 @@ def _wishes(options: argparse.Namespace) -> Any:
     pairs = []
     for text in options.no_cast:
         first, separator, second = text.partition(",")
-        if not separator:
+        if not first or not second:
             raise UsageError(f"--no-cast takes two patterns, A,B, not `{text}`")
         pairs.append((first, second))
     # commas also stand between the arguments of formats, as in fixed(3, 4)
@@ -201,6 +201,9 @@ def _size(text: str) -> float:
     number = text.strip().rstrip("BbIiKkMmGgTt")
     unit = text.strip()[len(number) :].upper()
     try:
-        return float("inf") if text == "inf" else float(number) * _UNITS[unit]
+        size = float("inf") if text == "inf" else float(number) * _UNITS[unit]
     except (ValueError, KeyError):
-        raise UsageError(f"--memory-budget takes bytes or a size such as 24GB, not `{text}`") from None
+        size = float("nan")
+    if not size >= 0:
+        raise UsageError(f"--memory-budget takes bytes from 0 or a size such as 24GB, not `{text}`")
+    return size

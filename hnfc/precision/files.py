@@ -25,6 +25,7 @@ from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.sites import Sites
 from hnfc.precision.solving import Reference, reference_for, solved, widened
 from hnfc.precision.targets import OutputError, Outputs, by_output
+from hnfc.precision.wishes import checked_width
 from hnfc.samples import from_file
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -79,7 +80,11 @@ class FileAnalysis:
         return math.fsum(site.elements * types.get(site.nodes[0], torch.float32).itemsize for site in self.sites.sites)
 
     def data(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON, which has no infinite numbers and no NaN: None stands for them."""
+        found: dict[str, Any] = _finite(self._data())
+        return found
+
+    def _data(self) -> dict[str, Any]:
         if isinstance(self.outcome, Refusal):
             changes = [{"change": r.change, "cost": r.cost} for r in self.outcome.relaxations]
             needed = {name: {"needs": needs, "has": has} for name, (needs, has) in self.outcome.needed.items()}
@@ -95,12 +100,15 @@ class FileAnalysis:
         ]  # fmt: skip
         errors: dict[str, Any] = {"error": self.error, "measured": self.measured, "proved": self.proved}
         if self.outputs:
-            errors["outputs"] = [{**asdict(o), "allowed": o.allowed if o.allowed < math.inf else None} for o in self.outputs]
+            errors["outputs"] = [asdict(o) for o in self.outputs]
         return {
             "found": True,
             **errors,
             "bytes": self.outcome.size,
             "peak_bytes": self.outcome.peak,
+            "seconds": self.outcome.seconds,
+            "least": self.wishes.least,
+            "bound": self.outcome.bound,
             "original_bytes": self.original_size,
             "sites": sites,
         }
@@ -124,6 +132,15 @@ class FileAnalysis:
         return emit_torch(as_module(replace(casts, results=results)(graph), self.sample)).encode()
 
 
+def _finite(data: Any) -> Any:
+    """The same with None for each number that is not finite."""
+    if isinstance(data, dict):
+        return {key: _finite(each) for key, each in data.items()}
+    if isinstance(data, list):
+        return [_finite(each) for each in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
 def _own_types(calibration: Calibration) -> dict[int, torch.dtype]:
     """The types that values of floating-point numbers have in the file, by the places of their nodes."""
     names = {place: ELEMENT_NAMES.get(as_tensor(value.type).element_type, "") for value, place in calibration.nodes.items()}
@@ -135,6 +152,7 @@ def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = 
     cannot be read or has several functions, and where samples do not fit. Where fp64 is among the formats, the reference is the function
     with its weights and its samples in float64."""
     if width is not None:
+        checked_width(width, True)
         # what is proved is the error of the graph beside its own formulas, in which what saturates is what it saturates to
         wishes = replace(wishes, saturation=False)
     imported, function = read_function(read_model(path))

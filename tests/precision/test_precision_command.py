@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,9 @@ def test_formats_as_they_are(samples: str, tmp_path: Path, capsys: pytest.Captur
     (["--pin", "exp"], 2, "PATTERN=FORMAT"), (["--pin", "exp=bf17"], 1, "bf17"), (["--formats", ""], 2, "names of formats"),
     (["--policy", "q=f32"], 2, "q=f32"), (["--memory-budget", "much"], 2, "24GB"), (["--target-accuracy", "0"], 2, "above 0"),
     (["--no-cast", "a"], 2, "two patterns"), (["--pin", "nowhere=bf16"], 2, "nowhere"), (["-o", "x"], 2, "--emit"),
+    (["--no-cast", ",*"], 2, "two patterns"), (["--no-cast", "nowhere,*"], 2, "`nowhere`, where no cast"),
+    (["--memory-budget", "nan"], 2, "from 0"), (["--memory-budget=-5"], 2, "from 0"), (["--headroom", "nan"], 2, "from 1"),
+    (["--target-accuracy", "nan"], 2, "above 0"), (["--certified", "--width=-1"], 2, "from 0"), (["--width", "1e-3"], 2, "--certified"),
 ])  # fmt: skip
 def test_what_is_wrong_is_said(given: list[str], code: int, message: str, samples: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["precision", ATTENTION, "--calibrate", samples, *given]) == code
@@ -90,3 +94,27 @@ def test_a_proof_and_a_machine(samples: str, capsys: pytest.CaptureFixture[str])
     told = capsys.readouterr().err
     assert "for all inputs within 0.0001 of the samples" in told and "proved" in told
     assert "s by the model of h100" in told
+
+
+def test_what_is_written_is_json(samples: str, tmp_path: Path) -> None:
+    """Which has no infinite numbers."""
+    data = tmp_path / "t.json"
+    larger = str(tmp_path / "l.npz")
+    np.savez(larger, **{name: 1.9 * array for name, array in np.load(samples).items()})
+    given = ["precision", ATTENTION, "--calibrate", larger, "--json", str(data), "--target", "h100", "--least", "time"]
+
+    def strict(name: str) -> float:
+        raise AssertionError(f"{name} is no JSON")
+
+    assert main([*given, "--target-accuracy", "inf", "--formats", "fp8_e4m3fn,fp16,fp32"]) == 0
+    found = json.loads(data.read_text(), parse_constant=strict)
+    assert 0 < found["bound"] <= found["seconds"] * (1 + 1e-9) and found["least"] == "time"
+    assert main([*given[:6], "--target-accuracy", "0=1e-3"]) == 0
+    found = json.loads(data.read_text(), parse_constant=strict)
+    assert found["seconds"] is None and 0 < found["bound"] <= found["bytes"]
+
+
+def test_numbers_that_are_not_finite_are_null() -> None:
+    from hnfc.precision.files import _finite
+
+    assert _finite({"a": [math.inf, {"b": math.nan}], "c": 1.5, "d": "x"}) == {"a": [None, {"b": None}], "c": 1.5, "d": "x"}
