@@ -103,7 +103,7 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         for reason in found.outcome.reasons:
             to_terminal(f"  {reason}")
         to_terminal(found.outcome.certificate)
-        help_is = "any one of these would resolve it:" if found.outcome.relaxations else "no single change resolves it"
+        help_is = "any one of these would resolve it:" if found.outcome.relaxations else "no single change was found that resolves it"
         to_terminal(help_is)
         for relaxation in found.outcome.relaxations:
             to_terminal(f"  {relaxation.change} ({relaxation.cost})")

@@ -27,6 +27,7 @@ from hnfc.precision.sites import Sites
 from hnfc.precision.solving import Reference, reference_for, solved, tree_widened
 from hnfc.precision.targets import Outputs, Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
+from hnfc.precision.wishes import checked_width
 from hnfc.rewriter import Settings, load_rules
 
 Samples: TypeAlias = tuple[Any, ...]
@@ -138,7 +139,7 @@ class PrecisionOptimizer:
         imported, function = read_function(module)
         sites, outcome, found = solved(
             imported, function.body.block, Reference.of(imported.torch, wide=self.reference), given, wishes,
-            elementwise=self.elementwise, outputs=outputs, named=named, width=self.width if self.certified else None,
+            elementwise=self.elementwise, outputs=outputs, named=named, width=checked_width(self.width, self.certified),
             parameters={index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)},
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hnfc.errors import UsageError
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 
@@ -64,3 +65,9 @@ def test_a_tighter_proof_than_the_target_is_found_by_stricter_estimates():
     found = analyzed(mlp(), target_accuracy=1e-2, relative=False, formats=("bf16", "fp16", "fp32"), certified=True)
     assert isinstance(found.outcome, Assignment)
     assert found.error <= found.proved <= 1e-2
+
+
+@pytest.mark.parametrize("wishes", [{"width": 1e-3}, {"certified": True, "width": -1.0}, {"certified": True, "width": float("nan")}])
+def test_a_width_is_that_of_a_proof(wishes: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="width"):
+        PrecisionOptimizer(**wishes).analyze(torch.nn.Linear(2, 2), torch.ones(1, 2))  # type: ignore[arg-type]
