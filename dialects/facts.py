@@ -72,6 +72,18 @@ class Math(Protocol):
     def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> Any: ...
 
 
+class Elementary(Protocol):
+    """Functions that `Facts.gradient` is written in: each is accurate in floating point over its whole domain."""
+
+    def exp(self, x: Any) -> Any: ...
+    def sqrt(self, x: Any) -> Any: ...
+    def sigmoid(self, x: Any) -> Any: ...
+    def erfcx(self, x: Any) -> Any: ...
+    def hypot(self, x: Any, y: Any) -> Any: ...
+    def abs(self, x: Any) -> Any: ...
+    def where(self, p: Any, x: Any, y: Any) -> Any: ...
+
+
 class NoFormula(Exception):
     """Raised by a `real` for attributes under which the operation is no formula over `Math`."""
 
@@ -103,6 +115,8 @@ class Facts:
     derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
         which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
+    gradient: the partial derivatives by the operands, `gradient(m, *operands)`, over `Elementary`; accurate wherever the operation is,
+        and 0 or a subgradient at kinks. None: the derivative that torch has for the operation is accurate.
     """
 
     real: Formula | None
@@ -112,3 +126,4 @@ class Facts:
     ulps: float = 8.0
     contextual: bool = False
     derivative: Formula | None = None
+    gradient: Formula | None = None

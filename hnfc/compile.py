@@ -105,10 +105,13 @@ class Compiled:
     rolled_back: list[str] = field(default_factory=list)
     _exported: bool = False
 
-    def export(self) -> ir.Module:
-        """The torch module with the changes in it; the one that was read, byte by byte, where there are none."""
+    def export(self, native: bool = False) -> ir.Module:
+        """The torch module with the changes in it; the one that was read, byte by byte, where there are none.
+
+        native: for `raise_function` alone, with functions of torch that are differentiated accurately.
+        """
         if not self._exported:
-            export(self.imported, self.replaced)
+            export(self.imported, self.replaced, native)
             self._exported = True
         return self.imported.torch
 

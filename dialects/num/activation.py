@@ -128,6 +128,7 @@ class SigmoidOp(UnaryOp):
         torch=("aten.sigmoid",),
         contextual=True,
         derivative=lambda m, x, y: m.const(Fraction(1, 4)) - square(y - m.const(Fraction(1, 2))),
+        gradient=lambda m, x: (m.sigmoid(x) * m.sigmoid(-x),),
     )
 
 
@@ -142,6 +143,7 @@ class LogSigmoidOp(UnaryOp):
         range=increasing(lambda x: -_softplus(-x)),
         torch=("aten.log_sigmoid",),
         derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(x)),
+        gradient=lambda m, x: (m.sigmoid(-x),),
     )
 
 
@@ -170,6 +172,7 @@ class SoftplusOp(UnaryOp):
         range=softplus_range,
         torch=("aten.softplus",),
         derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(-x)),
+        gradient=lambda m, x: (m.sigmoid(x),),
     )
 
 

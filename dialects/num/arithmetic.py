@@ -247,6 +247,13 @@ class FmodOp(BinaryOp):
     )
 
 
+def hypot_slopes(m: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """x/h and y/h; 0, a subgradient, where both are 0."""
+    size = m.hypot(x, y)
+    divisor = m.where(size == 0, 1 + 0 * size, size)
+    return x / divisor, y / divisor
+
+
 @irdl_op_definition
 class HypotOp(BinaryOp):
     """sqrt(x² + y²), without overflow on the way."""
@@ -257,6 +264,7 @@ class HypotOp(BinaryOp):
         evaluate=np.hypot,
         range=hypot_range,
         torch=("aten.hypot",),
+        gradient=hypot_slopes,
     )
 
 

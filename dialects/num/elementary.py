@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.irdl import irdl_op_definition
@@ -22,6 +22,11 @@ def exp2(x: float) -> float:
 
 def rsqrt(x: float) -> float:
     return 1 / math.sqrt(x) if x > 0 else math.inf
+
+
+def root_slope(m: Any, size: Any) -> Any:
+    """The slope of the cube root at ±size: 1/(3·size^(2/3))."""
+    return 1 / (3 * size ** (2 / 3))
 
 
 @irdl_op_definition
@@ -120,6 +125,7 @@ class Expm1Op(UnaryOp):
         evaluate=np.expm1,
         range=keeps_sign_of_zero(increasing(math.expm1)),
         torch=("aten.expm1",),
+        gradient=lambda m, x: (m.exp(x),),
     )
 
 
@@ -199,6 +205,7 @@ class CbrtOp(UnaryOp):
         evaluate=np.cbrt,
         range=keeps_sign_of_zero(increasing(math.cbrt)),
         torch=(),
+        gradient=lambda m, x: (root_slope(m, m.abs(x)),),
     )
 
 

@@ -87,6 +87,7 @@ class ErfcOp(UnaryOp):
         range=decreasing(math.erfc),
         torch=("aten.special_erfc", "aten.erfc"),
         ulps=64,
+        gradient=lambda m, x: (-2 / math.sqrt(math.pi) * m.exp(-x * x),),
     )
 
 
@@ -144,4 +145,5 @@ class LogNdtrOp(UnaryOp):
         torch=("aten.special_log_ndtr",),
         contextual=True,
         ulps=64,
+        gradient=lambda m, x: (math.sqrt(2 / math.pi) / m.erfcx(-x * math.sqrt(0.5)),),
     )

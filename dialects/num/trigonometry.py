@@ -139,6 +139,7 @@ class TanhOp(UnaryOp):
         range=increasing(math.tanh),
         torch=("aten.tanh",),
         derivative=lambda m, x, y: m.const(1) - y * y,
+        gradient=lambda m, x: (4 * m.sigmoid(2 * x) * m.sigmoid(-2 * x),),
     )
 
 
@@ -153,6 +154,7 @@ class AsinhOp(UnaryOp):
         range=increasing(math.asinh),
         torch=("aten.asinh",),
         derivative=lambda m, x, y: m.const(1) / m.sqrt(m.const(1) + x * x),
+        gradient=lambda m, x: (1 / m.hypot(x, 1 + 0 * x),),
     )
 
 
@@ -166,6 +168,7 @@ class AcoshOp(UnaryOp):
         evaluate=np.arccosh,
         range=increasing(math.acosh, 1.0),
         torch=("aten.acosh",),
+        gradient=lambda m, x: (1 / (m.sqrt(x - 1) * m.sqrt(x + 1)),),
     )
 
 
@@ -180,4 +183,5 @@ class AtanhOp(UnaryOp):
         range=increasing(math.atanh, -1.0, 1.0),
         torch=("aten.atanh",),
         derivative=lambda m, x, y: m.const(1) / (m.const(1) - x * x),
+        gradient=lambda m, x: (1 / ((1 - x) * (1 + x)),),
     )

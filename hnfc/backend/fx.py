@@ -15,6 +15,8 @@ from torch import fx
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_INT, TORCH_MEMORY_FORMAT_TO_INT
 
+from hnfc.backend import functions
+from hnfc.backend.native import NAMESPACE
 from hnfc.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
@@ -37,6 +39,7 @@ _WRAPPERS = ("torch.tensor_static_info_cast", "torch.copy.to_vtensor", "torch.co
 """Operations that say something of a type and do nothing."""
 _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_view": "torch.aten.reshape"}
 """The torch dialect has no strides: what a rewrite gives may lie in memory otherwise than what it replaces."""
+_NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 
 
@@ -124,7 +127,8 @@ class _Raising:
         target = torch_operation(name)
         if target is None:
             raise ModelError(f"torch has no operation `{name.removeprefix('torch.')}`, which the model uses ({operation.location})")
-        node = self.graph.call_function(target, *_arguments(target, operands))
+        given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
+        node = self.graph.call_function(target, *given)
         if len(results) == 1:
             self.values[results[0]] = node
         else:
@@ -132,7 +136,9 @@ class _Raising:
 
 
 def torch_operation(name: str) -> Any:
-    """The overload that an operation of the torch dialect is named after (`torch.aten.add.Tensor`), or None."""
+    """The overload that an operation of the torch dialect is named after (`torch.aten.add.Tensor`), or None; a function of ours."""
+    if name.startswith(_NATIVE):
+        return getattr(functions, name.removeprefix(_NATIVE))
     _, namespace, base, *overload = _OF_ANY_STRIDES.get(name, name).split(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     return getattr(packet, overload[0] if overload else "default", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -15,19 +15,22 @@ from xdsl.ir import Operation, SSAValue
 import hnfc.backend.special  # noqa: F401  (registers its forms)
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.expansions import write
+from hnfc.backend.native import write_natively
+from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.errors import ModelError
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.torch_mlir import Imported, new_context, operation_name, read
 
 
-def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> ir.Module:
+def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool = False) -> ir.Module:
     """Patches `imported.torch` to compute what `imported.module` computes now, and returns it.
 
     `replaced` maps each num value that has been replaced to its replacement (chains are followed). Operands of num operations
-    that were changed in place are found by themselves.
+    that were changed in place are found by themselves. native: what rules made becomes functions of torch with accurate derivatives,
+    which only `raise_function` knows.
     """
-    patch = _Patch(imported, replaced)
+    patch = _Patch(imported, replaced, native)
     if replaced or any(patch.edited()):
         patch.run()
     verify(imported.torch)
@@ -35,9 +38,10 @@ def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> ir.Modu
 
 
 class _Patch:
-    def __init__(self, imported: Imported, replaced: Mapping[SSAValue, SSAValue]) -> None:
+    def __init__(self, imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool) -> None:
         self.imported = imported
         self.replaced = replaced
+        self.native = native
         self.emitter = Emitter(imported.torch.context, self.value, imported.weight_attributes)
         self._stale: set[SSAValue] = set()
         self._dirty: dict[SSAValue, bool] = {}
@@ -180,9 +184,17 @@ class _Patch:
         origin = next((self.imported.origin[result] for result in owner.results if result in self.imported.origin), None)
         if origin is not None:
             self.emitter.location = origin.location
-        for result, made in zip(owner.results, write(self.emitter, owner), strict=True):
+        for result, made in zip(owner.results, self._operations(owner), strict=True):
             self._written[result] = made
         self.emitter.location = outer
+
+    def _operations(self, owner: Operation) -> Sequence[ir.Value]:
+        """The results of an operation; natively, if that is wanted, and a rule made it."""
+        if self.native and owner not in self.imported.operands and isinstance(owner, NumOp):
+            made = write_natively(self.emitter, owner)
+            if made is not None:
+                return made
+        return write(self.emitter, owner)
 
 
 def _is_leaf(value: SSAValue) -> bool:

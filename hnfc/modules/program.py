@@ -60,7 +60,7 @@ class Program:
         """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is."""
         captured = capture(model, args, kwargs, settings.dynamic_shapes)
         compiled = rewrite(model, captured, args, kwargs, settings)
-        graph = raise_function(compiled.export())
+        graph = raise_function(compiled.export(native=True))
         if settings.edit is not None:
             graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))

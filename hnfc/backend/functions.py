@@ -1,0 +1,327 @@
+"""Functions of torch for `num` operations that a rule made: torch's own values, with derivatives that are accurate where torch's are not.
+
+torch differentiates expm1, sigmoid and tanh by their results, which loses what is left of a derivative near an asymptote, and has no
+derivative at all for forms that are composed of others. Here a derivative is `FACTS.gradient` of the operation's class. Each
+function is called by name from the graphs that `raise_function` makes, so that they pickle, compile and transform as torch's do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import fx
+
+from hnfc.dialects.num import OPERATIONS
+
+Tensor = torch.Tensor
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+class TorchMath:
+    """The functions of `facts.Elementary` on tensors."""
+
+    exp = staticmethod(torch.exp)
+    sqrt = staticmethod(torch.sqrt)
+    sigmoid = staticmethod(torch.sigmoid)
+    erfcx = staticmethod(torch.special.erfcx)
+    hypot = staticmethod(torch.hypot)
+    abs = staticmethod(torch.abs)
+    where = staticmethod(torch.where)
+
+
+def _leaf(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function as one node of a graph that torch.fx traces, as it does to unpickle a module."""
+
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        proxy = next((argument for argument in arguments if isinstance(argument, fx.Proxy)), None)
+        if proxy is not None:
+            return proxy.tracer.create_proxy("call_function", called, arguments, {})
+        return function(*arguments)
+
+    return called
+
+
+def _apply(function: Any, with_forward_mode: Any, *arguments: Any) -> Tensor:
+    """The value of a differentiable function."""
+    chosen = function if torch.compiler.is_compiling() else with_forward_mode
+    return chosen.apply(*arguments)  # type: ignore[no-any-return]
+
+
+def _times(cotangent: Tensor, slope: Tensor) -> Tensor:
+    """cotangent·slope; 0 where the cotangent is 0, of infinite slopes too: what nothing hangs on has no influence."""
+    unused = (cotangent == 0) & ~torch.isfinite(slope)
+    return cotangent * torch.where(unused, torch.zeros_like(slope), slope)
+
+
+class _Elementwise(torch.autograd.Function):
+    """A function of one or two tensors of one type, differentiated by `FACTS.gradient` of the operation of that name."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name: str, *operands: Tensor) -> Tensor:
+        return _VALUES[name](*operands)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.name = inputs[0]
+        ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
+        wide = cotangent.to(slopes[0].dtype)
+        return None, *(_times(wide, s).sum_to_size(x.shape).to(x.dtype) for x, s in zip(operands, slopes, strict=True))
+
+
+class _ElementwiseForward(_Elementwise):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Tensor:
+        operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
+        terms = [_times(t.to(s.dtype), s) for t, s in zip(tangents, slopes, strict=True) if t is not None]
+        return sum(terms[1:], terms[0]).to(operands[0].dtype)
+
+
+def _slopes(name: str, operands: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The partial derivatives, in float32 where the operands are narrower."""
+    gradient = OPERATIONS[name].FACTS.gradient
+    assert gradient is not None
+    found: tuple[Tensor, ...] = gradient(TorchMath, *(x.float() if x.dtype in _HALVES else x for x in operands))
+    return found
+
+
+def _widened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function in float32 where the operands are narrower."""
+
+    def wide(*operands: Tensor) -> Tensor:
+        if operands[0].dtype not in _HALVES:
+            return function(*operands)
+        return function(*(x.float() for x in operands)).to(operands[0].dtype)
+
+    return wide
+
+
+def _softplus(x: Tensor) -> Tensor:
+    """torch's own drops the logarithm above 20, which float64 holds."""
+    return torch.logaddexp(x, torch.zeros_like(x)) if x.dtype == torch.float64 else torch.nn.functional.softplus(x)
+
+
+def _cbrt(x: Tensor) -> Tensor:
+    """sign(x)·y with y = |x|^(1/3) and one step of Newton's, since no format holds 1/3; 0 and inf have no quotient."""
+    size = x.abs()
+    y = size.pow(1 / 3)
+    nearer = y - (y - size / (y * y)) / 3
+    return torch.where(torch.isfinite(nearer), torch.copysign(nearer, x), x)
+
+
+_VALUES: dict[str, Callable[..., Tensor]] = {
+    "expm1": torch.expm1,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "log_sigmoid": torch.nn.functional.logsigmoid,
+    "softplus": _widened(_softplus),
+    "asinh": torch.asinh,
+    "acosh": torch.acosh,
+    "atanh": torch.atanh,
+    "cbrt": _widened(_cbrt),
+    "erfc": _widened(torch.special.erfc),
+    "log_ndtr": _widened(torch.special.log_ndtr),
+    "hypot": _widened(torch.hypot),
+}
+
+
+@_leaf
+def expm1(x: Tensor) -> Tensor:
+    """e^x - 1, with +0 at both zeros, as the difference has; likewise the functions below that stand for a sum or a difference."""
+    return _apply(_Elementwise, _ElementwiseForward, "expm1", x) + 0.0
+
+
+@_leaf
+def log1p(x: Tensor) -> Tensor:
+    return torch.log1p(x) + 0.0
+
+
+@_leaf
+def tanh(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "tanh", x) + 0.0
+
+
+@_leaf
+def asinh(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "asinh", x) + 0.0
+
+
+@_leaf
+def atanh(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "atanh", x) + 0.0
+
+
+@_leaf
+def acosh(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "acosh", x)
+
+
+@_leaf
+def sigmoid(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "sigmoid", x)
+
+
+@_leaf
+def log_sigmoid(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "log_sigmoid", x)
+
+
+@_leaf
+def softplus(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "softplus", x)
+
+
+@_leaf
+def cbrt(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "cbrt", x)
+
+
+@_leaf
+def erfc(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "erfc", x)
+
+
+@_leaf
+def log_ndtr(x: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "log_ndtr", x)
+
+
+@_leaf
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    return _apply(_Elementwise, _ElementwiseForward, "hypot", x, y)
+
+
+@_leaf
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """e^x/Σe^x; in a row that holds +inf, 0 for the finite elements, as the quotient has it, and NaN for the others."""
+    infinite = x.amax(axis, keepdim=True) == math.inf
+    return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
+
+
+class _Selected(torch.autograd.Function):
+    """x, whose gradient counts only where it is selected: elsewhere it is 0, whatever came of infinite derivatives."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, selected: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        return torch.where(ctx.saved_tensors[0], cotangent, torch.zeros_like(cotangent)), None
+
+
+class _SelectedForward(_Selected):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        return torch.where(ctx.saved_tensors[0], tangent, torch.zeros_like(tangent))
+
+
+@_leaf
+def selected(x: Tensor, condition: Tensor) -> Tensor:
+    """x in the shape that it has together with the condition; gradients pass where the condition holds."""
+    whole, chosen = torch.broadcast_tensors(x, condition)
+    return _apply(_Selected, _SelectedForward, whole, chosen)
+
+
+@_leaf
+def not_selected(x: Tensor, condition: Tensor) -> Tensor:
+    """The same for where the condition does not hold."""
+    return selected(x, ~condition)
+
+
+class _Root(torch.autograd.Function):
+    """√s of a sum of squares, whose gradient at 0 is 0: a subgradient of the norm, as torch.linalg.vector_norm has it."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s: Tensor) -> Tensor:
+        return torch.sqrt(s)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        (root,) = ctx.saved_tensors
+        return torch.where(root == 0, torch.zeros_like(root), cotangent / (2 * torch.where(root == 0, torch.ones_like(root), root)))
+
+
+class _RootForward(_Root):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (root,) = ctx.saved_tensors
+        return torch.where(root == 0, torch.zeros_like(root), tangent / (2 * torch.where(root == 0, torch.ones_like(root), root)))
+
+
+@_leaf
+def root_of_squares(s: Tensor) -> Tensor:
+    """√s, for s a sum, mean or variance of squares."""
+    return _apply(_Root, _RootForward, s)
+
+
+class _Kept(torch.autograd.Function):
+    """A result, and inputs that cancelled in it: their gradient is 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(result: Tensor, *cancelled: Tensor) -> Tensor:
+        return result.view_as(result)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        return cotangent, *(torch.zeros_like(x) for x in ctx.saved_tensors)
+
+
+class _KeptForward(_Kept):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        return tangent if tangent is not None else torch.zeros_like(ctx.saved_tensors[0])
+
+
+@_leaf
+def with_cancelled(result: Tensor, *cancelled: Tensor) -> Tensor:
+    """The result, in which `cancelled` occurred before a rule took them out."""
+    return _apply(_Kept, _KeptForward, result, *cancelled)

@@ -1,0 +1,37 @@
+"""Operations of a rule's right side as functions of torch that are differentiated accurately, for graphs that torch itself runs.
+
+Files are written in torch's plain operations instead (`expansions`): other tools read them, and nothing is differentiated there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_mlir import ir
+
+from hnfc.backend.emitter import Emitter
+from hnfc.dialects.num.base import NumOp
+
+NAMESPACE = "hnfc"
+"""Of the names of such operations in the torch dialect: `torch.hnfc.expm1`."""
+_PLAIN = (
+    "expm1", "log1p", "tanh", "asinh", "acosh", "atanh", "sigmoid", "log_sigmoid", "softplus", "cbrt", "erfc", "log_ndtr", "hypot",
+)  # fmt: skip
+"""Functions of `hnfc.backend.functions` that take the operation's operands and nothing else."""
+
+
+def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
+    """The operation as a function of `hnfc.backend.functions`; None where it has none."""
+    name = operation.name.removeprefix("num.")
+    if name in _PLAIN:
+        return _call(e, operation, name)
+    axes: Any = getattr(operation, "axes", None)
+    if name == "softmax" and axes is not None and len(axes.data) == 1:
+        return _call(e, operation, name, axes.data[0])
+    return None
+
+
+def _call(e: Emitter, operation: NumOp, name: str, *attributes: int) -> list[ir.Value]:
+    named = {"name": ir.StringAttr.get(f"{NAMESPACE}.{name}", e.context)}
+    operands = [*(e.resolve(operand) for operand in operation.operands), *attributes]
+    return e.create("torch.operator", operands, operation.results[0].type, attributes=named)
