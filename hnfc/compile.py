@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch_mlir import ir
 from xdsl.dialects.func import FuncOp
@@ -13,8 +14,11 @@ from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.backend.torch_mlir import export
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.opaque import OpaqueOp
+from hnfc.dialects.types import FORMATS, format_of
+from hnfc.differential import MOST_ELEMENTS, Runner, Trial, add_probes, cloned, elements_of, run_on, slots_of
 from hnfc.dsl import core
 from hnfc.egraph.explorer import Explorer
+from hnfc.errors import ModelError
 from hnfc.evaluate import evaluate
 from hnfc.frontend.torch_mlir import Imported, import_module
 from hnfc.rewrite.conditions import Observations
@@ -22,8 +26,9 @@ from hnfc.rewrite.greedy import Greedy, compile_rules, erase_dead
 from hnfc.rewrite.lift import lift
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.numbering import share
+from hnfc.rewrite.probing import Prober, is_pointwise
 from hnfc.rewrite.record import NearMiss, Outcome, Statistics
-from hnfc.samples import Array, declared, drawn, from_file
+from hnfc.samples import Array, declared, drawn, from_file, lasting
 from hnfc.search import Search
 from hnfc.sizes import KNOWN
 from hnfc.validate import Error, Original, Reference, affordable, unit_roundoff
@@ -47,6 +52,15 @@ class Request:
     assume: frozenset[str] = frozenset()
     validate: bool = True
     search: Search = field(default_factory=Search)
+    runner: Runner | None = None
+    """What runs the model for the user; errors are measured on it. None: in hnfc's own evaluation."""
+    fixed: frozenset[int] = frozenset()
+    """Arguments that are parameters and buffers: probes leave them as they are."""
+    native: bool = False
+    """Whether the model is exported for torch alone (see `Compiled.export`)."""
+    excluded: tuple[str, ...] = ()
+    """Rules that do not run, since `withdrawn` was seen of them."""
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass
@@ -103,6 +117,15 @@ class Compiled:
     reference: str = "none"
     outputs: list[Output] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
+    regressions: list[tuple[int, str]] = field(default_factory=list)
+    """Outputs that are worse on an input beyond the samples, and how."""
+    withdrawn: list[str] = field(default_factory=list)
+    """Why rules or a search were taken back."""
+    runner: str = ""
+    """What the errors of the outputs were measured on; empty for hnfc's own evaluation."""
+    trials: list[Trial] = field(default_factory=list)
+    mended_gradients: int = 0
+    """Places whose gradient no longer multiplies 0 by infinity (see `backend.gradients`)."""
     _exported: bool = False
 
     def export(self, native: bool = False) -> ir.Module:
@@ -117,45 +140,112 @@ class Compiled:
 
 
 def compile_module(source: ir.Module, request: Request, progress: Progress = lambda text: None) -> Compiled:
-    """Rewrites every function of the module. A rule whose rewrites make an output worse on the samples is taken back.
+    """Rewrites every function of the module. A rule whose rewrites make an output worse, on the samples or on a probe, is taken back.
 
     Raises ModelError where ranges or samples do not fit the model.
     """
-    excluded: list[str] = []
+    excluded, withdrawn = list(request.excluded), list(request.withdrawn)
     while True:
         compiled = _attempt(source, request, frozenset(excluded), progress)
-        guilty = _guilty(compiled)
+        guilty, why = _guilty(compiled)
         if not guilty:
-            compiled.rolled_back = excluded
+            compiled.rolled_back, compiled.withdrawn = excluded, withdrawn
             return compiled
+        withdrawn += why
+        if request.search.kind != "greedy":
+            # a search may only look for what is cheaper among forms that are as stable
+            withdrawn.append(f"the form that the {request.search.kind} search found was given up for that of the greedy search")
+            request = replace(request, search=Search())
+            continue
+        if len(guilty) > 1:
+            guilty = _sufficient(source, request, excluded, guilty, progress)
         excluded += guilty
 
 
-def _guilty(compiled: Compiled) -> list[str]:
-    """The rules to take back: those whose places became worse, or if no place tells why, all that an output hangs on which became worse."""
-    worse = [output for output in compiled.outputs if output.worse]
+def _sufficient(source: ir.Module, request: Request, excluded: list[str], guilty: list[str], progress: Progress) -> list[str]:
+    """One of the rules without which nothing is worse; all of them where one alone is not enough."""
+    for rule in guilty[:_MOST_TRIED]:
+        if not _guilty(_attempt(source, request, frozenset((*excluded, rule)), progress))[0]:
+            return [rule]
+    return guilty
+
+
+_MOST_TRIED = 6
+
+
+def _guilty(compiled: Compiled) -> tuple[list[str], list[str]]:
+    """The rules to take back, and why: those whose places became worse, or if no place tells, all that a worse output hangs on."""
+    worse = {index for index, output in enumerate(compiled.outputs) if output.worse} | {index for index, _ in compiled.regressions}
     if not worse:
-        return []
+        return [], []
     suspects = {applied.rule.name for applied in compiled.applied if applied.worse}
-    behind = {rule for output in worse for rule in output.rules}
-    return sorted(suspects or behind or {applied.rule.name for applied in compiled.applied})
+    behind = {rule for index in worse for rule in compiled.outputs[index].rules}
+    outputs = [compiled.outputs[index] for index in sorted(worse)]
+    why = [f"{o.name} was worse: error {o.before} → {o.after}" for o in outputs if o.worse]
+    why += list(dict.fromkeys(f"{compiled.outputs[index].name} was worse: {reason}" for index, reason in compiled.regressions))[:3]
+    return sorted(suspects or behind or {applied.rule.name for applied in compiled.applied}), why
 
 
 def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], progress: Progress) -> Compiled:
     progress("importing …")
-    compiled = Compiled(import_module(source))
+    compiled = Compiled(import_module(cloned(source) if request.runner is not None else source))
     functions = [op for op in compiled.imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
     for function in functions:
-        _function(compiled, function.body.block, request, excluded, progress)
+        _function(compiled, function, request, excluded, progress)
+    if request.runner is not None and any(trial.inputs() for trial in compiled.trials) and compiled.applied:
+        progress(f"running old and new on {request.runner.name} …")
+        _measure_on(compiled, request.runner, request.native)
+    compiled.regressions = _regressions(compiled)
     return compiled
 
 
+def _regressions(compiled: Compiled) -> list[tuple[int, str]]:
+    found, first = [], 0
+    for trial in compiled.trials:
+        found += [(first + index, reason) for index, reason in trial.regressions()]
+        first += len(trial.formats)
+    return found
+
+
+def _measure_on(compiled: Compiled, runner: Runner, native: bool) -> None:
+    """Puts what the runner computes, before and after, in the place of hnfc's own evaluation."""
+    try:
+        old = [runner.load(compiled.imported.torch, trial.function) for trial in compiled.trials]
+        wide = [runner.wide(compiled.imported.torch, trial.function) for trial in compiled.trials]
+        new_module = compiled.export(native)
+        new = [runner.load(new_module, trial.function) for trial in compiled.trials]
+    except ModelError as error:
+        compiled.notes.append(f"errors are those of hnfc's own evaluation: {error}")
+        return
+    compiled.runner = runner.name
+    outputs = iter(compiled.outputs)
+    for trial, before, after, reference in zip(compiled.trials, old, new, wide, strict=True):
+        count = len(trial.formats)
+        trial.old, trial.new = run_on(before, trial.inputs(), count), run_on(after, trial.inputs(), count)
+        if reference is not None and any(t is None for truth in trial.sample_truth for t in truth):
+            compiled.reference = "float64"
+            trial.sample_truth = _filled(trial.sample_truth, run_on(reference, trial.samples, count), trial.formats)
+        for index, output in zip(range(count), outputs, strict=False):
+            output.before, output.after = trial.errors(trial.old, index), trial.errors(trial.new, index)
+
+
+def _filled(truth: list[list[Any]], wide: list[list[Any]], formats: list[Any]) -> list[list[Any]]:
+    """The truth, and for results where hnfc knows none those in float64, if that is wider than their format."""
+    narrow = [form is not None and form.unit_roundoff > FORMATS["f64"].unit_roundoff for form in formats]
+    return [
+        [w if t is None and ok else t for t, w, ok in zip(known, found, narrow, strict=True)]
+        for known, found in zip(truth, wide, strict=True)
+    ]
+
+
+_MOST_OPERATIONS = 5_000
+"""Operations of a function that is probed although no sample was given."""
 _PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", "torch_c.", *KNOWN)
 """Operands, sizes, casts and assertions of other operations: no mathematics of the model."""
 
 
-def _function(compiled: Compiled, block: Block, request: Request, excluded: frozenset[str], progress: Progress) -> None:
-    imported = compiled.imported
+def _function(compiled: Compiled, function: FuncOp, request: Request, excluded: frozenset[str], progress: Progress) -> None:
+    imported, block = compiled.imported, function.body.block
     for op in block.ops:
         name = opaque_name(op) if op.name == "num.opaque" else ""
         if name.startswith(_PLUMBING):
@@ -172,12 +262,14 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
     observed = request.observed or request.calibrate is not None
     inputs = _samples(block, request, intervals)
     if observed and inputs:
-        for value in block.args:
+        for index, value in enumerate(block.args):
             columns = [interval_of_array(sample[value]) for sample in inputs if value in sample]
             for interval in columns if value not in intervals else ():
+                interval = lasting(interval) if index in request.fixed else interval
                 intervals[value] = interval if value not in intervals else intervals[value].hull(interval)
     samples = affordable(block, inputs) if request.validate else []
-    original = Original(block) if samples else None
+    compared = bool(samples) or (request.validate and elements_of(block) <= MOST_ELEMENTS and len(block.ops) <= _MOST_OPERATIONS)
+    original = Original(block) if compared else None
     compiled.samples += len(samples)
     compiled.observed = observed
     returned = list(block.ops)[-1].operands if block.ops else ()
@@ -195,19 +287,24 @@ def _function(compiled: Compiled, block: Block, request: Request, excluded: froz
         matcher = Matcher(compile_rules(rule for rule in rules if rule.name not in excluded))
         ranges = Ranges(intervals, imported.weight)
         observations = Observations([dict(sample) for sample in samples], imported.weight)
-        greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
+        prober = Prober(ranges, observations)
+        greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome, prober=prober)
         greedy.run(block)
     if explorer is not None:
         progress("searching …")
         explorer.run(outcome, origins)
     share(block, origins.keys() - lifted, outcome.replaced)
     wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
-    reference = Reference([], [], [], "none")
-    if original is not None:
+    if samples:
         progress("running old and new on samples …")
-        reference = original.reference(samples, imported.weight, wanted)
+    reference = original.reference(samples, imported.weight, wanted) if original is not None else Reference([], [], [], "none")
     compiled.reference = reference.kind
-    _report(compiled, block, outcome, reference, outputs)
+    trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data)
+    if outcome.rewrites and original is not None:
+        slots = slots_of(block, inputs[0] if inputs else {}, intervals, request.fixed)
+        now = [outcome.final(value) for value in outputs]
+        if slots:
+            add_probes(trial, original, block, outputs, now, slots, imported.weight, request.fixed)
 
 
 def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSAValue, Array]]:
@@ -216,7 +313,10 @@ def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interv
     return from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)
 
 
-def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, outputs: list[SSAValue]) -> None:
+def _report(
+    compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, outputs: list[SSAValue], function: str
+) -> Trial:  # fmt: skip
+    """Adds what was done to a function, with errors in hnfc's own evaluation; the function on the samples, before and after."""
     compiled.replaced.update(outcome.replaced)
     compiled.near_misses += outcome.near_misses
     compiled.statistics.update(outcome.statistics)
@@ -233,6 +333,16 @@ def _report(compiled: Compiled, block: Block, outcome: Outcome, reference: Refer
         made_of = _behind(outcome.final(value))
         rules = frozenset(rewrite.rule.name for rewrite in outcome.rewrites if outcome.final(rewrite.before) in made_of)
         compiled.outputs.append(Output(name, unit_roundoff(value), reference.before(value), after, rules))
+    trial = Trial(
+        function, [[sample[argument] for argument in block.args] for sample in reference.inputs if all(a in sample for a in block.args)],
+        [format_of(value.type) for value in outputs], [[truth.get(value) for value in outputs] for truth in reference.truth],
+        mixing=not all(is_pointwise(op) for op in block.ops if op.results),
+    )  # fmt: skip
+    if len(trial.samples) == len(reference.observed):
+        trial.old = [[values.get(value) for value in outputs] for values in reference.observed]
+        trial.new = [[values.get(outcome.final(value)) for value in outputs] for values in now]
+    compiled.trials.append(trial)
+    return trial
 
 
 def _behind(value: SSAValue) -> set[SSAValue]:

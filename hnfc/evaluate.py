@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+from flint import arb
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -18,6 +19,7 @@ from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, ShapeMismatch, Undecided, Unsupported, precision
+from hnfc.dsl.soundness.elements import Mark, is_accurate, number
 from hnfc.sizes import compute_size
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -31,7 +33,9 @@ _WORKING = {
     "f8E5M2FNUZ": np.float32,
 }
 """Formats that torch computes in float32 and rounds afterwards."""
-EXACT_BITS = 240
+EXACT_BITS = (240, 2400)
+"""Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
+_DERIVATIVE_BUDGET = 20_000
 _MOVING = {
     "num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.embedding", "num.gather", "num.index_select",
 }  # fmt: skip
@@ -141,7 +145,7 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
 
 
 def evaluate_exactly(
-    block: Block, inputs: Mapping[SSAValue, Array], wanted: Iterable[SSAValue], weights: WeightReader | None, *, budget: int
+    block: Block, inputs: Mapping[SSAValue, Array], wanted: Collection[SSAValue], weights: WeightReader | None, *, budget: int
 ) -> dict[SSAValue, Array]:
     """The true value, over the reals, of each wanted value, as the float64 next to it; NaN where there is none.
 
@@ -153,30 +157,79 @@ def evaluate_exactly(
     cost = sum(_work(operation, unknown) for operation in needed)
     if cost > budget:
         return {}
-    exact: dict[SSAValue, Any] = {}
-    with precision(EXACT_BITS):
-        math = ArbMath()
-        for value, array in inputs.items():
-            exact[value] = _exact_input(array)
-        for operation in block.ops:
-            if isinstance(operation, OpaqueOp) and operation in needed:
-                _size_into(exact, operation)
-            elif operation in needed and isinstance(operation, NumOp):
-                _compute_exactly(operation, exact, math, weights)
-        result = {}
-        for value in wanted:
-            if isinstance(exact.get(value), Balls):
-                try:
-                    result[value] = exact[value].to_float()
-                except Undecided:
-                    continue
-    return result
+    found: dict[SSAValue, Array] = {}
+    remaining = list(wanted)
+    for bits in EXACT_BITS:
+        exact: dict[SSAValue, Any] = {}
+        with precision(bits):
+            math = ArbMath()
+            for value, array in inputs.items():
+                exact[value] = exact_input(array)
+            for operation in block.ops:
+                if isinstance(operation, OpaqueOp) and operation in needed:
+                    _size_into(exact, operation)
+                elif operation in needed and isinstance(operation, NumOp):
+                    compute_exactly(operation, exact, math, weights)
+            remaining = [value for value in remaining if not _rounded_into(found, value, exact.get(value))]
+        if not remaining:
+            break
+    return found
 
 
-def _compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath, weights: WeightReader | None) -> None:
+def derivative_at(
+    block: Block, inputs: Mapping[SSAValue, Array], argument: SSAValue, position: int, results: Collection[SSAValue],
+    weight_of: Callable[[int], Array], weights: WeightReader | None,
+) -> float | None:  # fmt: skip
+    """The derivative of Σ weight·result by one element of an argument, over the reals: a central difference in ball arithmetic.
+
+    None where a result has no formula, is not defined, or takes more than the budget of elementary steps.
+    """
+    needed = _cone(results)
+    if sum(_work(operation, _largest_dynamic(inputs)) for operation in needed) > _DERIVATIVE_BUDGET:
+        return None
+    start = float(np.asarray(inputs[argument]).astype(np.float64).flat[position])
+    with precision(EXACT_BITS[-1]):
+        step = arb(2) ** -300 * (arb(start) if start else arb(1)) if abs(start) > 2.0**-100 else arb(2) ** -900
+        ends = []
+        for side in (1, -1):
+            exact: dict[SSAValue, Any] = {value: exact_input(array) for value, array in inputs.items()}
+            moved = exact[argument].values.copy()
+            moved.flat[position] = arb(start) + side * step
+            exact[argument] = Balls(moved)
+            total = arb(0)
+            for operation in block.ops:
+                if isinstance(operation, OpaqueOp) and operation in needed:
+                    _size_into(exact, operation)
+                elif operation in needed and isinstance(operation, NumOp):
+                    compute_exactly(operation, exact, ArbMath(), weights)
+            for result in results:
+                found = exact.get(result)
+                if not isinstance(found, Balls) or any(isinstance(x, Mark) for x in found.values.flat):
+                    return None
+                for x, weight in zip(found.values.flat, weight_of(found.values.size), strict=True):
+                    total += number(x) * arb(float(weight))
+            ends.append(total)
+        slope = (ends[0] - ends[1]) / (2 * step)
+        return float(slope) if is_accurate(slope) or abs(float(slope)) < 2.0**-200 else None
+
+
+def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> bool:
+    """Adds the value in float64, elements that are not determined being NaN; whether more digits would say no more."""
+    if not isinstance(balls, Balls):
+        return True
+    try:
+        numbers, known = balls.to_float(), balls.accurate()
+    except Undecided:
+        return False
+    found[value] = np.where(known, numbers, np.nan)
+    return bool(known.all())
+
+
+def compute_exactly(operation: NumOp, exact: dict[SSAValue, Any], math: ArbMath, weights: WeightReader | None) -> None:
+    """Adds the result of one operation over the reals, if its operands are there and it has a formula."""
     if isinstance(operation, WeightOp):
         if weights is not None:
-            exact[operation.results[0]] = _exact_input(weights(operation.weight_name))
+            exact[operation.results[0]] = exact_input(weights(operation.weight_name))
         return
     operands = [exact.get(operand) for operand in operation.operands]
     if any(operand is None for operand in operands) or len(operation.results) != 1:
@@ -205,6 +258,8 @@ def _filled(result: Any, value: SSAValue) -> Any:
     shape = value.type.get_shape() if isinstance(value.type, TensorType) else (DYNAMIC,)
     if DYNAMIC in shape or not isinstance(result, Balls) or result.shape == shape:
         return result
+    if len(result.shape) > len(shape) or any(a not in (1, b) for a, b in zip(result.shape[::-1], shape[::-1], strict=False)):
+        return result  # other sizes were given than the types have
     return Balls(np.broadcast_to(result.values, shape))
 
 
@@ -216,7 +271,7 @@ def _truncated(math: ArbMath, x: Balls, element: str | None) -> Any:
     return math.where(math.compare("lt", x, zero), -math.floor(-x), math.floor(x))
 
 
-def _exact_input(array: Array) -> Any:
+def exact_input(array: Array) -> Any:
     """Floating-point numbers as balls without a radius; integers and booleans, which are exact in NumPy, as they are."""
     return array if array.dtype.kind in "iub" else Balls.of(_widened(array))
 

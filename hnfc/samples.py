@@ -131,5 +131,17 @@ def _draw(generator: np.random.Generator, index: int, interval: Interval, shape:
     return array if element in FORMATS else np.trunc(wide).astype(NUMPY_TYPES[element])
 
 
+_DRIFT = 2.0**10
+"""How far a parameter may move away from what it was, as a factor, while a condition that was shown from it stands."""
+
+
+def lasting(observed: Interval) -> Interval:
+    """The range of a parameter that was observed, with room to change in: its sign, and its size within a factor of 1024."""
+    size = observed.magnitude * _DRIFT
+    lo = observed.lo / _DRIFT if observed.lo > 0 else 0.0 if observed.lo == 0 else -size
+    hi = observed.hi / _DRIFT if observed.hi < 0 else 0.0 if observed.hi == 0 else size
+    return Interval(lo, hi, observed.nan)
+
+
 def _element(value: SSAValue) -> str | None:
     return ELEMENT_NAMES.get(value.type.element_type) if isinstance(value.type, TensorType) else None

@@ -21,7 +21,11 @@ EXACT_BUDGET = 150_000
 MAX_RESIDENT = 100_000_000
 """Elements of all values on all samples together; fewer samples are taken of larger functions, and none of the largest."""
 TOLERATED_GROWTH = 4.0
-TOLERATED_ULPS = 16.0
+TOLERATED_ULPS = 8.0
+TOLERANCE = f"an error that is at most {TOLERATED_GROWTH:g} times as large as before, or at most {TOLERATED_ULPS:g} units in the last place"
+"""What a result may lose by a rewrite before the rewrite is taken back, in words."""
+NO_DIGIT = 0.5
+"""A relative error from which no digit of a number is right."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Error:
     error of the others (measured against the smallest normal number where the truth is smaller).
 
     common: the relative error that one element in a hundred exceeds. scaled: the largest error beside the largest value.
+    undefined: elements that have no true value, and are therefore in none of the other numbers.
     """
 
     not_finite: int
@@ -37,11 +42,15 @@ class Error:
     elements: int
     common: float
     scaled: float
+    undefined: int = 0
 
     def __str__(self) -> str:
+        beside = f" ({self.undefined} of {self.elements} undefined)" if self.undefined else ""
         if self.not_finite:
-            return f"{self.not_finite} of {self.elements} not finite"
-        return "exact" if self.relative == 0 else f"{self.relative:.1e}"
+            return f"{self.not_finite} of {self.elements} not finite{beside}"
+        if self.undefined == self.elements and self.elements:
+            return f"undefined in all {self.elements}"
+        return ("exact" if self.relative == 0 else f"{self.relative:.1e}") + beside
 
     def worse_than(self, other: Error, unit_roundoff: float) -> bool:
         if self.not_finite != other.not_finite:
@@ -53,7 +62,35 @@ class Error:
 
 
 def _grew(now: float, before: float, unit_roundoff: float) -> bool:
-    return now > max(TOLERATED_GROWTH * before, TOLERATED_ULPS * unit_roundoff)
+    return now > max(TOLERATED_GROWTH * before, 2 * TOLERATED_ULPS * unit_roundoff)
+
+
+def regression(old: Array, new: Array, truth: Array, format: Any, mixing: bool = False) -> str:
+    """What became worse from `old` to `new` beside the true values (NaN where there is none), in words; empty if nothing did.
+
+    Worse is a finite element that is no longer finite, a NaN or infinity that became a number without a right digit, and an
+    error that grew by more than the tolerance. mixing: elements come of sums over others, so that errors count beside the largest one.
+    """
+    before, after, want = np.broadcast_arrays(*(np.asarray(a).astype(np.float64) for a in (old, new, truth)))
+    with np.errstate(all="ignore"):
+        meant = np.isfinite(want) & (np.abs(want) <= format.largest)
+        lost = meant & np.isfinite(before) & ~np.isfinite(after)
+        if lost.any():
+            at = np.flatnonzero(lost)[0]
+            return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
+        floor = format.tiny / (2 * format.unit_roundoff)
+        wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), 2 * floor)
+        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong
+        if swallowed.any():
+            at = np.flatnonzero(swallowed)[0]
+            return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
+    both = np.isfinite(before) & np.isfinite(after)
+    if not (both & meant).any():
+        return ""
+    known = np.where(both, want, np.nan)
+    first, second = measure(before, known, format), measure(after, known, format)
+    grew = second.worse_than(first, format.unit_roundoff) and not (mixing and not _grew(second.scaled, first.scaled, format.unit_roundoff))
+    return f"the error grew from {first} to {second}" if grew else ""
 
 
 def affordable(block: Block, inputs: list[dict[SSAValue, Array]]) -> list[dict[SSAValue, Array]]:
@@ -126,12 +163,15 @@ class Reference:
         errors = [
             measure(v[found], t[wanted], form) for v, t in zip(values, self.truth, strict=False) if found in v and wanted in t and form
         ]
-        if not errors:
-            return None
-        return Error(
-            sum(e.not_finite for e in errors), max(e.relative for e in errors), sum(e.elements for e in errors),
-            max(e.common for e in errors), max(e.scaled for e in errors),
-        )  # fmt: skip
+        return worst(errors) if errors else None
+
+
+def worst(errors: Sequence[Error]) -> Error:
+    """The error on several samples together."""
+    return Error(
+        sum(e.not_finite for e in errors), max(e.relative for e in errors), sum(e.elements for e in errors),
+        max(e.common for e in errors), max(e.scaled for e in errors), sum(e.undefined for e in errors),
+    )  # fmt: skip
 
 
 def measure(found: Array, truth: Array, format: Any) -> Error:
@@ -146,10 +186,12 @@ def measure(found: Array, truth: Array, format: Any) -> Error:
         smallest_normal = format.tiny / (2 * format.unit_roundoff)
         errors, sizes = np.abs(got - want)[good], np.abs(want)[good]
         relative = errors / np.maximum(sizes, smallest_normal)
+    undefined = int(np.isnan(want).sum())
     if not relative.size:
-        return Error(int(wrong.sum()), 0.0, int(got.size), 0.0, 0.0)
+        return Error(int(wrong.sum()), 0.0, int(got.size), 0.0, 0.0, undefined)
     common = float(np.quantile(relative, 0.99, method="higher"))
-    return Error(int(wrong.sum()), float(relative.max()), int(got.size), common, float(errors.max() / max(sizes.max(), smallest_normal)))
+    scaled = float(errors.max() / max(sizes.max(), smallest_normal))
+    return Error(int(wrong.sum()), float(relative.max()), int(got.size), common, scaled, undefined)
 
 
 def _format(value: SSAValue) -> Any:

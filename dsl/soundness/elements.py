@@ -277,6 +277,18 @@ def to_float(x: Any) -> float:
         return float("inf") if x > 0 else float("-inf")
 
 
+ACCURATE_BITS = 56
+"""More digits than a float64 has."""
+
+
+def is_accurate(x: Any) -> bool:
+    """Whether the digits of a float64 are known: what no number stands for counts as known."""
+    if isinstance(x, Mark | fmpq | bool):
+        return True
+    ball = arb(x)
+    return bool(ball.is_exact() or ball.rel_accuracy_bits() >= ACCURATE_BITS)
+
+
 def surely_different(x: Any, y: Any) -> bool:
     """Two defined elements whose balls are disjoint."""
     if isinstance(x, Mark) or isinstance(y, Mark):

@@ -21,12 +21,18 @@ Tensor = torch.Tensor
 _HALVES = (torch.float16, torch.bfloat16)
 
 
+def _sigmoid(x: Tensor) -> Tensor:
+    """1/(1 + e^-x) by e^-|x|; torch's own is 0 where e^-x overflows, though subnormal numbers are left."""
+    small = torch.exp(-x.abs())
+    return torch.where(x >= 0, torch.ones_like(small), small) / (1 + small)
+
+
 class TorchMath:
     """The functions of `facts.Elementary` on tensors."""
 
     exp = staticmethod(torch.exp)
     sqrt = staticmethod(torch.sqrt)
-    sigmoid = staticmethod(torch.sigmoid)
+    sigmoid = staticmethod(_sigmoid)
     erfcx = staticmethod(torch.special.erfcx)
     hypot = staticmethod(torch.hypot)
     abs = staticmethod(torch.abs)
@@ -126,7 +132,7 @@ def _cbrt(x: Tensor) -> Tensor:
 
 _VALUES: dict[str, Callable[..., Tensor]] = {
     "expm1": torch.expm1,
-    "sigmoid": torch.sigmoid,
+    "sigmoid": _widened(_sigmoid),
     "tanh": torch.tanh,
     "log_sigmoid": torch.nn.functional.logsigmoid,
     "softplus": _widened(_softplus),
@@ -213,6 +219,80 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
 
 
+class _LogSoftmax(torch.autograd.Function):
+    """log softmax; its gradient by softmax of the operand, which keeps the digits that e^result loses."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return torch.log_softmax(x, axis)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
+        return cotangent - weights * cotangent.sum(ctx.axis, keepdim=True), None
+
+
+class _LogSoftmaxForward(_LogSoftmax):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
+        return tangent - (weights * tangent).sum(ctx.axis, keepdim=True)
+
+
+@_leaf
+def log_softmax(x: Tensor, axis: int) -> Tensor:
+    """x - log Σe^x."""
+    return _apply(_LogSoftmax, _LogSoftmaxForward, x, axis)
+
+
+class _LogSumExp(torch.autograd.Function):
+    """log Σe^x with the axis kept; its gradient is softmax of the operand."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return torch.logsumexp(x, axis, keepdim=True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        return cotangent * torch.softmax(ctx.saved_tensors[0], ctx.axis), None
+
+
+class _LogSumExpForward(_LogSumExp):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        return (torch.softmax(ctx.saved_tensors[0], ctx.axis) * tangent).sum(ctx.axis, keepdim=True)
+
+
+@_leaf
+def logsumexp(x: Tensor, axis: int) -> Tensor:
+    """log Σe^x, with the axis kept."""
+    return _apply(_LogSumExp, _LogSumExpForward, x, axis)
+
+
 class _Selected(torch.autograd.Function):
     """x, whose gradient counts only where it is selected: elsewhere it is 0, whatever came of infinite derivatives."""
 
@@ -245,14 +325,16 @@ class _SelectedForward(_Selected):
 @_leaf
 def selected(x: Tensor, condition: Tensor) -> Tensor:
     """x in the shape that it has together with the condition; gradients pass where the condition holds."""
-    whole, chosen = torch.broadcast_tensors(x, condition)
+    if not x.is_floating_point():
+        return x
+    whole, chosen = torch.broadcast_tensors(x, condition.bool())  # type: ignore[no-untyped-call]
     return _apply(_Selected, _SelectedForward, whole, chosen)
 
 
 @_leaf
 def not_selected(x: Tensor, condition: Tensor) -> Tensor:
     """The same for where the condition does not hold."""
-    return selected(x, ~condition)
+    return selected(x, ~condition.bool())
 
 
 class _Root(torch.autograd.Function):
@@ -324,4 +406,6 @@ class _KeptForward(_Kept):
 @_leaf
 def with_cancelled(result: Tensor, *cancelled: Tensor) -> Tensor:
     """The result, in which `cancelled` occurred before a rule took them out."""
+    if not result.is_floating_point():
+        return result
     return _apply(_Kept, _KeptForward, result, *cancelled)

@@ -25,8 +25,11 @@ def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
     name = operation.name.removeprefix("num.")
     if name in _PLAIN:
         return _call(e, operation, name)
+    if name in ("maximum", "minimum"):
+        # torch's clamp has another derivative where both are equal
+        return [e.aten(name, [e.resolve(operand) for operand in operation.operands], operation.results[0].type)]
     axes: Any = getattr(operation, "axes", None)
-    if name == "softmax" and axes is not None and len(axes.data) == 1:
+    if name in ("softmax", "log_softmax", "logsumexp") and axes is not None and len(axes.data) == 1:
         return _call(e, operation, name, axes.data[0])
     return None
 

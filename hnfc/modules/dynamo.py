@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from hnfc.backend.fx import raise_function
 from hnfc.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.modules.program import rewrite
@@ -52,7 +51,7 @@ def _rewritten(graph: fx.GraphModule, inputs: list[Any], settings: Settings, inn
     # the export must not add to what Dynamo has found out of the sizes so far
     with torch._guards.tracing(None), torch._subclasses.fake_tensor.unset_fake_temporarily():
         captured = capture(whole, tensors, None, settings.dynamic_shapes)
-        made = raise_function(rewrite(whole, captured, tensors, {}, settings).export(native=True))
+        _, made = rewrite(whole, captured, tensors, {}, settings)
     compiled = inner(made, captured.signature.gather(whole, tensors))
     return _answering(compiled, graph, whole, captured.signature, Sizes.of(captured, tensors), kept)
 

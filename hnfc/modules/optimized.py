@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from hnfc.errors import ModelError, UsageError
+from hnfc.frontend.pytorch import first_line
+from hnfc.modules.locking import CAPTURES
 from hnfc.modules.program import Program
 from hnfc.rewriter import Settings
 
@@ -60,8 +63,12 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
     args, kwargs = arguments_of(sample)
     _warn_of_hooks(model)
     programs = Programs(settings)
-    programs.add(Program.of(model, args, kwargs, settings))
-    return wrapped(model, programs)
+    with CAPTURES.capturing():
+        program = Program.of(model, args, kwargs, settings)
+        result = wrapped(model, programs)
+        program.guard(result)  # torch.export puts copies in the place of lists and dictionaries
+    programs.add(program)
+    return result
 
 
 def arguments_of(sample: Any) -> Arguments:
@@ -73,11 +80,17 @@ def arguments_of(sample: Any) -> Arguments:
     return (sample,), {}
 
 
+_OWN_FORWARD = "_hnfc_forward"
+"""The attribute that keeps a `forward` which was set on the original object itself; one that is set later is the caller's, around ours."""
+
+
 def wrapped(model: torch.nn.Module, programs: Answers) -> torch.nn.Module:
     """A module with the class and the tensors of `model` whose calls the programs answer."""
     kind: Any = type(model)
     result: Any = object.__new__(_class_for(kind))
     result.__dict__.update(model.__dict__)
+    if "forward" in result.__dict__:
+        result.__dict__[_OWN_FORWARD] = result.__dict__.pop("forward")
     result.__dict__["_hnfc"] = programs
     return result  # type: ignore[no-any-return]
 
@@ -90,15 +103,20 @@ def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _class_for(original: Any) -> type:
     # torch.compile counts recompilations by code object: each class has one of its own
     forward = FunctionType(_forward.__code__.replace(), _forward.__globals__, "forward")
-    names = {"__module__": original.__module__, "__qualname__": original.__qualname__, "forward": forward}
+    with contextlib.suppress(TypeError, ValueError):
+        # trainers look there for the names of inputs
+        forward.__signature__ = inspect.signature(original.forward)  # type: ignore[attr-defined]
+    forward.__doc__ = original.forward.__doc__
+    names = {"__module__": original.__module__, "__qualname__": original.__qualname__, "forward": forward, "_hnfc_original": original}
     return type(original.__name__, (Optimized, original), names)
 
 
 def plain(module: Any) -> torch.nn.Module:
     """The original behind an optimized module, on the same tensors."""
-    original = next(cls for cls in type(module).__mro__[1:] if cls is not Optimized and not issubclass(cls, Optimized))
-    result: Any = object.__new__(original)
-    result.__dict__.update({name: value for name, value in module.__dict__.items() if name != "_hnfc"})
+    result: Any = object.__new__(type(module)._hnfc_original)
+    result.__dict__.update({name: value for name, value in module.__dict__.items() if name not in ("_hnfc", "forward", _OWN_FORWARD)})
+    if _OWN_FORWARD in module.__dict__:
+        result.__dict__["forward"] = module.__dict__[_OWN_FORWARD]
     return result  # type: ignore[no-any-return]
 
 
@@ -115,32 +133,67 @@ class Programs:
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs, structure = pytree.tree_flatten((args, kwargs))
+        if torch.compiler.is_compiling():
+            found = self._answered(module, inputs, structure)
+        else:
+            with CAPTURES.running():
+                found = self._answered(module, inputs, structure)
+        return found[0] if found is not None else self._new(module, args, kwargs)
+
+    def _answered(self, module: Any, inputs: list[Any], structure: Any) -> tuple[Any] | None:
+        """The answer of the first graph that is for such a call, and still for such a module; None where there is none."""
         for program in self.known:
             if program.accepts(module, inputs, structure):
                 tensors = program.signature.gather(module, inputs)
                 if program.fits_state(tensors):
-                    return program.run(module, inputs, tensors)
-        return self._new(module, args, kwargs)
+                    return (program.run(module, inputs, tensors),)
+        return None
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Captures a kind of call that comes for the first time, and answers it; by the original, with a warning, where that fails."""
         original = plain(module)
+        if _is_sharded(module):
+            self._refuse("parameters are sharded over devices")
+            return original.forward(*args, **kwargs)
+        with CAPTURES.capturing():
+            inputs, structure = pytree.tree_flatten((args, kwargs))
+            found = self._answered(module, inputs, structure)  # another thread may have captured it
+            if found is not None:
+                return found[0]
+            self._forget_stale(module)
+            program = self._captured(module, original, args, kwargs)
+            if program is not None:
+                return program.run(module, inputs, program.signature.gather(module, inputs))
+        return original.forward(*args, **kwargs)
+
+    def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
         if len(self.known) >= MOST_PROGRAMS:
             self._refuse(f"more than {MOST_PROGRAMS} kinds of calls came; give `dynamic_shapes` to hnfc.optimize")
-            return original(*args, **kwargs)
-        reasons = []
+            return None
+        reason = ""
         for settings in self._to_try(original, args, kwargs):
             try:
                 program = Program.of(original, args, kwargs, settings)
             except (ModelError, UsageError) as error:
-                reasons.append(str(error))
-                continue
-            self.add(program)
-            leaves = pytree.tree_leaves((args, kwargs))
-            return program.run(module, leaves, program.signature.gather(module, leaves))
-        self._refuse(reasons[-1])
-        return original(*args, **kwargs)
+                reason = str(error)
+            except Exception as error:  # a call that the original can answer must not fail
+                reason = f"capturing it failed: {first_line(error)}"
+            else:
+                program.guard(module)
+                self.add(program)
+                return program
+        self._refuse(reason)
+        return None
+
+    def _forget_stale(self, module: Any) -> None:
+        """Drops graphs of a module that has changed since."""
+        stale = [program for program in self.known if not program.holds_for(module)]
+        if stale:
+            self.known = [program for program in self.known if program not in stale]
+            said = next((text for program in stale if (text := program.left_range(module))), "")
+            if said:
+                self._refuse(said, "hnfc: the model is captured anew")
 
     def _to_try(self, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Settings]:
         """The settings with those sizes dynamic that differ from the sizes of a call before; then as they are."""
@@ -153,14 +206,18 @@ class Programs:
                 break
         yield self.settings
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, what: str = "hnfc: this call runs the original model") -> None:
         if reason not in self._refused:
             self._refused.add(reason)
-            warnings.warn(f"hnfc: this call runs the original model: {reason}", stacklevel=4)
+            warnings.warn(f"{what}: {reason}", stacklevel=4)
 
     def forget_others(self, module: Any) -> None:
         """Drops graphs whose tensors the module no longer has in their type and place."""
         self.known = [program for program in self.known if program.fits_state(program.signature.state(module))]
+
+
+def _is_sharded(module: torch.nn.Module) -> bool:
+    return any(hasattr(tensor, "placements") for tensor in module.parameters())
 
 
 def _warn_of_hooks(model: torch.nn.Module) -> None:

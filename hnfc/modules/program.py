@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -12,14 +13,21 @@ from torch import fx
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
-from hnfc.backend.fx import raise_function
+from hnfc.analysis.ranges import interval_of_array
+from hnfc.backend.fx import raise_function, raise_graph
+from hnfc.backend.gradients import keep_cancelled, mend_gradients
 from hnfc.compile import Compiled, Request, compile_module
+from hnfc.dialects.interval import Interval
 from hnfc.frontend.pytorch import Captured, capture
-from hnfc.modules.signature import Signature
+from hnfc.modules.gradients import GradientTrial
+from hnfc.modules.guards import Guards
+from hnfc.modules.running import TorchRunner
+from hnfc.modules.signature import Fixed, Given, Returned, Signature, State, tensor_of
 from hnfc.modules.sizes import Sizes
 from hnfc.modules.tensors import to_numpy
 from hnfc.report.text import report_data, text_report
 from hnfc.rewriter import Settings
+from hnfc.samples import lasting
 
 
 @dataclass(frozen=True)
@@ -53,14 +61,18 @@ class Program:
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
     settings: Settings
+    guards: Guards | None = None
+    """What the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
+    observed: tuple[tuple[str, Interval], ...] = ()
+    """Parameters and buffers whose ranges conditions of rules were shown from."""
+    _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
     @staticmethod
     def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings) -> Program:
         """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is."""
         captured = capture(model, args, kwargs, settings.dynamic_shapes)
-        compiled = rewrite(model, captured, args, kwargs, settings)
-        graph = raise_function(compiled.export(native=True))
+        compiled, graph = rewrite(model, captured, args, kwargs, settings)
         if settings.edit is not None:
             graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))
@@ -69,7 +81,7 @@ class Program:
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
             tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
             tuple(None if t is None else (t.dtype, t.device, t.shape) for t in states), autocast_state(),
-            Report.of(compiled, settings), settings,
+            Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
         )  # fmt: skip
 
     # which calls
@@ -81,7 +93,33 @@ class Program:
             and autocast_state() == self.autocast
             and self._fits_inputs(inputs)
             and modes_of(module) == self.modes
+            and self.holds_for(module)
         )
+
+    def guard(self, module: Any) -> None:
+        """Takes the module for what it is now as the one that was captured."""
+        self.guards = Guards.of(module)
+
+    def holds_for(self, module: Any) -> bool:
+        """Whether the module still holds what was captured, and its parameters lie where conditions need them."""
+        if self.guards is None:
+            self.guard(module)
+        assert self.guards is not None
+        return self.guards.hold(module) and (not self.observed or not self.left_range(module))
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def left_range(self, module: Any) -> str:
+        """The first parameter or buffer that left the range which a rule relies on, in words; empty where all lie in theirs."""
+        tensors = [tensor_of(module, name) for name, _ in self.observed]
+        versions = [tensor._version for tensor in tensors]
+        if versions == self._versions:
+            return ""
+        for (name, interval), tensor in zip(self.observed, tensors, strict=True):
+            least, greatest = (float(bound) for bound in tensor.detach().aminmax()) if tensor.numel() else (interval.lo, interval.hi)
+            if not interval.lo <= least <= greatest <= interval.hi:
+                return f'`{name}` left [{interval.lo:.6g}, {interval.hi:.6g}], which a rewrite relied on (ranges="sample")'
+        self._versions = versions
+        return ""
 
     @property
     def training(self) -> bool:
@@ -130,20 +168,89 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again when it is needed."""
-        return {**self.__dict__, "_with_gradients": {}}
+        return {**self.__dict__, "_with_gradients": {}, "guards": None, "_versions": []}
 
 
-def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
-    """The rules of the settings on a captured model, with the call as the sample."""
-    inputs = pytree.tree_leaves((args, kwargs))
+def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, settings: Settings) -> tuple[tuple[str, Interval], ...]:
+    """The ranges of parameters and buffers, where a condition was shown from the ranges of the sample."""
+    if not settings.observed or not any(applied.given for applied in compiled.applied):
+        return ()
+    found = []
+    for source in captured.signature.arguments:
+        tensor = tensor_of(model, source.name) if isinstance(source, State) else None
+        if isinstance(source, State) and tensor is not None and tensor.is_floating_point() and tensor.numel():
+            found.append((source.name, lasting(interval_of_array(to_numpy(tensor)))))
+    return tuple(found)
 
-    given = [captured.signature.argument(model, inputs, source) for source in captured.signature.arguments]
-    samples = [] if any(isinstance(tensor, FakeTensor) for tensor in given) else [[to_numpy(tensor) for tensor in given]]
+
+def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
+    """A captured model with the rules of the settings applied, the call being the sample; results are compared, and no gradients."""
+    return compile_module(captured.module, _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)[0])
+
+
+def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], settings: Settings) -> tuple[Request, list[Any]]:
+    """What is to be done, and the arguments of the captured function."""
+    signature = captured.signature
+    given = [signature.argument(model, inputs, source) for source in signature.arguments]
+    real = not any(isinstance(tensor, FakeTensor) for tensor in given)
+    fixed = frozenset(index for index, source in enumerate(signature.arguments) if not isinstance(source, Given))
     request = Request(
-        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names), samples=samples,
-        observed=settings.observed, assume=settings.assume, validate=settings.validate, search=settings.search,
+        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names),
+        samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed, assume=settings.assume,
+        validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
     )  # fmt: skip
-    return compile_module(captured.module, request)
+    return request, given
+
+
+def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> tuple[Compiled, fx.GraphModule]:
+    """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
+
+    A rule by which a result or a gradient becomes worse is taken back.
+    """
+    request, given = _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)
+    request = replace(request, native=True)
+    signature, fixed, ranges = captured.signature, request.fixed, request.ranges
+    returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, Fixed)]
+    before = raise_function(captured.module)
+    compiled, graph = _rewritten(captured, request, before, returned)
+    if not (settings.validate and request.samples and compiled.applied):
+        return compiled, graph
+    named = dict(ranges)
+    intervals = [named.get(f"arg{index}") for index in range(len(given))]
+
+    def worse(graph: fx.GraphModule) -> list[str]:
+        trial = GradientTrial(before, graph, returned, fixed, captured.module)
+        return list(islice(trial.regressions(given, intervals), _MOST_REASONS))
+
+    reasons, excluded = worse(graph), list[str]()
+    while reasons:
+        guilty = sorted({applied.rule.name for applied in compiled.applied})
+        single = guilty if len(guilty) == 1 else []
+        for rule in guilty[:_MOST_TRIED] if len(guilty) > 1 else ():
+            _, tried = _rewritten(captured, replace(request, excluded=(*excluded, rule)), before, returned)
+            if not worse(tried):
+                single = [rule]
+                break
+        excluded += single or guilty
+        request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
+        compiled, graph = _rewritten(captured, request, before, returned)
+        reasons = worse(graph) if compiled.applied else []
+    return compiled, graph
+
+
+_MOST_REASONS = 3
+_MOST_TRIED = 6
+
+
+def _rewritten(
+    captured: Captured, request: Request, before: fx.GraphModule, returned: Sequence[bool]
+) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
+    compiled = compile_module(captured.module, request)
+    root, graph = raise_graph(compiled.export(native=True))
+    if request.phases:
+        keep_cancelled(before.graph, graph, returned)
+        compiled.mended_gradients = mend_gradients(graph)
+    return compiled, fx.GraphModule(root, graph)
 
 
 def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:

@@ -17,7 +17,7 @@ from hnfc.errors import UsageError
 from hnfc.frontend.training import capture_training
 from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import MOST_PROGRAMS, Arguments, plain
-from hnfc.modules.program import Kind, modes_of, rewrite
+from hnfc.modules.program import Kind, modes_of, rewrite_values
 from hnfc.modules.signature import Gradient, Signature
 from hnfc.rewriter import Settings
 
@@ -42,7 +42,7 @@ class Step:
         cannot be captured."""
         args, kwargs = untied(model, (args, kwargs))
         captured = capture_training(model, args, kwargs, first)
-        graph = raise_function(rewrite(model, captured, args, kwargs, settings).export())
+        graph = raise_function(rewrite_values(model, captured, args, kwargs, settings).export())
         results = captured.signature.results
         arguments = captured.signature.arguments
         places = tuple(arguments.index(sink.of) for sink in results if isinstance(sink, Gradient))

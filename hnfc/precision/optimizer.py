@@ -17,7 +17,7 @@ from hnfc.frontend.pytorch import capture
 from hnfc.frontend.training import names_of_results
 from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import Optimized, arguments_of, plain
-from hnfc.modules.program import rewrite
+from hnfc.modules.program import rewrite_values
 from hnfc.modules.signature import Fixed, Given, Returned, Signature, State
 from hnfc.precision.analyzed import PrecisionAnalysis as PrecisionAnalysis
 from hnfc.precision.applied import is_narrow
@@ -83,7 +83,7 @@ class PrecisionOptimizer:
         model, samples, widened = self._wide(model, (sample, *more))
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
-        compiled = rewrite(model, captured, args, kwargs, Settings(load_rules(self.group)))
+        compiled = rewrite_values(model, captured, args, kwargs, Settings(load_rules(self.group)))
         sinks = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
         apart = tuple(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)) if by_output(self.target_accuracy) else ()
         given = _given(model, captured.signature, samples)
@@ -106,7 +106,7 @@ class PrecisionOptimizer:
         asked, undetermined = asked_of(captured, given, by_output(self.target_accuracy))
         if self.elementwise or not self.relative:
             asked = replace(asked, norms={})
-        compiled = rewrite(whole, captured, args, kwargs, Settings(load_rules(self.group)))
+        compiled = rewrite_values(whole, captured, args, kwargs, Settings(load_rules(self.group)))
         found = self._solved(compiled.export(), captured.signature, given, asked, names_of_results(captured.signature))
         return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
 

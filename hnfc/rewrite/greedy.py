@@ -25,6 +25,7 @@ from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.record import NearMiss, Outcome, Rewrite
 
 GENERATIONS = 24
@@ -70,6 +71,8 @@ class Greedy:
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that was made here or before: the one in whose place it stands."""
     outcome: Outcome = field(default_factory=Outcome)
+    prober: Prober | None = None
+    """Tries each rewrite on inputs beyond the samples."""
     _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
@@ -140,6 +143,8 @@ class Greedy:
                 key = _shapes(match)
                 if key is not None:
                     self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
+            elif self.prober is not None and rule.name not in self.assume and value is not op.results[0]:
+                reason, cause = self.prober.objection(match, builder.operations, value), "probe"
         except DoesNotFit as error:
             reason = str(error)
         if reason or value is op.results[0]:

@@ -1,0 +1,152 @@
+"""What a captured graph took from a module besides its tensors: numbers, flags, submodules, tensors that are no parameters.
+
+Capturing reads them as they are. They are looked at again before the graph answers, so that a changed one means a new capture.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_TORCH = str(Path(torch.__file__).parent)
+_SIMPLE = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_INTERNAL = frozenset((
+    "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks",
+    "_is_full_backward_hook", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks", "_hnfc", "_compiled_call_impl", "call_super_init", "dump_patches",
+))  # fmt: skip
+_MOST = 4_000
+_DEPTH = 3
+_MISSING = object()
+
+
+_ROOT: dict[str, Any] = {}
+"""Stands for the attributes of the module that is asked about: a copy of it has its own."""
+
+
+@dataclass
+class Guards:
+    """What was where: entries of dictionaries, contents of lists and sets, sizes of dictionaries, and names of one tensor."""
+
+    entries: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
+    contents: list[tuple[Any, Any]] = field(default_factory=list)
+    sizes: list[tuple[dict[str, Any], int]] = field(default_factory=list)
+    tied: list[tuple[str, str]] = field(default_factory=list)
+
+    @staticmethod
+    def of(module: torch.nn.Module) -> Guards:
+        """What the module holds now."""
+        found = Guards(tied=_ties(module))
+        seen: set[int] = set()
+        kinds: set[type] = set()
+        for part in module.modules():
+            found._children(part._modules)
+            found._attributes(vars(part), seen, 0, _ROOT if part is module else vars(part))
+            kinds.add(type(part))
+        for kind in kinds:
+            for values, names in _globals_of(kind):
+                found.entries += [(values, name, values[name]) for name in names if isinstance(values.get(name, ...), _SIMPLE)]
+        return found
+
+    def _children(self, modules: dict[str, Any]) -> None:
+        self.entries += [(modules, name, child) for name, child in modules.items()]
+        self.sizes.append((modules, len(modules)))
+
+    def _attributes(self, values: dict[str, Any], seen: set[int], depth: int, at: dict[str, Any]) -> None:
+        if id(values) in seen or len(self.entries) > _MOST:
+            return
+        seen.add(id(values))
+        for name, value in values.items():
+            if name in _INTERNAL or isinstance(value, torch.nn.Module | types.ModuleType):
+                continue
+            self.entries.append((at, name, value))
+            if not isinstance(value, (*_SIMPLE, torch.Tensor)) and not callable(value):
+                self._inside(value, seen, depth + 1)
+
+    def _inside(self, value: Any, seen: set[int], depth: int) -> None:
+        """What a container or a plain object holds."""
+        if depth > _DEPTH or id(value) in seen or len(self.entries) > _MOST:
+            return
+        if isinstance(value, dict):
+            if all(isinstance(name, str) for name in value):
+                self._attributes(value, seen, depth, value)
+                self.sizes.append((value, len(value)))
+        elif isinstance(value, list | set | tuple):
+            seen.add(id(value))
+            if not isinstance(value, tuple):
+                self.contents.append((value, value.copy()))
+            for item in value:
+                if not isinstance(item, (*_SIMPLE, torch.Tensor, torch.nn.Module)):
+                    self._inside(item, seen, depth + 1)
+        elif hasattr(value, "__dict__") and not isinstance(value, type | types.FunctionType):
+            self._attributes(vars(value), seen, depth, vars(value))
+
+    def hold(self, module: torch.nn.Module) -> bool:
+        """Whether all of it is as it was."""
+        root = module.__dict__
+        for values, name, value in self.entries:
+            now = (root if values is _ROOT else values).get(name, _MISSING)
+            if now is not value and not _same(now, value):
+                return False
+        for container, copy in self.contents:
+            if len(container) != len(copy) or not _same_items(container, copy):
+                return False
+        return all(len(values) == size for values, size in self.sizes) and all(
+            _tensor(module, a) is _tensor(module, b) for a, b in self.tied
+        )
+
+
+def _same(now: Any, before: Any) -> bool:
+    """Whether two values count as one: the same object, or equal numbers and strings of one type."""
+    if type(now) is not type(before) or not isinstance(now, _SIMPLE):
+        return False
+    return bool(now == before) or (isinstance(now, float) and now != now and before != before)
+
+
+def _same_items(now: Any, before: Any) -> bool:
+    if isinstance(now, set):
+        return bool(now == before)
+    return all(a is b or _same(a, b) for a, b in zip(now, before, strict=True))
+
+
+def _ties(module: torch.nn.Module) -> list[tuple[str, str]]:
+    first: dict[int, str] = {}
+    pairs = []
+    for name, tensor in _named_tensors(module):
+        if id(tensor) in first:
+            pairs.append((first[id(tensor)], name))
+        else:
+            first[id(tensor)] = name
+    return pairs
+
+
+def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _tensor(module: torch.nn.Module, name: str) -> Any:
+    part: Any = module
+    for step in name.split("."):
+        part = getattr(part, step, None)
+    return part
+
+
+@cache
+def _globals_of(kind: type) -> tuple[tuple[dict[str, Any], frozenset[str]], ...]:
+    """The globals that methods of a class name, for classes that are not torch's own."""
+    found = []
+    for base in kind.__mro__:
+        for value in vars(base).values():
+            if isinstance(value, types.FunctionType) and not value.__code__.co_filename.startswith(_TORCH):
+                names = frozenset(value.__code__.co_names) & value.__globals__.keys()
+                if names:
+                    found.append((value.__globals__, frozenset(names)))
+    return tuple(found)

@@ -1,0 +1,269 @@
+"""A second look at each rewrite before it is made: the matched operations and their replacement on inputs beyond the samples.
+
+A rule is proved over the reals; in floating point it may still overflow where the original did not, or lose digits. What the names
+of the match stand for is filled with probes (see `hnfc.probes`) within the ranges that are known of it, both sides run in the
+element type, and a rewrite under which a result becomes worse on one of them is not made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from hnfc.analysis.ranges import Ranges
+from hnfc.dialects.num import COMPUTING
+from hnfc.dialects.num.base import AlongAxesOp, BinaryOp, NumOp, ReductionOp, UnaryOp
+from hnfc.dialects.num.comparison import CompareOp, WhereOp
+from hnfc.dialects.num.constant import ConstantOp
+from hnfc.dialects.num.reduction import CumsumOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES, CastOp
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
+from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, precision
+from hnfc.evaluate import EXACT_BITS, compute_exactly, compute_into, exact_input
+from hnfc.probes import Probe, Slot, probes
+from hnfc.rewrite.chains import Product, Root, Sum
+from hnfc.rewrite.conditions import Observations
+from hnfc.rewrite.matcher import Match
+from hnfc.validate import regression
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_MOST_STEPS = 30_000_000
+"""Elements that the probes of one rewrite may compute."""
+_MOST_BALLS = 2_000
+"""Elements of all operations that one probe may compute in ball arithmetic."""
+_FEW = 6
+"""Elements that are kept of an axis along which all operations do the same to each element."""
+_DEPTH = 24
+"""Operations that a leaf may be computed by from other leaves."""
+_SIZE_OF_UNKNOWN = 4
+
+
+@dataclass
+class Prober:
+    """Objections to rewrites, by what they depend on: the rule, the operations on both sides, types and ranges."""
+
+    ranges: Ranges
+    observations: Observations
+    _known: dict[Any, str] = field(default_factory=dict)
+
+    def objection(self, match: Match, made: Sequence[Operation], value: SSAValue) -> str:
+        """The probe on which `value` is worse than the root that it would replace, and how; empty if there is none."""
+        root = match.root.results[0]
+        form = _format(root)
+        if form is None:
+            return ""
+        region = _Region.between(match, made, value)
+        key = (id(match.compiled), region.signature(), tuple(self.ranges.of(leaf) for leaf in region.leaves))
+        if key not in self._known:
+            self._known[key] = self._search(region, root, value)
+        return self._known[key]
+
+    def _search(self, region: _Region, root: SSAValue, value: SSAValue) -> str:
+        slots = [self._slot(leaf, region) for leaf in region.leaves]
+        if any(slot is None for slot in slots):
+            return ""
+        given = [slot for slot in slots if slot is not None]
+        steps = sum(max(slot.sample.size for slot in given) if given else 1 for _ in region.operations)
+        form = _format(root)
+        spent = 0
+        for probe in probes(given):
+            spent += steps
+            if spent > _MOST_STEPS:
+                break
+            reason = self._worse(region, root, value, probe, form)
+            if reason:
+                return f"on a probe ({probe.name}) {reason}"
+        return ""
+
+    def _worse(self, region: _Region, root: SSAValue, value: SSAValue, probe: Probe, form: Any) -> str:
+        narrow = region.run(probe.arrays, wide=False)
+        wide = region.run(probe.arrays, wide=True)
+        if root not in narrow or value not in narrow or root not in wide or value not in wide:
+            return ""
+        first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
+        mixing = not all(map(is_pointwise, region.operations))
+        found = [regression(narrow[root], narrow[value], truth, form, mixing) for truth in (first, second)]
+        if not any(found):
+            return ""
+        # the two sides are equal over the reals, but float64 may lose digits of either
+        exact = region.exactly(probe.arrays, root)
+        if exact is None:
+            return found[0] if all(found) else ""
+        return regression(narrow[root], narrow[value], exact, form, mixing)
+
+    def _slot(self, leaf: SSAValue, region: _Region) -> Slot | None:
+        kind = leaf.type
+        element = ELEMENT_NAMES.get(kind.element_type) if isinstance(kind, TensorType) else None
+        if element is None or element not in NUMPY_TYPES or not isinstance(kind, TensorType):
+            return None
+        interval = self.ranges.of(leaf)
+        seen = self.observations.of(leaf)
+        shape = tuple(_SIZE_OF_UNKNOWN if size == DYNAMIC else size for size in kind.get_shape())
+        array = seen[0] if seen else _drawn(shape, element, interval.lo, interval.hi)
+        return Slot(element, interval, region.shortened(array))
+
+
+@dataclass
+class _Region:
+    """The operations between leaves and both values, in order."""
+
+    leaves: tuple[SSAValue, ...]
+    operations: tuple[NumOp, ...]
+
+    @staticmethod
+    def between(match: Match, made: Sequence[Operation], value: SSAValue) -> _Region:
+        fixed = set(_bound(match))
+        new = {result for operation in made for result in operation.results}
+        fixed |= {operand for operation in made for operand in operation.operands if operand not in new}
+        if value not in new:
+            fixed.add(value)
+        fixed = {leaf for leaf in fixed if not isinstance(leaf.owner, ConstantOp)}
+        root = match.root.results[0]
+        fixed.discard(root)
+        derived = {leaf for leaf in fixed if _follows(leaf, fixed - {leaf})}
+        leaves: dict[SSAValue, None] = {}
+        operations: dict[NumOp, None] = {}
+        stack = [value, root]
+        while stack:
+            current = stack[-1]
+            owner = current.owner
+            free = current in fixed and current not in derived
+            if current in leaves or owner in operations:
+                stack.pop()
+            elif free or type(owner) not in COMPUTING:
+                leaves[current] = None
+                stack.pop()
+            else:
+                assert isinstance(owner, NumOp)
+                missing = [operand for operand in owner.operands if operand not in leaves and operand.owner not in operations]
+                if missing:
+                    stack += missing
+                else:
+                    operations[owner] = None
+                    stack.pop()
+        return _Region(tuple(leaves), tuple(operations))
+
+    def signature(self) -> tuple[Any, ...]:
+        """What the values of the region depend on besides its leaves' values."""
+        numbers = {leaf: index for index, leaf in enumerate(self.leaves)}
+        parts: list[Any] = [leaf.type for leaf in self.leaves]
+        for operation in self.operations:
+            operands = tuple(numbers[operand] for operand in operation.operands)
+            parts.append((operation.name, operands, tuple(sorted(operation.properties.items())), operation.results[0].type))
+            for result in operation.results:
+                numbers[result] = len(numbers)
+        return tuple(parts)
+
+    def run(self, arrays: Sequence[Array], wide: bool) -> dict[SSAValue, Array]:
+        found: dict[SSAValue, Array] = dict(zip(self.leaves, arrays, strict=True))
+        for operation in self.operations:
+            compute_into(found, operation, None, wide)
+        return found
+
+    def exactly(self, arrays: Sequence[Array], wanted: SSAValue) -> Array | None:
+        """The wanted value over the reals, NaN where there is none; None where that cannot be computed, or only slowly."""
+        if max((array.size for array in arrays), default=1) * len(self.operations) > _MOST_BALLS:
+            return None
+        for bits in EXACT_BITS:
+            with precision(bits):
+                exact: dict[SSAValue, Any] = {leaf: exact_input(array) for leaf, array in zip(self.leaves, arrays, strict=True)}
+                math_ = ArbMath()
+                for operation in self.operations:
+                    compute_exactly(operation, exact, math_, None)
+                found = exact.get(wanted)
+                if not isinstance(found, Balls):
+                    return None
+                with suppress(Undecided):
+                    known = found.accurate()
+                    if known.all() or bits == EXACT_BITS[-1]:
+                        return np.where(known, found.to_float(), np.nan)
+        return None
+
+    def shortened(self, array: Array) -> Array:
+        """The array with few elements along those axes, counted from the right, that every operation treats element by element."""
+        kept = self._mixing()
+        if kept is None:
+            return array
+        cut = tuple(slice(None) if axis - array.ndim in kept else slice(_FEW) for axis in range(array.ndim))
+        return np.ascontiguousarray(array[cut])
+
+    def _mixing(self) -> set[int] | None:
+        """The axes, counted from the right, along which an operation combines elements; None where that is not known."""
+        found: set[int] = set()
+        for operation in self.operations:
+            if isinstance(operation, ReductionOp | AlongAxesOp):
+                rank = len(operation.operands[0].type.get_shape())  # type: ignore[attr-defined]
+                found |= {axis - rank for axis in operation.axes.data}
+                if len(operation.operands) > 1:
+                    return None
+            elif isinstance(operation, ConstantOp):
+                if operation.results[0].type.get_shape():  # type: ignore[attr-defined]
+                    return None
+            elif not is_pointwise(operation):
+                return None
+        return found
+
+
+def is_pointwise(operation: Operation) -> bool:
+    """Whether each element of the result depends on one element of each operand, up to broadcasting."""
+    return isinstance(operation, UnaryOp | BinaryOp | CompareOp | WhereOp | CastOp | ConstantOp) and not isinstance(operation, CumsumOp)
+
+
+def _bound(match: Match) -> Iterable[SSAValue]:
+    """The values that names of the rule stand for, and those of a chain beyond the pattern."""
+    for binding in (*match.bindings.values(), match.rest):
+        yield from _values(binding)
+
+
+def _values(binding: Any) -> Iterable[SSAValue]:
+    match binding:
+        case SSAValue():
+            yield binding
+        case Root(radicand):
+            yield radicand
+        case Product(_, factors):
+            for item, _ in factors:
+                yield from _values(item)
+        case Sum(_, terms):
+            for term in terms:
+                yield from _values(term)
+
+
+def _follows(leaf: SSAValue, others: set[SSAValue]) -> bool:
+    """Whether the leaf is computed from others alone, by few operations."""
+    seen: set[SSAValue] = set()
+    stack = [leaf]
+    while stack:
+        current = stack.pop()
+        if current in seen or (current in others and current is not leaf):
+            continue
+        seen.add(current)
+        owner = current.owner
+        if type(owner) not in COMPUTING or len(seen) > _DEPTH:
+            return False
+        assert isinstance(owner, Operation)
+        stack += owner.operands
+    return leaf not in others
+
+
+def _drawn(shape: tuple[int, ...], element: str, lo: float, hi: float) -> Array:
+    generator = np.random.default_rng(0)
+    wide = generator.standard_normal(shape)
+    if element in FORMATS:
+        if math.isfinite(lo) and math.isfinite(hi):
+            wide = lo + (hi - lo) * generator.random(shape)
+        elif math.isfinite(lo) or math.isfinite(hi):
+            wide = lo + np.abs(wide) if math.isfinite(lo) else hi - np.abs(wide)
+        return np.asarray(wide).astype(NUMPY_TYPES[element])
+    return (wide > 0).astype(NUMPY_TYPES[element]) if element == "i1" else np.zeros(shape, NUMPY_TYPES[element])
+
+
+def _format(value: SSAValue) -> Any:
+    return FORMATS.get(ELEMENT_NAMES.get(value.type.element_type, "")) if isinstance(value.type, TensorType) else None
