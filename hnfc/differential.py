@@ -19,7 +19,7 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.errors import ModelError
 from hnfc.evaluate import evaluate
 from hnfc.probes import Slot, probes
-from hnfc.validate import Error, Original, measure, regression, worst
+from hnfc.validate import Error, Leniency, Original, measure, regression, worst
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
@@ -53,6 +53,8 @@ class Trial:
     """Whether results are sums over elements of the inputs."""
     probes: list[list[Array]] = field(default_factory=list)
     probe_names: list[str] = field(default_factory=list)
+    extreme: list[bool] = field(default_factory=list)
+    """Whether a probe is of sizes that no model sees every day."""
     probe_truth: list[Results] = field(default_factory=list)
     old: list[Results] = field(default_factory=list)
     new: list[Results] = field(default_factory=list)
@@ -74,13 +76,13 @@ class Trial:
     def regressions(self) -> Iterable[tuple[int, str]]:
         """The results that are worse on a probe, with the reason."""
         start = len(self.samples)
-        rows = zip(self.probe_names, self.old[start:], self.new[start:], self.probe_truth, strict=False)
-        for name, old, new, truth in rows:
+        rows = zip(self.probe_names, self.extreme, self.old[start:], self.new[start:], self.probe_truth, strict=False)
+        for name, extreme, old, new, truth in rows:
             for index, form in enumerate(self.formats):
                 before, after, right = old[index], new[index], truth[index]
                 if form is None or before is None or after is None or right is None:
                     continue
-                reason = regression(before, after, right, form, self.mixing)
+                reason = regression(before, after, right, form, Leniency(self.mixing, extreme=extreme))
                 if reason:
                     yield index, f"on a probe ({name}) {reason}"
 
@@ -125,6 +127,7 @@ def add_probes(
         found = evaluate(block, sample, weights, keep=list(now))
         trial.probes.append(list(probe.arrays))
         trial.probe_names.append(probe.name)
+        trial.extreme.append(probe.extreme)
         trial.old.append([reference.observed[0].get(value) for value in outputs])
         trial.new.append([found.get(value) for value in now])
         truth: Results = [reference.truth[0].get(value) for value in outputs]

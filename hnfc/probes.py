@@ -40,6 +40,8 @@ class Probe:
 
     name: str
     arrays: tuple[Array, ...]
+    extreme: bool = False
+    """Whether its numbers are of sizes that no model sees every day."""
 
 
 def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
@@ -48,7 +50,7 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
         with np.errstate(all="ignore"):
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
-            yield Probe(name, arrays)
+            yield Probe(name, arrays, "times 2^" in name or "number" in name)
 
 
 Change: TypeAlias = "Callable[[int, Slot], Array]"
@@ -56,7 +58,7 @@ Change: TypeAlias = "Callable[[int, Slot], Array]"
 
 def _changes(slots: Sequence[Slot]) -> Iterator[tuple[str, Change]]:
     yield "the sample", _same
-    yield "everyday numbers", _everyday
+    yield "everyday values", _everyday
     for size in EVERYDAY:
         yield f"elements ±{size:g}", partial(_alternating, size)
         yield f"all elements {size:g}", partial(_full, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ from hnfc.modules.running import widened
 from hnfc.modules.tensors import to_numpy, to_torch
 from hnfc.probes import Slot, probes
 from hnfc.rewrite.probing import is_pointwise
-from hnfc.validate import NO_DIGIT, regression
+from hnfc.validate import NO_DIGIT, Leniency, regression
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _ARBITRATED = 3
 """Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
+_NOISE = 64
+"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
 _BACKWARD = 4
 """A gradient and its references take about as many elements as so many forward passes."""
 
@@ -54,11 +57,11 @@ class GradientTrial:
         limit = max(1, MOST_ELEMENTS // max(1, _BACKWARD * elements_of(block)))
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
-        for count, (name, inputs) in enumerate(self._inputs(tensors, intervals, block)):
+        for count, (name, extreme, inputs) in enumerate(self._inputs(tensors, intervals, block)):
             if count >= limit:
                 return
             doubled = [t.double() if _is_differentiable(t) else t for t in inputs]
-            defined = _defined(wide, doubled)
+            defined, size = _defined(wide, doubled, inputs)
             narrow = [_gradients(graph, inputs, wanted, self.returned, defined) for graph in (self.before, self.after)]
             exact = [_gradients(graph, doubled, wanted, self.returned, defined) for graph in wide]
             if any(found is None for found in (*narrow, *exact)):
@@ -66,15 +69,17 @@ class GradientTrial:
             for position, index in enumerate(wanted):
                 arrays = [to_numpy(found[position]) for found in (*narrow, *exact) if found is not None]
                 arbiter = _Arbiter(imported, block, inputs, index, self.returned)
-                reason = _worse(arrays, _format(inputs[index]), arbiter, mixing)
+                form = _format(inputs[index])
+                noise = _NOISE * form.unit_roundoff * size / max(float(inputs[index].abs().max()), form.tiny) if mixing else 0.0
+                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, extreme, coarse=mixing and count > 0))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 
     def _inputs(
         self, tensors: Sequence[Any], intervals: Sequence[Interval | None], block: Block
-    ) -> Iterator[tuple[str, list[Any]]]:  # fmt: skip
+    ) -> Iterator[tuple[str, bool, list[Any]]]:  # fmt: skip
         """The sample, and probes that change only what a caller gives."""
-        yield "the sample", list(tensors)
+        yield "the sample", False, list(tensors)
         moving = [i for i, t in enumerate(tensors) if isinstance(t, torch.Tensor) and t.is_floating_point() and i not in self.fixed]
         slots = []
         for index in moving:
@@ -86,13 +91,13 @@ class GradientTrial:
             changed = list(tensors)
             for index, array in zip(moving, probe.arrays, strict=True):
                 changed[index] = to_torch(array)
-            yield probe.name, changed
+            yield probe.name, probe.extreme, changed
 
 
-def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, mixing: bool) -> str:
+def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, leniency: Leniency) -> str:
     """The reason why the second gradient is worse than the first; two in float64 say what is right, or ball arithmetic does."""
     old, new, first, second = arrays
-    found = regression(old, new, first, form, mixing), regression(old, new, second, form, mixing)
+    found = regression(old, new, first, form, leniency), regression(old, new, second, form, leniency)
     if not any(found):
         return ""
     differs = _differing(old, new, form)
@@ -102,7 +107,7 @@ def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, mixing: bool) 
             break
         first.flat[at] = second.flat[at] = exact
     truth = agreed(first, second, form)
-    return regression(old, new, truth, form, mixing) if truth is not None else ""
+    return regression(old, new, truth, form, leniency) if truth is not None else ""
 
 
 def _differing(old: Array, new: Array, form: Any) -> Array:
@@ -150,14 +155,26 @@ def _same_draws(graph: fx.GraphModule) -> Iterator[None]:
         yield
 
 
-def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any]) -> list[Any]:
-    """Of each result, which elements are finite in float64 before and after: what is not defined has no derivative to compare."""
+def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float]:
+    """Of each result the elements that have a derivative to compare, finite in float64 before and after and no overflow in the model's
+    own type; and the size of the largest of them."""
+    types = [t.dtype for t in narrow if _is_differentiable(t)]
+    largest = min((torch.finfo(dtype).max for dtype in types), default=math.inf)
     with torch.no_grad():
         found = []
         for graph in graphs:
             with _same_draws(graph):
                 found.append(graph(*map(_plain, inputs)))
-    return [torch.isfinite(a) & torch.isfinite(b) if _is_differentiable(a) else None for a, b in zip(*found, strict=True)]
+    masks: list[Any] = []
+    size = 0.0
+    for a, b in zip(*found, strict=True):
+        if not _is_differentiable(a):
+            masks.append(None)
+            continue
+        known = (a.abs() <= largest) & (b.abs() <= largest)
+        masks.append(known)
+        size = max(size, float(torch.where(known, b.abs(), torch.zeros_like(b)).max()) if b.numel() else 0.0)
+    return masks, size
 
 
 def _gradients(

@@ -216,7 +216,7 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
     if not (settings.validate and request.samples and compiled.applied):
         return compiled, graph
     named = dict(ranges)
-    intervals = [named.get(f"arg{index}") for index in range(len(given))]
+    intervals = [named.get(f"arg{index}") or (_seen(given[index]) if settings.observed else None) for index in range(len(given))]
 
     def worse(graph: fx.GraphModule) -> list[str]:
         trial = GradientTrial(before, graph, returned, fixed, captured.module)
@@ -236,6 +236,11 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
         compiled, graph = _rewritten(captured, request, before, returned)
         reasons = worse(graph) if compiled.applied else []
     return compiled, graph
+
+
+def _seen(given: Any) -> Interval | None:
+    """The range of a sample."""
+    return interval_of_array(to_numpy(given)) if isinstance(given, torch.Tensor) and given.is_floating_point() else None
 
 
 _MOST_REASONS = 3

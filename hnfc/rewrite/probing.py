@@ -31,7 +31,7 @@ from hnfc.probes import Probe, Slot, probes
 from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
-from hnfc.validate import regression
+from hnfc.validate import Leniency, regression
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_STEPS = 30_000_000
@@ -88,15 +88,15 @@ class Prober:
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""
         first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
-        mixing = not all(map(is_pointwise, region.operations))
-        found = [regression(narrow[root], narrow[value], truth, form, mixing) for truth in (first, second)]
+        leniency = Leniency(mixing=not all(map(is_pointwise, region.operations)), extreme=probe.extreme)
+        found = [regression(narrow[root], narrow[value], truth, form, leniency) for truth in (first, second)]
         if not any(found):
             return ""
         # the two sides are equal over the reals, but float64 may lose digits of either
         exact = region.exactly(probe.arrays, root)
         if exact is None:
             return found[0] if all(found) else ""
-        return regression(narrow[root], narrow[value], exact, form, mixing)
+        return regression(narrow[root], narrow[value], exact, form, leniency)
 
     def _slot(self, leaf: SSAValue, region: _Region) -> Slot | None:
         kind = leaf.type
