@@ -14,7 +14,7 @@ from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import EXACT, scaled
-from hnfc.dialects.types import DYNAMIC, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
+from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
 def softmax(x: Any, axes: Sequence[int]) -> Any:
@@ -161,10 +161,9 @@ def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = F
 def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
     if causal:
         raise NoFormula("which keys a causal mask hides depends on indices")
-    scores = m.matmul(q, m.transpose(k, "last_two")) * m.const(scale)
+    e = m.exp(m.matmul(q, m.transpose(k, "last_two")) * m.const(scale))
     for part in mask:
-        scores = scores + part
-    e = m.exp(scores)
+        e = e * m.weight(part)
     return m.matmul(e / m.sum(e, (-1,)), v)
 
 
@@ -383,6 +382,8 @@ class AttentionOp(NumOp):
             if wanted != found and DYNAMIC not in (wanted, found):
                 raise TypeMismatch(f"expected keys as wide as queries and as many as values, but got {q}, {k}, {v}")
         for mask in masks:
+            if mask.element_type not in (ELEMENT_TYPES["i1"], ELEMENT_TYPES["f32"], q.element_type):
+                raise TypeMismatch(f"expected a mask of i1, f32 or {element_name(q)}, but got {mask}")
             if not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
                 raise TypeMismatch(f"expected a mask that broadcasts to {[*batch, q.get_shape()[-2], rows]}, but got {mask}")
         return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))

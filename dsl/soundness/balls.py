@@ -15,10 +15,11 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import array_moves, elements
 from hnfc.dsl.soundness.array_moves import OutOfBounds, ShapeMismatch, integer, integers
+from hnfc.dsl.soundness.element_types import NO_TYPE
+from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
@@ -154,6 +155,7 @@ class ArbMath:
     logical_and = staticmethod(_elementwise(elements.logical_and, 2))
     logical_not = staticmethod(_elementwise(elements.logical_not, 1))
     where = staticmethod(_elementwise(elements.choose, 3))
+    weight = staticmethod(_elementwise(elements.weight, 1))
     true = Balls(True)
     pi = property(lambda self: Balls(arb.pi()))
 
@@ -161,9 +163,12 @@ class ArbMath:
         return Balls.of(value) if not isinstance(value, Fraction) else Balls(element(value))
 
     def round_to(self, x: Balls, format: Any) -> Balls:
-        if format not in FORMATS:
+        if format == NO_TYPE:
+            raise ShapeMismatch("element types that an operation cannot take together")
+        function = rounding_to(str(format))
+        if function is None:
             raise Unsupported(f"a rounding to {format}, which is no one format")
-        return _elementwise(elements.lift(elements.rounded(FORMATS[format])), 1)(x)
+        return _elementwise(elements.lift(function), 1)(x)
 
     def compare(self, predicate: str, x: Any, y: Any) -> Balls:
         return _COMPARE[predicate](x, y)

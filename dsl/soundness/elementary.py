@@ -281,6 +281,8 @@ class Elementary(Judge):
         c = x.constant()
         if c is not None:
             return const(math.floor(c))
+        if self.signs.whole(x):
+            return x
         if any(base.kind == "ix" for base in x.atoms) and not self.sign(x) & NEG and self.sign(ONE - x) == POS:
             return ZERO
         base = atom("floor", x)

@@ -15,6 +15,7 @@ from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
@@ -31,6 +32,26 @@ REMEDY_SECONDS = 3.0
 
 
 def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
+    """The verdict for every element type that the rule allows its captures: PROVED where it is proved for each."""
+    try:
+        choices = variants(rule)
+    except NoFormula as error:
+        return Verdict(Status.UNKNOWN, str(error))
+    if not choices:
+        return Verdict(Status.VACUOUS, "no element type meets the conditions")
+    found = [_verdict(choice, timeout_ms // len(choices), samples, advise=advise) for choice in choices]
+    return found[0] if len(found) == 1 else _of_all(found)
+
+
+def _of_all(found: list[Verdict]) -> Verdict:
+    """The verdict on a rule whose element types were judged one by one: the worst of them."""
+    order = (Status.REFUTED, Status.UNKNOWN, Status.PROVED, Status.VACUOUS)
+    worst = min(found, key=lambda verdict: order.index(verdict.status))
+    conditions = tuple(dict.fromkeys(condition for verdict in found for condition in verdict.shape_conditions))
+    return replace(worst, shape_conditions=conditions, seconds=round(sum(verdict.seconds for verdict in found), 4))
+
+
+def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verdict:
     """Search and proof together: PROVED only if the proof closes and the search has not broken the rule.
 
     advise: look for a condition that would make a refuted rule right.
@@ -41,7 +62,10 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     def done(**parts: Any) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)
 
-    concrete = explicit_roundings(rule)
+    try:
+        concrete = rule = explicit_roundings(rule)
+    except NoFormula as error:
+        return done(status=Status.UNKNOWN, reason=str(error))
     batched = single_matrices(concrete) is not concrete
     opaque = False
     try:

@@ -25,11 +25,13 @@ from hnfc.dsl.core import (
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.array_moves import OutOfBounds
 from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, evaluate, positions, surely_different
+from hnfc.dsl.soundness.element_roundings import is_number_of
 from hnfc.dsl.soundness.sampling import F, Point
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES
 
 DECIDED = ("integral", "rank")
 
-REAL = (*DECIDED, "dtype", "finite")
+REAL = (*DECIDED, "dtype", "finite", VALUES, EXPLICIT.name)
 """Properties that are decided here, or that every real number has."""
 
 
@@ -66,6 +68,9 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
             return None if value is None else not value
         case Property("integral", (Capture(name),)):
             return all(F(v).denominator == 1 for v in point.inputs[name].reshape(-1).tolist())
+        case Property("values", (Capture(name),), elements):
+            values = point.inputs[name].reshape(-1).tolist()
+            return any(all(is_number_of(F(v), element) for v in values) for element in elements)
         case Property("rank", (operand,), (predicate, number)):
             rank = len(evaluate(operand, tensors, point.axes, 0).shape)
             order = (rank > number) - (rank < number)

@@ -22,9 +22,11 @@ from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
+from hnfc.dsl.soundness.scan import EXPLICIT, conjuncts
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
 ENOUGH = 20
@@ -139,7 +141,6 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
     def number(text: str) -> Any:
         return text == "true" if text in ("true", "false") else F(text)
 
-    rule = explicit_roundings(rule)
     inputs = {}
     for name, tensor in example.inputs:
         array = np.empty(tensor.shape, dtype=object)
@@ -147,7 +148,11 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
         inputs[name] = array
     point = Point(inputs, {name: tuple(axes) for name, axes in example.axes})
     with balls.precision(2 * DEFAULT_PRECISION):
-        found = [outcome(rule, point, flipped) for flipped in ((False, True) if rule.both_ways else (False,))]
+        found = [
+            outcome(explicit_roundings(choice), point, flipped)
+            for choice in ([rule] if EXPLICIT in conjuncts(rule.where) else variants(rule))
+            for flipped in ((False, True) if rule.both_ways else (False,))
+        ]
     return any(f is not None and f.index is not None for f in found)
 
 

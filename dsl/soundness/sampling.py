@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from hnfc.dialects.types import FLOATS, FORMATS
 from hnfc.dsl.core import (
     ALL,
     Apply,
@@ -19,6 +21,8 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
+from hnfc.dsl.soundness.element_roundings import number_near
+from hnfc.dsl.soundness.integers import BITS, bounds
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,
@@ -31,6 +35,7 @@ from hnfc.dsl.soundness.scan import (
     rule_expressions,
     scalar_captures,
     used_axes,
+    value_types,
 )
 
 F = Fraction
@@ -85,6 +90,8 @@ class Sampler:
         }
         self.indexing = integral_captures(self.rule)
         self.orders = order_captures(self.rule)
+        self.types = value_types(self.rule)
+        self.corners = corners_of_formats(self.rule)
         self.spatial = spatial_ranks(self.rule)
         self.settings = conv_settings(self.rule)
         self.arithmetic = arithmetic_axes(self.rule, max(self.spatial, default=0)) - {ALL}
@@ -175,7 +182,9 @@ class Sampler:
         return tuple(shape)
 
     def _styles(self) -> dict[str, tuple[Fraction, ...] | str]:
-        pools = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
+        pools: tuple[tuple[Fraction, ...] | str, ...] = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
+        if self.corners:
+            pools = (*pools, self.corners, self.corners, self.corners)
         if self.random.random() < 0.6:
             one = self.random.choice(pools)
             return dict.fromkeys(self.names, one)
@@ -200,12 +209,41 @@ class Sampler:
             assert not isinstance(style, str)
             return choose.choice(style)
 
+        element = choose.choice(self.types[name]) if name in self.types else ""
+        typed = _of_type(element, one, choose)
         array = np.empty(shape, dtype=object)
         flat = array.reshape(-1)
-        first = one()
+        first = typed()
         for i in range(flat.size):
-            flat[i] = first if same else one()
+            flat[i] = first if same else typed()
         return flat.reshape(shape)
+
+
+def corners_of_formats(rule: Rule) -> tuple[Fraction, ...]:
+    """Numbers around which the roundings of a rule change: the smallest, the largest, the first beyond 1, and their neighbours."""
+    names = {str(dict(n.attributes).get("format")) for n in rule_expressions(rule) if isinstance(n, Apply) and n.name == "round_to"}
+    found: list[Fraction] = []
+    for form in (FLOATS[name] for name in sorted(names & FLOATS.keys())):
+        smallest, unit = F(form.smallest), F(form.unit_roundoff)
+        found += [smallest, smallest / 2, smallest * 3 / 4, F(form.smallest_normal), F(form.largest), 1 + unit, 1 + 3 * unit, 1 - unit / 2]
+    return tuple(value for corner in found for value in (corner, -corner))
+
+
+def _of_type(element: str, draw: Callable[[], Any], choose: random.Random) -> Callable[[], Any]:
+    """Draws numbers of the element type: of integers also the least and the greatest."""
+    if element in FORMATS:
+        return lambda: number_near(F(draw()), element)
+    if element not in BITS:
+        return draw
+    low, high = bounds(element)
+    corners = [i for i in (0, 1, 2, -1, low, high, low + 1, high - 1, low // 2, high // 2 + 1) if low <= i <= high]
+
+    def whole() -> Any:
+        if choose.random() < 0.5:
+            return F(choose.choice(corners))
+        return F(choose.randint(max(low, -9), min(high, 9)) if choose.random() < 0.6 else choose.randint(low, high))
+
+    return whole
 
 
 def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:

@@ -112,7 +112,7 @@ class Signs:
         )
 
     def _counts(self, base: Atom) -> bool:
-        return base.kind in ("ix", "size", "floor") or (base.kind == "cap" and base.args[0].split(".")[0] in self.integral)
+        return base.kind in ("ix", "size", "floor") or base.kind.startswith("wrap ") or (base.kind == "cap" and base.args[0].split(".")[0] in self.integral)
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
@@ -326,7 +326,8 @@ class Signs:
             case "erf" | "atan" | "asin":
                 return self.sign(base.args[0])
             case kind if kind.startswith("round to"):
-                return self.sign(base.args[0])
+                # a small number becomes 0
+                return self.sign(base.args[0]) | ZEROS
             case "acos":
                 return NONNEG
             case "ite":
