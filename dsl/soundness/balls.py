@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ class ArbMath:
         return _reduce(self.minimum, x, axes)
 
     def size(self, x: Balls, axes: Sequence[int]) -> Balls:
-        return Balls(fmpq(math.prod(x.shape[axis] for axis in positions(axes, x.values.ndim))))
+        return Balls(fmpq(prod(x.shape[axis] for axis in positions(axes, x.values.ndim))))
 
     # contraction and movement
 
@@ -245,6 +245,19 @@ class ArbMath:
         return Balls(array_moves.conv_of(x.values, weight.values, (stride, padding, dilation, groups), multiply, add))
 
 
+class MatrixMath(ArbMath):
+    """The same, without the promotion of vectors by `matmul`: a proof is one about matrices (see `judge.shape_conditions`)."""
+
+    def matmul(self, a: Balls, b: Balls) -> Balls:
+        if a.values.ndim < 2 or b.values.ndim < 2:
+            raise NoMatrix("an operand of a matmul is no matrix")
+        return super().matmul(a, b)
+
+
+class NoMatrix(Exception):
+    """A vector as an operand of a matmul, where a rule is judged."""
+
+
 def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """The axes that a tensor of this rank has, from the left and without repetition."""
     return tuple(sorted({axis % rank for axis in axes if -rank <= axis < rank})) if rank else ()
@@ -268,6 +281,7 @@ def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Sequence[i
 
 
 MATH = ArbMath()
+OF_MATRICES = MatrixMath()
 
 
 def evaluate(
@@ -275,6 +289,7 @@ def evaluate(
     inputs: Mapping[str, Any],
     axes: Mapping[str, tuple[int, ...]] | None = None,
     bits: int = DEFAULT_PRECISION,
+    math: ArbMath = MATH,
 ) -> Balls:
     """The value of a side of a rule: `inputs` by the captures' names, `axes` says which axes each axis variable stands for;
     `bits` is the precision of balls (0: the one in force).
@@ -305,7 +320,7 @@ def evaluate(
             case Literal(number):
                 return Balls(element(number))
             case Size(operand, over):
-                return MATH.size(value(operand), resolve(over, known))
+                return math.size(value(operand), resolve(over, known))
             case Apply(operation, operands):
                 place = dict(node.attributes).get("unsqueeze", dict(node.attributes).get("squeeze"))
                 if node.name == "reshape" and isinstance(place, int) and len(node.attributes) == 1:
@@ -320,7 +335,7 @@ def evaluate(
                     k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v
                     for k, v in resolve_attributes(node, known).items()
                 }
-                return apply(MATH, operation, [value(x) for x in operands], attributes)
+                return apply(math, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 
     if not bits:

@@ -21,7 +21,7 @@ from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.remedy import remedy
-from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, used_axes
+from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, used_axes
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
 
 Done: TypeAlias = "Callable[..., Verdict]"
@@ -103,6 +103,8 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
+    if point is None and (found.untyped or more.untyped):
+        return done(status=Status.UNKNOWN, reason="where the conditions hold and the left side has a type, no right side with one was found")
     if point is None:
         return _without_input(rule, deadline, done)
     if blocked and opaque_names:
@@ -186,6 +188,8 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
     found = []
     if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in nodes):
         found.append("every operand of a matmul has rank 2 or more")
+    if any(of_matrices(n) and n.name == "transpose" for n in nodes if isinstance(n, Apply)):
+        found.append("every operand of a transpose has rank 2 or more")
     if used_axes(rule) and any(isinstance(n, Literal) or (isinstance(n, Capture) and n.const) for n in nodes):
         found.append("no constant has a larger shape than what it is combined with")
     for condition in conjuncts(rule.where):
@@ -201,7 +205,7 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
 
 
 NONEMPTY = "every axis that is reduced has an element"
-FITTING = "the sizes that the right side combines fit"
+FITTING = "the shapes that the right side combines fit"
 """There are shapes for which the left side has a type and the right side has none; whoever applies the rule sees it in the types."""
 
 

@@ -15,9 +15,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.core import (
-    Rule,
-)
+from hnfc.dsl.core import AllOf, Property, Rule
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
@@ -26,7 +24,7 @@ from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
-from hnfc.dsl.soundness.scan import EXPLICIT, conjuncts
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
 ENOUGH = 20
@@ -36,6 +34,9 @@ FIRST, RARE = 4000, 0.25
 """Where after so many points no more than this share of them gave the left side a value, most further ones are near those that did."""
 
 MAX_FITTING = 50
+
+UNCONDITIONED = 200
+"""So many points without conditions show whether the right side ever has a type."""
 
 
 @dataclass
@@ -99,13 +100,24 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
             result.agreed += found.agreed
             if found.agreed:
                 fitting = [*fitting[-MAX_FITTING:], point]
-        if untyped is not None and not result.agreed and result.untyped >= ENOUGH:
-            # wherever the left side has a type, the right side has none
+        if untyped is not None and not result.agreed and result.untyped >= ENOUGH and not _ever_typed(rule, sampler):
+            # wherever the left side has a type, the right side has none, whatever the conditions
             point, flipped = untyped
             found = outcome(rule, point, flipped)
             assert found is not None
             result.point, result.counterexample = point, described(point, found, flipped)
     return result
+
+
+def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
+    """Whether the right side has a type anywhere: conditions that leave no such shape do not make a rule wrong."""
+    free = replace(rule, where=AllOf(tuple(part for part in conjuncts(rule.where) if isinstance(part, Property) and part.name == VALUES)))
+    own = Sampler(free, sampler.random)
+    for _ in range(UNCONDITIONED if free.where != rule.where else 0):
+        found = outcome(free, own.point())
+        if found is not None and found.defined and found.typed:
+            return True
+    return False
 
 
 def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:

@@ -83,6 +83,7 @@ class Sampler:
         self.named = sorted(a for a in axes if isinstance(a, str))
         self.placed = sorted(a for a in axes if isinstance(a, int))
         self.contracting = contracts(self.rule)
+        self.promoting = any(isinstance(n, Apply) and n.name in PROMOTING for n in nodes)
         self.integral = {
             c.operands[0].name
             for c in conjuncts(self.rule.where)
@@ -101,6 +102,9 @@ class Sampler:
         rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
         if self.orders:
             rank = choose.choice((2, 3, 3))
+        if self.ranks and not self.spatial and choose.random() < 0.3:
+            # the others may have the rank that conditions fix
+            rank = choose.choice(sorted(set(self.ranks.values())))
         if self.spatial:
             rank = choose.choice(self.spatial) + 2
         rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
@@ -179,6 +183,9 @@ class Sampler:
         elif choose.random() < 0.15 and name not in self.ranks and not self.orders:
             while shape and shape[0] == 1:
                 shape = shape[1:]
+        if not self.promoting and name not in self.ranks and choose.random() < 0.08:
+            # fewer axes than what it meets
+            shape = shape[choose.randint(0, len(shape)) :]
         return tuple(shape)
 
     def _styles(self) -> dict[str, tuple[Fraction, ...] | str]:
@@ -244,6 +251,10 @@ def _of_type(element: str, draw: Callable[[], Any], choose: random.Random) -> Ca
         return F(choose.randint(max(low, -9), min(high, 9)) if choose.random() < 0.6 else choose.randint(low, high))
 
     return whole
+
+
+PROMOTING = frozenset(("matmul", "attention", "affine"))
+"""Operations that take a vector for a matrix."""
 
 
 def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:

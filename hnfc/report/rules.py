@@ -31,6 +31,10 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
             blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
         if why and judged.get(rule.name):
             blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
+    proved = [(rule.name, verdicts[rule.name].shape_conditions) for rule in book.rules if verdicts[rule.name].proved]
+    conditions = [f"  {name}: {'; '.join(asked)}" for name, asked in proved if asked]
+    if conditions:
+        blocks.append("\n".join(["proved for shapes such that", *conditions]))
     rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]
     headings: tuple[str, ...] = ("rule", "reals", FORMATS, "s")
     if not judged:
@@ -101,6 +105,8 @@ def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:
     declarations = tuple(d for d in file.declarations if getattr(d, "rule", getattr(d, "name", "")) == rule.name)
     text = print_file(syntax.File(rule.file, "", declarations))
     lines = [text.rstrip(), "", f"{verdict.status.value} over the reals: {verdict.reason}", *(f"  {step}" for step in verdict.steps)]
+    if verdict.shape_conditions:
+        lines.append(f"  proved where {'; '.join(verdict.shape_conditions)}" if verdict.proved else "")
     if verdict.counterexample is not None:
         lines.append(f"  counterexample: {verdict.counterexample}")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ import pytest
 from flint import arb, fmpq
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness import axioms
+from hnfc.dsl.soundness import axioms, elements
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.axioms import Axiom, Theorem
 from hnfc.dsl.soundness.balls import evaluate, precision
