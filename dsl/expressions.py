@@ -12,7 +12,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import ReductionOp
-from hnfc.dialects.types import ELEMENT_TYPES
+from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.movement import FORMS, moved, rearranged
@@ -31,6 +31,7 @@ ADVICE = {"overflows", "underflows", "cancels", "bounded", "rounds"}
 """Properties of what was observed or is known, for `when` only: they prove nothing (docs/reference.md)."""
 PROPERTIES = FACTS | ADVICE
 _MAX_NODES = 2000
+MAX_BITS = 4096
 
 
 @dataclass
@@ -132,6 +133,8 @@ class Expressions:
             folded = _fold(symbol, *(operand.value for operand in operands))  # type: ignore[union-attr]
             if folded is None:
                 raise self.error("HNF0219", "this divides by zero", tree.span, "mend the number")
+            if isinstance(folded, Fraction) and max(folded.numerator.bit_length(), folded.denominator.bit_length()) > MAX_BITS:
+                raise self.error("HNF0239", f"a number of more than {MAX_BITS} bits", tree.span, "write a shorter number")
             return core.Literal(folded)
         if symbol == "**" and operands[1] == core.Literal(Fraction(2)):
             return core.Apply(OPERATIONS["square"], operands[:1], (), tree.span)
@@ -186,6 +189,8 @@ class Expressions:
                 hint = did_you_mean(key, definition.properties) or f"if a comparison is meant, write `{key} == …`"
                 raise self.error("HNF0225", f"`{name}` has no attribute `{key}`", value.span, hint)
             attributes.append((key, self._attribute(value, scope)))
+            if key == "accumulate" and attributes[-1][1] not in FORMATS:
+                raise self.error("HNF0228", "`accumulate` needs a floating-point format", value.span, ", ".join(FORMATS))
         operands = tuple(self.expression(argument, scope) for argument in tree.arguments)
         if not issubclass(operation, ReductionOp) or len(operands) != 1:
             self.arity(tree, *_operand_counts(operation))
@@ -208,6 +213,9 @@ class Expressions:
         target = tree.arguments[1]
         operand = self.expression(tree.arguments[0], scope)
         element: Any
+        if isinstance(target, syntax.Name) and tree.function == "round_to" and target.name in ELEMENT_TYPES.keys() - FORMATS.keys():
+            known = ", ".join(FORMATS)
+            raise self.error("HNF0228", f"`round_to` needs a floating-point format, and `{target.name}` is none", target.span, known)
         if isinstance(target, syntax.Name) and target.name in ELEMENT_TYPES:
             element = target.name
         elif isinstance(target, syntax.Call) and target.function == "dtype" and len(target.arguments) == 1:

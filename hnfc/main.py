@@ -18,9 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command = given[0] if given else ""
         if command in _RULE_COMMANDS:
+            from hnfc.dsl.depth import with_room
             from hnfc.rule_commands import run
 
-            return run(command, given[1:])
+            return with_room(run, command, given[1:])
         if command == "run":
             from hnfc.run_command import run as run_model
 

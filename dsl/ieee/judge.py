@@ -10,6 +10,7 @@ import numpy as np
 
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
+from hnfc.dsl.depth import of_rule
 from hnfc.dsl.ieee.arithmetic import Unsupported
 from hnfc.dsl.ieee.conditions import is_exact
 from hnfc.dsl.ieee.differences import Differences
@@ -53,6 +54,11 @@ class Clock:
 
 def judged(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
     """See `ieee_verdicts`."""
+    with np.errstate(all="ignore"):
+        return of_rule(rule, _in_formats, rule, formats, assume, seconds)
+
+
+def _in_formats(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
     unknown = [f for f in formats if f not in FORMATS] + sorted(assume - ASSUMPTIONS)
     if unknown:
         raise ValueError(

@@ -18,8 +18,8 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import array_moves, elements
 from hnfc.dsl.soundness.array_moves import OutOfBounds, ShapeMismatch, integer, integers
-from hnfc.dsl.soundness.element_types import NO_TYPE
 from hnfc.dsl.soundness.element_roundings import rounding_to
+from hnfc.dsl.soundness.element_types import NO_TYPE
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 

@@ -97,8 +97,9 @@ def is_number_of(value: Any, element: str) -> bool:
     """Whether the fraction is a number of the element type."""
     if element in BITS:
         low, high = bounds(element)
-        return value.denominator == 1 and low <= value <= high
-    return bool(nearest(FLOATS[element])(fmpq(value.numerator, value.denominator)) == fmpq(value.numerator, value.denominator))
+        return bool(value.denominator == 1 and low <= value <= high)
+    exact = fmpq(value.numerator, value.denominator)
+    return bool(nearest(FLOATS[element])(exact) == exact)
 
 
 def number_near(value: Fraction, element: str) -> Fraction:

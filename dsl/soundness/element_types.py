@@ -33,7 +33,7 @@ GIVING_TRUTH = frozenset((
 
 OF_FIRST = frozenset(("gather", "index_select", "embedding", "round_to"))
 
-ALIKE_BUT = {"where": slice(1, None), "attention": slice(0, 3), "gather": slice(0, 1), "index_select": slice(0, 1), "embedding": slice(0, 1)}
+ALIKE_BUT = {"where": slice(1, None), "attention": slice(0, 3), **dict.fromkeys(("gather", "index_select", "embedding"), slice(0, 1))}
 """The operands that must have one element type, where these are not all."""
 
 
@@ -122,7 +122,7 @@ class ElementTypes:
 
     def values(self, numbers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         """The element types whose numbers each capture may be; `numbers`: those of compile-time constants."""
-        found = {name: (kind,) for name, kind in self.captures.items() if kind in INTEGERS and kind != TRUTH_TYPE}
+        found: dict[str, tuple[str, ...]] = {name: (kind,) for name, kind in self.captures.items() if kind in INTEGERS and kind != TRUTH_TYPE}
         found |= {name: self.declared[name] for name, kind in self.captures.items() if kind == FLOAT and name in self.declared}
         return {name: known for name, known in {**found, **{n: (e,) for n, e in numbers.items()}}.items() if name not in self.orders}
 

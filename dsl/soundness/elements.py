@@ -7,7 +7,6 @@ where their balls are disjoint, so a difference found is certain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction

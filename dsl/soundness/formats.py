@@ -88,7 +88,7 @@ def _sources(node: Expr) -> set[str]:
 def holds_all(wide: str, narrow: str) -> bool:
     """Whether every number of `narrow` is one of `wide`, which is a floating-point format or the same integer type."""
     if narrow in BITS:
-        return wide == narrow or (wide in FORMATS and max(map(abs, bounds(narrow))) <= min(2**FLOATS[wide].precision, FORMATS[wide].largest))
+        return wide == narrow or (wide in FORMATS and max(map(abs, bounds(narrow))) <= FLOATS[wide].exact_integers)
     if wide not in FORMATS:
         return False
     a, b = FORMATS[wide], FORMATS[narrow]

@@ -28,7 +28,6 @@ from hnfc.dsl.core import (
     Capture,
     Comparison,
     Condition,
-    DTypeOf,
     Expr,
     Free,
     Literal,
@@ -266,8 +265,7 @@ class _Maker:
             return Apply(OPERATIONS["compare"], (operand, Literal(Fraction(0))), (("predicate", "ne"),))
         if to in BITS or to == FLOAT:
             if source == TRUTH_TYPE:
-                operand = Apply(OPERATIONS["where"], (operand, Literal(Fraction(1)), Literal(Fraction(0))))
-                return operand
+                return Apply(OPERATIONS["where"], (operand, Literal(Fraction(1)), Literal(Fraction(0))))
             if to == FLOAT:
                 return replace(node, operands=(operand,))
             if source in BITS:

@@ -12,6 +12,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
+from hnfc.dsl.depth import of_rule
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.formats import explicit_roundings
@@ -33,10 +34,16 @@ REMEDY_SECONDS = 3.0
 
 def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
     """The verdict for every element type that the rule allows its captures: PROVED where it is proved for each."""
+    return of_rule(rule, _of_types, rule, timeout_ms, samples, advise)
+
+
+def _of_types(rule: Rule, timeout_ms: int, samples: int, advise: bool) -> Verdict:
     try:
         choices = variants(rule)
     except NoFormula as error:
         return Verdict(Status.UNKNOWN, str(error))
+    except RecursionError:
+        return Verdict(Status.UNKNOWN, "the rule is nested too deeply")
     if not choices:
         return Verdict(Status.VACUOUS, "no element type meets the conditions")
     found = [_verdict(choice, timeout_ms // len(choices), samples, advise=advise) for choice in choices]
@@ -104,7 +111,7 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
     if point is None and (found.untyped or more.untyped):
-        return done(status=Status.UNKNOWN, reason="where the conditions hold and the left side has a type, no right side with one was found")
+        return done(status=Status.UNKNOWN, reason="no shapes were found that meet the conditions and for which both sides have a type")
     if point is None:
         return _without_input(rule, deadline, done)
     if blocked and opaque_names:

@@ -19,8 +19,8 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.claims import Claim, RecordedSigns
 from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.formulas import Assumption, Sheet
-from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.integers import variants
+from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.layout import Member
 from hnfc.dsl.soundness.normal_form import negation
 from hnfc.dsl.soundness.opaque import abstracted

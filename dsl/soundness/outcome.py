@@ -80,8 +80,8 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
         case Property("integral", (Capture(name),)):
             return all(F(v).denominator == 1 for v in point.inputs[name].reshape(-1).tolist())
         case Property("values", (Capture(name),), elements):
-            values = point.inputs[name].reshape(-1).tolist()
-            return any(all(is_number_of(F(v), element) for v in values) for element in elements)
+            given = point.inputs[name].reshape(-1).tolist()
+            return any(all(is_number_of(F(v), element) for v in given) for element in elements)
         case Property("rank", (operand,), (predicate, number)):
             rank = len(evaluate(operand, tensors, point.axes, 0).shape)
             order = (rank > number) - (rank < number)

@@ -9,7 +9,7 @@ from hnfc.dialects.types import FLOATS
 from hnfc.dsl.soundness.integers import BITS, CUT_OFF, bounds
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.signs import NEG
-from hnfc.dsl.soundness.term import ZERO, Cond, Rational, const
+from hnfc.dsl.soundness.term import ZERO, Rational, const
 
 
 def rounded(n: Normalizer, format: str, x: Rational) -> Rational:

@@ -189,7 +189,9 @@ class Sampler:
         return tuple(shape)
 
     def _styles(self) -> dict[str, tuple[Fraction, ...] | str]:
-        pools: tuple[tuple[Fraction, ...] | str, ...] = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
+        pools: tuple[tuple[Fraction, ...] | str, ...] = (
+            SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints",
+        )  # fmt: skip
         if self.corners:
             pools = (*pools, self.corners, self.corners, self.corners)
         if self.random.random() < 0.6:

@@ -23,7 +23,6 @@ from hnfc.dsl.core import (
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.layout import Unrelated
 
-
 VALUES = "values"
 """The property of a capture to hold numbers of given element types only; written by `integers.explicit_integers`."""
 

@@ -112,7 +112,9 @@ class Signs:
         )
 
     def _counts(self, base: Atom) -> bool:
-        return base.kind in ("ix", "size", "floor") or base.kind.startswith("wrap ") or (base.kind == "cap" and base.args[0].split(".")[0] in self.integral)
+        if base.kind in ("ix", "size", "floor") or base.kind.startswith("wrap "):
+            return True
+        return base.kind == "cap" and base.args[0].split(".")[0] in self.integral
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
