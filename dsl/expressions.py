@@ -14,11 +14,12 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 from hnfc.dsl import core, syntax
+from hnfc.dsl.constants import PI, folded
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.movement import FORMS, moved, rearranged
 
 CONSTANTS: dict[str, core.Literal] = {
-    "pi": core.Literal(3.141592653589793),
+    "pi": core.Literal(PI),
     "inf": core.Literal(float("inf")),
 }
 _SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow"}
@@ -130,12 +131,14 @@ class Expressions:
         if symbol in _LOGICAL:
             return core.Apply(OPERATIONS[_LOGICAL[symbol]], operands, (), tree.span)
         if all(isinstance(operand, core.Literal) for operand in operands) and symbol in "+-*/":
-            folded = _fold(symbol, *(operand.value for operand in operands))  # type: ignore[union-attr]
-            if folded is None:
-                raise self.error("HNF0219", "this divides by zero", tree.span, "mend the number")
-            if isinstance(folded, Fraction) and max(folded.numerator.bit_length(), folded.denominator.bit_length()) > MAX_BITS:
+            try:
+                value = folded(symbol, *(operand.value for operand in operands))  # type: ignore[union-attr]
+            except ZeroDivisionError:
+                raise self.error("HNF0219", "this divides by zero", tree.span, "mend the number") from None
+            if isinstance(value, Fraction) and max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
                 raise self.error("HNF0239", f"a number of more than {MAX_BITS} bits", tree.span, "write a shorter number")
-            return core.Literal(folded)
+            if value is not None:
+                return core.Literal(value)
         if symbol == "**" and operands[1] == core.Literal(Fraction(2)):
             return core.Apply(OPERATIONS["square"], operands[:1], (), tree.span)
         return core.Apply(OPERATIONS[_SYMBOLS[symbol]], operands, (), tree.span)
@@ -197,7 +200,8 @@ class Expressions:
         return core.Apply(operation, operands, tuple(attributes), tree.span)
 
     def _attribute(self, tree: syntax.Tree, scope: Scope) -> Any:
-        if isinstance(tree, syntax.Name) and not tree.const and tree.name not in scope.bindings and tree.name not in scope.lets:
+        known = (scope.bindings, scope.lets, CONSTANTS)
+        if isinstance(tree, syntax.Name) and not tree.const and not any(tree.name in names for names in known):
             return {"true": True, "false": False}.get(tree.name, tree.name)
         value = self.expression(tree, scope)
         if isinstance(value, core.Literal):
@@ -291,12 +295,6 @@ def _operand_counts(operation: type[Any]) -> tuple[int, ...]:
     if any(isinstance(d, VarOperandDef) and not isinstance(d, OptOperandDef) for _, d in operands):
         return tuple(range(required, required + 16))
     return tuple(range(required, len(operands) + 1))
-
-
-def _fold(symbol: str, x: Fraction | float, y: Fraction | float) -> Fraction | float | None:
-    if symbol == "/":
-        return None if y == 0 else x / y
-    return x + y if symbol == "+" else x - y if symbol == "-" else x * y
 
 
 def names_in(tree: syntax.Tree) -> Iterable[syntax.Name]:

@@ -16,7 +16,7 @@ from hnfc.dsl.grammar import parser
 
 MAX_SOURCE = 1_000_000
 MAX_DEPTH = 200
-MAX_DIGITS = 500
+MAX_DIGITS = 4000
 
 
 def parse(source: str, path: str = "<text>") -> syntax.File:

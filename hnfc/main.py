@@ -36,6 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return precision(given[1:])
         from hnfc.model_commands import optimize
 
+        if any(option.startswith("--rules") for option in given):
+            from hnfc.dsl.depth import with_room
+
+            # the user's rules may be nested deeply
+            return with_room(optimize, given)
         return optimize(given)
     except KeyboardInterrupt:
         say("interrupted; nothing was written")

@@ -122,7 +122,8 @@ class ElementTypes:
 
     def values(self, numbers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         """The element types whose numbers each capture may be; `numbers`: those of compile-time constants."""
-        found: dict[str, tuple[str, ...]] = {name: (kind,) for name, kind in self.captures.items() if kind in INTEGERS and kind != TRUTH_TYPE}
+        whole = {name: kind for name, kind in self.captures.items() if kind in INTEGERS and kind != TRUTH_TYPE}
+        found: dict[str, tuple[str, ...]] = {name: (kind,) for name, kind in whole.items()}
         found |= {name: self.declared[name] for name, kind in self.captures.items() if kind == FLOAT and name in self.declared}
         return {name: known for name, known in {**found, **{n: (e,) for n, e in numbers.items()}}.items() if name not in self.orders}
 

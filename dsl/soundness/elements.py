@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
+from hnfc.dsl.constants import Constant
+
 DEFAULT_PRECISION = 128
 
 EXACT_BITS = 1200
@@ -42,6 +44,8 @@ def element(value: Any) -> Any:
         return fmpq(int(value))
     if isinstance(value, Fraction):
         return fmpq(value.numerator, value.denominator)
+    if isinstance(value, Constant):
+        return arb.pi() * fmpq(value.factor.numerator, value.factor.denominator)
     number = float(value)
     if not np.isfinite(number):
         return UNDEFINED

@@ -122,9 +122,13 @@ def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
 
 def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:
     assert found.index is not None
-    left = show(found.left.values[found.index])
-    right = show(found.right.values[found.index]) if found.typed else "no type"
     del flipped
+    x = found.left.values[found.index]
+    left, right = show(x), "no type"
+    if found.typed:
+        y = found.right.values[found.index]
+        digits = next((d for d in range(FEW_DIGITS, MOST_DIGITS) if show(x, d) != show(y, d)), MOST_DIGITS)
+        left, right = show(x, digits), show(y, digits)
     return Counterexample(tensors_of(point), tuple(sorted(point.axes.items())), tuple(found.index), left, right)
 
 
@@ -138,13 +142,17 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def show(x: Any) -> str:
+FEW_DIGITS, MOST_DIGITS = 8, 60
+"""So many digits of a number are shown, and so many where fewer do not show that two differ."""
+
+
+def show(x: Any, digits: int = FEW_DIGITS) -> str:
     """An element in a few digits."""
     if isinstance(x, balls.Mark | bool):
         return str(x.value if isinstance(x, balls.Mark) else x).lower()
     if isinstance(x, fmpq):
-        return str(x) if len(str(x)) < 16 else arb(x).str(8, radius=False)
-    return str(x.str(8, radius=False))
+        return str(x) if len(str(x)) < 16 else str(arb(x).str(digits, radius=False))
+    return "0" if x.contains(0) and abs(x) < arb(10) ** -30 else str(x.str(digits, radius=False))
 
 
 def replayed(rule: Rule, example: Counterexample) -> bool:

@@ -306,7 +306,7 @@ class Signs:
     def atom_sign(self, base: Atom) -> int:
         """Theorems on single functions: exp > 0, |a| ≥ 0, a sum of positives is positive, the maximum is one of the values, …"""
         match base.kind:
-            case "exp" | "size" | "i0":
+            case "exp" | "size" | "i0" | "pi":
                 return POS
             case "ix":
                 return NONNEG

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.constants import Constant
 from hnfc.dsl.core import (
     Axis,
 )
@@ -19,7 +20,7 @@ from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
-from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, const, product, total
+from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, atom, const, of_atom, product, total
 
 Combine: TypeAlias = "Callable[[Normalizer, list[Ix], Rational], Rational]"
 
@@ -94,7 +95,7 @@ class SymMath(Convolution):
             return Sym(self.layout, {}, lambda n, env: TRUE if value else FALSE)
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
-        number = const(Fraction(value))
+        number = const(Fraction(value)) if not isinstance(value, Constant) else of_atom(atom("pi")).scale(value.factor)
         return Sym(self.layout, {}, lambda n, env: number)
 
     def exp(self, x: Sym) -> Sym:

@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asin": lambda x: x.asin(),
     "acos": lambda x: x.acos(),
     "floor": lambda x: x.floor(),
+    "pi": lambda x: arb.pi(),
     "i0": lambda x: x.bessel_i(0),
     "round to": lambda x: arb(rounded) if (rounded := rounding_to("f16")(x.fmpq())) is not UNDEFINED else None,
     "size": lambda x: abs(x).floor() + 1,
