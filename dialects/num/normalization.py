@@ -155,7 +155,11 @@ def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = F
         scores = np.where(part, scores, -np.inf) if np.asarray(part).dtype == np.bool_ else scores + part
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
-    return np.matmul(softmax(scores, (-1,)), v).astype(np.asarray(q).dtype)
+    weights = softmax(scores, (-1,))
+    if mask or causal:
+        # a query that sees no key gets 0, as in torch; over the reals its result is undefined
+        weights = np.where(np.all(scores == -np.inf, axis=-1, keepdims=True), np.zeros((), weights.dtype), weights)
+    return np.matmul(weights, v).astype(np.asarray(q).dtype)
 
 
 def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:

@@ -95,7 +95,7 @@ class Reference:
 
     @staticmethod
     def weight(mask: Any) -> Any:
-        return mask.astype(np.float64) if mask.dtype == np.bool_ else np.exp(mask)
+        return lift(mask.astype(np.float64)) if mask.dtype == np.bool_ else np.frompyfunc(CONTEXT.exp, 1, 1)(mask)
 
     @staticmethod
     def sum(x: Any, axes: Any) -> Any:
