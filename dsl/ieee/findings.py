@@ -16,7 +16,10 @@ from hnfc.dsl.ieee.differences import (
     LOSES,
     NANS,
     SIGNED_ZEROS,
+    SWALLOWS,
+    TO_NAN,
     VALUE,
+    WRONG,
     Differences,
     compared,
     per_sample,
@@ -98,7 +101,7 @@ class Findings:
     @property
     def loses(self) -> bool:
         """A rule that may be read both ways loses where it gains the other way."""
-        return LOSES in self.best or (self.rule.both_ways and GAINS in self.best)
+        return any(kind in self.best for kind in WRONG) or (self.rule.both_ways and GAINS in self.best)
 
     @property
     def gains(self) -> bool:
@@ -109,6 +112,8 @@ class Findings:
         """How near to overflow the losses are, or without one the gains."""
         if not self.loses:
             return self.edges.get(GAINS)
+        if any(kind in self.best for kind in (SWALLOWS, TO_NAN)):
+            return None
         return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.edges and (kind == LOSES or self.rule.both_ways))
 
     @property
@@ -131,7 +136,7 @@ class Findings:
 
         Where the sides differ on plain inputs, that they differ on others as well is not worth an example.
         """
-        wanted = KINDS if self.exceptions is not None else (LOSES, GAINS, VALUE, INF)
+        wanted = KINDS if self.exceptions is not None else (*WRONG, GAINS, VALUE, INF)
         return {kind: self._example(kind, self.best[kind]) for kind in KINDS if kind in self.best and kind in wanted}
 
     def _example(self, kind: str, sample: Batch) -> IeeeExample:

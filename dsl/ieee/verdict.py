@@ -126,8 +126,14 @@ class IeeeVerdict:
     edge: float | None = None
     seconds: float = 0.0
 
+    @property
+    def named(self) -> str:
+        """The status, with what becomes of NaN and infinities where that is wrong."""
+        wrong = [what for what in ("swallows NaN", "inf to NaN") if what in self.examples]
+        return f"{self.status.value} ({', '.join(wrong)})" if wrong else self.status.value
+
     def __str__(self) -> str:
-        what = f"{self.status.value} {', '.join(self.exceptions)}" if self.status is IeeeStatus.EXACT_UNLESS else self.status.value
+        what = f"{self.status.value} {', '.join(self.exceptions)}" if self.status is IeeeStatus.EXACT_UNLESS else self.named
         if self.status is not IeeeStatus.EXACT_UNLESS and self.exceptions:
             what += f" (exact unless {', '.join(self.exceptions)})"
         if self.edge is not None:
