@@ -101,7 +101,12 @@ class Findings:
     @property
     def loses(self) -> bool:
         """A rule that may be read both ways loses where it gains the other way."""
-        return any(kind in self.best for kind in WRONG) or (self.rule.both_ways and GAINS in self.best)
+        return self.loses_numbers or any(kind in self.best for kind in WRONG)
+
+    @property
+    def loses_numbers(self) -> bool:
+        """Some number becomes none, in a direction in which the rule may be read."""
+        return LOSES in self.best or (self.rule.both_ways and GAINS in self.best)
 
     @property
     def gains(self) -> bool:

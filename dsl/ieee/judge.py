@@ -119,7 +119,7 @@ def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout
         seen.append(findings.add(trial))
     if findings.tried == 0:
         raise Unsupported("no input that was tried meets the conditions")
-    if not findings.complete and findings.differs and not findings.loses:
+    if not findings.complete and findings.differs and not findings.loses_numbers:
         _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
     if findings.complete and is_exact(rule.where):
         return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
@@ -141,7 +141,7 @@ def _look_for_losses(rule: Rule, typing: Typing, findings: Findings, seen: list[
         for _ in range(GENERATIONS):
             clock.check()
             batch = mutants(found, random)
-            if batch is None or findings.loses:
+            if batch is None or findings.loses_numbers:
                 break
             found = findings.add(Trial(batch))
 

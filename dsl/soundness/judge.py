@@ -10,11 +10,14 @@ from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
 from hnfc.dsl.depth import of_rule
+from hnfc.dsl.ieee.types import Mismatch, Typing, element_types
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.batches import single_matrices
+from hnfc.dsl.soundness.element_types import FLOAT, ElementTypes
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.layout import Unrelated
@@ -22,7 +25,7 @@ from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.remedy import remedy
-from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, used_axes
+from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
 
 Done: TypeAlias = "Callable[..., Verdict]"
@@ -69,6 +72,7 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
     def done(**parts: Any) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)
 
+    formats = typed_formats(rule)
     try:
         concrete = rule = explicit_roundings(rule)
     except NoFormula as error:
@@ -125,6 +129,8 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
         return done(
             status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
         )
+    if formats == ():
+        return done(status=Status.UNKNOWN, reason="there is no format for which both sides have an element type", samples=agreed)
     reason, steps, conditions = _headline(proof), tuple(proof.steps), shape_conditions(rule)
     if batched:
         steps += ("for single matrices, and every operation acts alike on each matrix of a batch",)
@@ -135,6 +141,8 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
             conditions += (NONEMPTY,)
     if found.untyped or more.untyped:
         conditions += (FITTING,)
+    if formats is not None:
+        conditions += (f"the element type is {' or '.join(formats)}",)
     return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
 
 
@@ -209,6 +217,25 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
                 at = ", ".join(map(str, axes))
                 found.append(f"size[{at}]({x}) == size[{at}]({y})")
     return tuple(found)
+
+
+def typed_formats(rule: Rule) -> tuple[str, ...] | None:
+    """The formats in which each side has an element type; None where those are all that the rule allows its captures."""
+    allowed = {form: types for form in FORMATS if (types := element_types(rule, form)) is not None}
+    others: dict[str, Any] = {name: kind for name, kind in ElementTypes(rule).captures.items() if kind != FLOAT}
+    # a number takes the type of what it stands beside
+    others |= dict.fromkeys(scalar_captures(rule))
+    fitting = tuple(form for form, types in allowed.items() if _fits(rule, Typing({**types, **others}, form)))
+    return None if len(fitting) == len(allowed) else fitting
+
+
+def _fits(rule: Rule, typing: Typing) -> bool:
+    try:
+        for side in (rule.pattern, rule.replacement):
+            typing.of(side)
+    except Mismatch:
+        return False
+    return True
 
 
 NONEMPTY = "every axis that is reduced has an element"
