@@ -382,14 +382,15 @@ class AttentionOp(NumOp):
             raise TypeMismatch(f"expected queries, keys and values of one element type and two axes or more, but got {q}, {k}, {v}")
         batch = broadcast_shapes(*(t.get_shape()[:-2] for t in (q, k, v)))
         rows, width = k.get_shape()[-2:]
-        for wanted, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
-            if wanted != found and DYNAMIC not in (wanted, found):
+        for size, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
+            if size != found and DYNAMIC not in (size, found):
                 raise TypeMismatch(f"expected keys as wide as queries and as many as values, but got {q}, {k}, {v}")
         for mask in masks:
             if mask.element_type not in (ELEMENT_TYPES["i1"], ELEMENT_TYPES["f32"], q.element_type):
                 raise TypeMismatch(f"expected a mask of i1, f32 or {element_name(q)}, but got {mask}")
-            if not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
-                raise TypeMismatch(f"expected a mask that broadcasts to {[*batch, q.get_shape()[-2], rows]}, but got {mask}")
+            if len(mask.get_shape()) < 2 or not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
+                wanted = [*batch, q.get_shape()[-2], rows]
+                raise TypeMismatch(f"expected a mask of two axes or more that broadcasts to {wanted}, but got {mask}")
         return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))
 
     def context(self) -> Context:

@@ -62,7 +62,7 @@ WITHIN = frozenset((
 ))  # fmt: skip
 """Operations on integers that give what they give of real numbers."""
 
-OF_TRUTHS = WITHIN - {"relu", "sign", "floor", "ceil", "trunc", "round", "remainder"}
+OF_TRUTHS = WITHIN - {"relu", "sign", "floor", "ceil", "trunc", "round", "remainder", "argmax", "argmin"}
 """Operations that truth values have."""
 
 CUT_OFF = "trunc "
