@@ -40,14 +40,13 @@ def with_room(function: Callable[..., T], *arguments: Any) -> T:
     with _lock:
         limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
         try:
+            sys.setrecursionlimit(max(limit, FRAMES))
             thread = threading.Thread(target=run, daemon=True)
             thread.start()
-        finally:
             threading.stack_size(size)
-        try:
-            sys.setrecursionlimit(max(limit, FRAMES))
             thread.join()
         finally:
+            threading.stack_size(size)
             sys.setrecursionlimit(limit)
     if raised:
         raise raised[0]
