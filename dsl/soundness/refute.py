@@ -56,7 +56,7 @@ class Search:
 
 def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> Search:
     """Tries to break the rule; a `<=>` rule is read in both directions."""
-    sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"))
+    sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"), any_rank=True)
     result = Search()
     deadline = time.monotonic() + seconds
     untyped: tuple[Point, bool] | None = None
@@ -112,7 +112,7 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
 def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
     """Whether the right side has a type anywhere: conditions that leave no such shape do not make a rule wrong."""
     free = replace(rule, where=AllOf(tuple(part for part in conjuncts(rule.where) if isinstance(part, Property) and part.name == VALUES)))
-    own = Sampler(free, sampler.random)
+    own = Sampler(free, sampler.random, any_rank=True)
     for _ in range(UNCONDITIONED if free.where != rule.where else 0):
         found = outcome(free, own.point())
         if found is not None and found.defined and found.typed:

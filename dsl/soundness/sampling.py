@@ -66,10 +66,11 @@ class Point:
 
 @dataclass
 class Sampler:
-    """Random points for a rule."""
+    """Random points for a rule. any_rank: tensors may also have fewer axes than what they meet."""
 
     rule: Rule
     random: random.Random
+    any_rank: bool = False
     names: list[str] = field(init=False)
     booleans: frozenset[str] = field(init=False)
     scalars: frozenset[str] = field(init=False)
@@ -102,7 +103,7 @@ class Sampler:
         rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
         if self.orders:
             rank = choose.choice((2, 3, 3))
-        if self.ranks and not self.spatial and choose.random() < 0.3:
+        if self.any_rank and self.ranks and not self.spatial and choose.random() < 0.3:
             # the others may have the rank that conditions fix
             rank = choose.choice(sorted(set(self.ranks.values())))
         if self.spatial:
@@ -183,7 +184,7 @@ class Sampler:
         elif choose.random() < 0.15 and name not in self.ranks and not self.orders:
             while shape and shape[0] == 1:
                 shape = shape[1:]
-        if not self.promoting and name not in self.ranks and choose.random() < 0.08:
+        if self.any_rank and not self.promoting and name not in self.ranks and choose.random() < 0.08:
             # fewer axes than what it meets
             shape = shape[choose.randint(0, len(shape)) :]
         return tuple(shape)
