@@ -121,6 +121,8 @@ def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout
         raise Unsupported("no input that was tried meets the conditions")
     if not findings.complete and findings.differs and not findings.loses_numbers:
         _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
+    if status_of(findings) is IeeeStatus.SAFER:
+        findings.look_for_lost_digits()
     if findings.complete and is_exact(rule.where):
         return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
     proved = _proof(rule, typing, findings, clock)
