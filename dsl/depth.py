@@ -1,13 +1,17 @@
-"""Room for recursion: expressions of rule files may be nested deeper than Python's default stack allows."""
+"""Room for recursion: expressions of rule files may be nested deeper than Python's default stack allows.
+
+The command line runs in it before it knows what it needs, so rules are imported only where one is looked at.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hnfc.dsl.core import Apply, Expr, Rule, Size, condition_expressions
+if TYPE_CHECKING:
+    from hnfc.dsl.core import Expr, Rule
 
 T = TypeVar("T")
 
@@ -64,12 +68,16 @@ def is_deep(*roots: Expr) -> bool:
 
 
 def _parts(node: Expr) -> tuple[Expr, ...]:
+    from hnfc.dsl.core import Apply, Size
+
     if isinstance(node, Apply):
         return (*node.operands, *(value for _, value in node.attributes if isinstance(value, Apply | Size)))
     return (node.operand,) if isinstance(node, Size) else ()
 
 
 def rule_is_deep(rule: Rule) -> bool:
+    from hnfc.dsl.core import condition_expressions
+
     return is_deep(rule.pattern, rule.replacement, *condition_expressions(rule.where), *condition_expressions(rule.when))
 
 
