@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl import core, syntax
+from hnfc.dsl.constants import Constant
 from hnfc.dsl.diagnostics import Span
 from hnfc.dsl.expressions import CONSTANTS
 from hnfc.dsl.printer import expression
@@ -145,6 +146,11 @@ def _number(value: Fraction) -> syntax.Tree:
 
 
 def _special(value: float) -> syntax.Tree:
+    if isinstance(value, Constant):
+        multiple: syntax.Tree = _name("pi")
+        if abs(value.factor) != 1:
+            multiple = _operator("*", _number(abs(value.factor)), multiple)
+        return _signed(multiple, value.factor < 0)
     return _signed(_name(_NAMES.get(abs(value), str(abs(value)))), value < 0)
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
+from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, Scope, did_you_mean, names_in
+from hnfc.dsl.parser import is_long
 
 
 class Elaborator(Expressions):
@@ -17,9 +19,13 @@ class Elaborator(Expressions):
     def __init__(self, file: syntax.File, definitions: dict[str, syntax.Definition] | None = None) -> None:
         super().__init__(file, dict(definitions or {}))
         self.diagnostics: list[Diagnostic] = []
+        self.sound: list[core.Rule] = []
 
     def rules(self) -> list[core.Rule]:
-        """The rules of the file. Raises HnfError with everything that is wrong in it."""
+        """The rules of the file. Raises HnfError with everything that is wrong in it; `sound` then holds the others."""
+        return with_room(self._rules) if is_long(self.file.source) else self._rules()
+
+    def _rules(self) -> list[core.Rule]:
         library = next((d for d in self.file.declarations if isinstance(d, syntax.Library)), None)
         self._collect_definitions()
         rules: dict[str, core.Rule] = {}
@@ -38,6 +44,7 @@ class Elaborator(Expressions):
                     self.diagnostics += error.diagnostics
         self._check_tests(rules)
         self._check_undoing(list(rules.values()))
+        self.sound = list(rules.values())
         if any(d.severity == "error" for d in self.diagnostics):
             raise HnfError(self.diagnostics)
         return list(rules.values())

@@ -12,13 +12,14 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import ReductionOp
-from hnfc.dialects.types import ELEMENT_TYPES
+from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 from hnfc.dsl import core, syntax
+from hnfc.dsl.constants import PI, folded
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.movement import FORMS, moved, rearranged
 
 CONSTANTS: dict[str, core.Literal] = {
-    "pi": core.Literal(3.141592653589793),
+    "pi": core.Literal(PI),
     "inf": core.Literal(float("inf")),
 }
 _SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow"}
@@ -31,6 +32,7 @@ ADVICE = {"overflows", "underflows", "cancels", "bounded", "rounds"}
 """Properties of what was observed or is known, for `when` only: they prove nothing (docs/reference.md)."""
 PROPERTIES = FACTS | ADVICE
 _MAX_NODES = 2000
+MAX_BITS = 4096
 
 
 @dataclass
@@ -129,10 +131,14 @@ class Expressions:
         if symbol in _LOGICAL:
             return core.Apply(OPERATIONS[_LOGICAL[symbol]], operands, (), tree.span)
         if all(isinstance(operand, core.Literal) for operand in operands) and symbol in "+-*/":
-            folded = _fold(symbol, *(operand.value for operand in operands))  # type: ignore[union-attr]
-            if folded is None:
-                raise self.error("HNF0219", "this divides by zero", tree.span, "mend the number")
-            return core.Literal(folded)
+            try:
+                value = folded(symbol, *(operand.value for operand in operands))  # type: ignore[union-attr]
+            except ZeroDivisionError:
+                raise self.error("HNF0219", "this divides by zero", tree.span, "mend the number") from None
+            if isinstance(value, Fraction) and max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
+                raise self.error("HNF0239", f"a number of more than {MAX_BITS} bits", tree.span, "write a shorter number")
+            if value is not None:
+                return core.Literal(value)
         if symbol == "**" and operands[1] == core.Literal(Fraction(2)):
             return core.Apply(OPERATIONS["square"], operands[:1], (), tree.span)
         return core.Apply(OPERATIONS[_SYMBOLS[symbol]], operands, (), tree.span)
@@ -186,13 +192,16 @@ class Expressions:
                 hint = did_you_mean(key, definition.properties) or f"if a comparison is meant, write `{key} == …`"
                 raise self.error("HNF0225", f"`{name}` has no attribute `{key}`", value.span, hint)
             attributes.append((key, self._attribute(value, scope)))
+            if key == "accumulate" and attributes[-1][1] not in FORMATS:
+                raise self.error("HNF0228", "`accumulate` needs a floating-point format", value.span, ", ".join(FORMATS))
         operands = tuple(self.expression(argument, scope) for argument in tree.arguments)
         if not issubclass(operation, ReductionOp) or len(operands) != 1:
             self.arity(tree, *_operand_counts(operation))
         return core.Apply(operation, operands, tuple(attributes), tree.span)
 
     def _attribute(self, tree: syntax.Tree, scope: Scope) -> Any:
-        if isinstance(tree, syntax.Name) and not tree.const and tree.name not in scope.bindings and tree.name not in scope.lets:
+        known = (scope.bindings, scope.lets, CONSTANTS)
+        if isinstance(tree, syntax.Name) and not tree.const and not any(tree.name in names for names in known):
             return {"true": True, "false": False}.get(tree.name, tree.name)
         value = self.expression(tree, scope)
         if isinstance(value, core.Literal):
@@ -208,6 +217,9 @@ class Expressions:
         target = tree.arguments[1]
         operand = self.expression(tree.arguments[0], scope)
         element: Any
+        if isinstance(target, syntax.Name) and tree.function == "round_to" and target.name in ELEMENT_TYPES.keys() - FORMATS.keys():
+            known = ", ".join(FORMATS)
+            raise self.error("HNF0228", f"`round_to` needs a floating-point format, and `{target.name}` is none", target.span, known)
         if isinstance(target, syntax.Name) and target.name in ELEMENT_TYPES:
             element = target.name
         elif isinstance(target, syntax.Call) and target.function == "dtype" and len(target.arguments) == 1:
@@ -283,12 +295,6 @@ def _operand_counts(operation: type[Any]) -> tuple[int, ...]:
     if any(isinstance(d, VarOperandDef) and not isinstance(d, OptOperandDef) for _, d in operands):
         return tuple(range(required, required + 16))
     return tuple(range(required, len(operands) + 1))
-
-
-def _fold(symbol: str, x: Fraction | float, y: Fraction | float) -> Fraction | float | None:
-    if symbol == "/":
-        return None if y == 0 else x / y
-    return x + y if symbol == "+" else x - y if symbol == "-" else x * y
 
 
 def names_in(tree: syntax.Tree) -> Iterable[syntax.Name]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lark import Token, Transformer, v_args
@@ -9,11 +10,13 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 from lark.tree import Meta
 
 from hnfc.dsl import syntax
+from hnfc.dsl.depth import SHALLOW, with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.grammar import parser
 
 MAX_SOURCE = 1_000_000
 MAX_DEPTH = 200
+MAX_DIGITS = 4000
 
 
 def parse(source: str, path: str = "<text>") -> syntax.File:
@@ -23,8 +26,13 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
     _check_depth(source, path)
     lark, comments = parser()
     comments.clear()
+
+    def tree() -> list[syntax.Declaration]:
+        found: list[syntax.Declaration] = _Build().transform(lark.parse(source))
+        return found
+
     try:
-        declarations = _Build().transform(lark.parse(source))
+        declarations = with_room(tree) if is_long(source) else tree()
     except UnexpectedEOF as error:
         raise HnfError([_unexpected_end(source, path, error.expected)]) from None
     except UnexpectedToken as error:
@@ -39,6 +47,46 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
         raise
     found = tuple(syntax.Comment(str(token).rstrip(), token.line or 0, token.column or 0) for token in comments)
     return syntax.File(path, source, tuple(declarations), found)
+
+
+_DECLARATION = re.compile(r"^(library|import|def|rule|test|format|target)\b", re.MULTILINE)
+MAX_FAULTS = 20
+
+
+def parse_sound(source: str, path: str, faults: list[Diagnostic]) -> syntax.File:
+    """The syntax tree without the declarations that do not follow the grammar, which are added to the faults.
+
+    Raises HnfError where they are many, or no declaration can be blamed.
+    """
+    rest = source
+    while True:
+        try:
+            file = parse(rest, path)
+            return syntax.File(path, source, file.declarations, file.comments)
+        except HnfError as error:
+            faults += error.diagnostics
+            without = _without_declaration(rest, error.diagnostics[0].span)
+            if without is None or len(faults) > MAX_FAULTS:
+                raise HnfError(list(faults)) from None
+            rest = without
+
+
+def _without_declaration(source: str, span: Span | None) -> str | None:
+    """The source with blank lines in the place of the declaration that the span lies in; None where there is none."""
+    starts = [match.start() for match in _DECLARATION.finditer(source)]
+    if span is None or not starts:
+        return None
+    lines = source.splitlines(keepends=True)
+    place = sum(map(len, lines[: span.line - 1])) + span.column - 1
+    # a declaration that ends too early is told of at the next one, or at the end
+    before = [start for start in starts if start < place] or starts[:1]
+    end = next((start for start in starts if start > before[-1]), len(source))
+    return source[: before[-1]] + "\n" * source.count("\n", before[-1], end) + source[end:]
+
+
+def is_long(source: str) -> bool:
+    """Whether an expression of the source may be nested deeply: it has many operators or brackets and no `=>` between them."""
+    return any(sum(part.count(c) for c in "-+*/@([") > SHALLOW for part in source.split("=>"))
 
 
 def _in_file(diagnostic: Diagnostic, path: str) -> Diagnostic:
@@ -283,7 +331,12 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         return syntax.Operator("-", tuple(children), _meta_span(meta))
 
     def literal(self, meta: Meta, children: list[Any]) -> syntax.Number:
-        return syntax.Number(str(children[0]), _meta_span(meta))
+        text = str(children[0])
+        mantissa, _, exponent = text.lower().partition("e")
+        if len(mantissa) > MAX_DIGITS or len(exponent) > MAX_DIGITS or abs(int(exponent or 0)) > MAX_DIGITS:
+            message, help_ = f"a number of more than {MAX_DIGITS} digits", "no format holds it; write `inf`, or a shorter number"
+            raise HnfError([Diagnostic("HNF0109", message, "", _meta_span(meta), help=help_)])
+        return syntax.Number(text, _meta_span(meta))
 
     def name(self, meta: Meta, children: list[Any]) -> syntax.Name:
         return syntax.Name(str(children[0]), _meta_span(meta))

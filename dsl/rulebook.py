@@ -12,7 +12,7 @@ from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.formats import FormatBook
-from hnfc.dsl.parser import parse
+from hnfc.dsl.parser import parse, parse_sound
 from hnfc.dsl.targets import TargetBook
 
 MAX_IMPORTS = 100
@@ -20,13 +20,17 @@ MAX_IMPORTS = 100
 
 @dataclass
 class Rulebook:
-    """Rules in order, number formats, and the text and the tree of every file that they come from (for messages, tests and printing)."""
+    """Rules in order, number formats, and the text and the tree of every file that they come from (for messages, tests and printing).
+
+    faults: what is wrong with declarations that were left out.
+    """
 
     rules: list[core.Rule] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     files: dict[str, syntax.File] = field(default_factory=dict)
     formats: FormatBook = field(default_factory=FormatBook)
     targets: TargetBook = field(default_factory=TargetBook)
+    faults: list[Diagnostic] = field(default_factory=list)
 
     def named(self, name: str) -> core.Rule | None:
         return next((rule for rule in self.rules if rule.name == name), None)
@@ -42,9 +46,12 @@ class Rulebook:
         return Rulebook([rule for rule in self.rules if rule.group in wanted], self.sources, self.files, self.formats, self.targets)
 
 
-def load_files(paths: Iterable[str | Path]) -> Rulebook:
-    """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read."""
-    loader = _Loader(FormatBook(shipped_formats), TargetBook(shipped_targets))
+def load_files(paths: Iterable[str | Path], faults: list[Diagnostic] | None = None) -> Rulebook:
+    """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read.
+
+    faults: what is wrong with single declarations is added here, and the others are loaded.
+    """
+    loader = _Loader(FormatBook(shipped_formats), TargetBook(shipped_targets), faults)
     for path in paths:
         loader.load(Path(path), None, None)
     return loader.book
@@ -87,8 +94,9 @@ def shipped_targets() -> TargetBook:
 
 
 class _Loader:
-    def __init__(self, formats: FormatBook, targets: TargetBook) -> None:
-        self.book = Rulebook(formats=formats, targets=targets)
+    def __init__(self, formats: FormatBook, targets: TargetBook, faults: list[Diagnostic] | None = None) -> None:
+        self.faults = faults
+        self.book = Rulebook(formats=formats, targets=targets, faults=faults if faults is not None else [])
         self._definitions: dict[str, dict[str, syntax.Definition]] = {}
         self._loading: list[str] = []
 
@@ -118,7 +126,7 @@ class _Loader:
 
     def load_text(self, text: str, key: str, folder: Path | None) -> dict[str, syntax.Definition]:
         self.book.sources[key] = text
-        file = parse(text, key)
+        file = parse(text, key) if self.faults is None else parse_sound(text, key, self.faults)
         self.book.files[key] = file
         self._loading.append(key)
         definitions: dict[str, syntax.Definition] = {}
@@ -130,7 +138,13 @@ class _Loader:
         self.book.formats.add(file)
         self.book.targets.add(file)
         elaborator = Elaborator(file, definitions)
-        rules = elaborator.rules()
+        try:
+            rules = elaborator.rules()
+        except HnfError as error:
+            if self.faults is None:
+                raise
+            self.faults += error.diagnostics
+            rules = elaborator.sound
         known = {rule.name: rule for rule in self.book.rules}
         for rule in rules:
             if rule.name in known:

@@ -18,9 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command = given[0] if given else ""
         if command in _RULE_COMMANDS:
+            from hnfc.dsl.depth import with_room
             from hnfc.rule_commands import run
 
-            return run(command, given[1:])
+            return with_room(run, command, given[1:])
         if command == "run":
             from hnfc.run_command import run as run_model
 
@@ -35,6 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return precision(given[1:])
         from hnfc.model_commands import optimize
 
+        if any(option.startswith("--rules") for option in given):
+            from hnfc.dsl.depth import with_room
+
+            # the user's rules may be nested deeply
+            return with_room(optimize, given)
         return optimize(given)
     except KeyboardInterrupt:
         say("interrupted; nothing was written")

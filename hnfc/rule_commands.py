@@ -81,15 +81,24 @@ def _list_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _with_book(paths: list[str], run: Callable[[Any], int]) -> int:
+def _with_book(paths: list[str], run: Callable[[Any], int], lenient: bool = False) -> int:
+    """Runs it on the rules of the files. lenient: also where some declarations are faulty, which are told of first."""
     from hnfc.dsl.diagnostics import HnfError
     from hnfc.dsl.rulebook import load_files
 
+    faults: list[Any] = []
     try:
-        book = load_files(paths)
+        book = load_files(paths, faults if lenient else None)
     except HnfError as error:
         return report_diagnostics(error)
-    return run(book)
+    wrong = report_diagnostics(HnfError(faults)) if any(fault.severity == "error" for fault in faults) else DONE
+    if not book.rules and wrong:
+        return wrong
+    return max(run(book), wrong, key=_GRAVITY.index)
+
+
+_GRAVITY = (DONE, NOT_PROVED, WRONG)
+"""Exit codes, the gravest last."""
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -120,11 +129,11 @@ def _check(options: argparse.Namespace) -> int:
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
         unknown = "UNKNOWN" in statuses or any(each.status.value == "unknown" for several in judged.values() for each in several)
-        if kept is not None and not unknown:
+        if kept is not None and not unknown and not book.faults:
             kept.keep(book.sources, report)
         return code
 
-    return _with_book(options.files, run)
+    return _with_book(options.files, run, lenient=True)
 
 
 def _question(options: argparse.Namespace) -> Question:

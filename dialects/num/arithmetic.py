@@ -104,8 +104,19 @@ def minimum_range(x: Interval, y: Interval) -> Interval:
     return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan)
 
 
+def power(x: Any, y: Any) -> Any:
+    """x^y; of integers the integer part, so 0 where y is negative and |x| is not 1, as in torch."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind != "i" or not np.any(y < 0):
+        return np.power(x, y)
+    below = np.where(np.abs(x) == 1, np.where(y % 2 == 0, np.ones((), x.dtype), x), np.zeros((), x.dtype))
+    return np.where(y < 0, below, np.power(x, np.maximum(y, 0)))
+
+
 def fma(x: Any, y: Any, z: Any) -> Any:
     """x·y + z with one rounding, by way of a wider format (np.longdouble for float64: almost always one rounding)."""
+    if np.asarray(x).dtype.kind in "biu":
+        return np.asarray(x) * y + z
     wide = np.longdouble if np.asarray(x).dtype == np.float64 else np.float64
     return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
 
@@ -173,7 +184,7 @@ class PowOp(BinaryOp):
     name = "num.pow"
     FACTS: ClassVar = Facts(
         real=lambda m, x, y: m.pow(x, y),
-        evaluate=np.power,
+        evaluate=power,
         range=pow_range,
         torch=("aten.pow.Tensor_Tensor",),
         ulps=32,

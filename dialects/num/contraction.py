@@ -99,7 +99,9 @@ def pooled(x: Any, value: float, kernel: Any, stride: Any, padding: Any, dilatio
 
 
 def max_pool(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
-    return np.max(pooled(x, -np.inf, kernel, stride, padding, dilation, ceil), axis=-1)
+    kind = np.asarray(x).dtype
+    least = np.iinfo(kind).min if kind.kind in "iu" else -np.inf
+    return np.max(pooled(x, least, kernel, stride, padding, dilation, ceil), axis=-1)
 
 
 def avg_pool(x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_padding: bool) -> Any:
@@ -113,6 +115,9 @@ def avg_pool(x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, count_p
         counts = counts[tuple(slice(0, n) for n in sums.shape)]
     else:
         counts = pooled(inside, 0, kernel, stride, padding, ones, ceil).sum(axis=-1)
+    if np.asarray(x).dtype.kind in "iu":
+        # the integer part, as in torch
+        return sums // counts + ((sums < 0) & (sums % counts != 0))
     return (sums / counts).astype(np.asarray(x).dtype)
 
 

@@ -80,7 +80,7 @@ class SignOp(UnaryOp):
         real=lambda m, x: m.where(
             m.compare("gt", x, m.const(0)), m.const(1), m.where(m.compare("lt", x, m.const(0)), m.const(-1), m.const(0))
         ),
-        evaluate=lambda x: (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype),
+        evaluate=lambda x: x if x.dtype == np.bool_ else (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype),
         range=lambda x: Interval(
             -1.0 if x.lo < 0 else 0.0 if x.lo == 0 or x.nan else 1.0, 1.0 if x.hi > 0 else 0.0 if x.hi == 0 or x.nan else -1.0
         ),

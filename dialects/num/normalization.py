@@ -14,7 +14,7 @@ from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import EXACT, scaled
-from hnfc.dialects.types import DYNAMIC, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
+from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
 def softmax(x: Any, axes: Sequence[int]) -> Any:
@@ -155,16 +155,19 @@ def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = F
         scores = np.where(part, scores, -np.inf) if np.asarray(part).dtype == np.bool_ else scores + part
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
-    return np.matmul(softmax(scores, (-1,)), v).astype(np.asarray(q).dtype)
+    weights = softmax(scores, (-1,))
+    if mask or causal:
+        # a query that sees no key gets 0, as in torch; over the reals its result is undefined
+        weights = np.where(np.all(scores == -np.inf, axis=-1, keepdims=True), np.zeros((), weights.dtype), weights)
+    return np.matmul(weights, v).astype(np.asarray(q).dtype)
 
 
 def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
     if causal:
         raise NoFormula("which keys a causal mask hides depends on indices")
-    scores = m.matmul(q, m.transpose(k, "last_two")) * m.const(scale)
+    e = m.exp(m.matmul(q, m.transpose(k, "last_two")) * m.const(scale))
     for part in mask:
-        scores = scores + part
-    e = m.exp(scores)
+        e = e * m.weight(part)
     return m.matmul(e / m.sum(e, (-1,)), v)
 
 
@@ -379,12 +382,15 @@ class AttentionOp(NumOp):
             raise TypeMismatch(f"expected queries, keys and values of one element type and two axes or more, but got {q}, {k}, {v}")
         batch = broadcast_shapes(*(t.get_shape()[:-2] for t in (q, k, v)))
         rows, width = k.get_shape()[-2:]
-        for wanted, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
-            if wanted != found and DYNAMIC not in (wanted, found):
+        for size, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
+            if size != found and DYNAMIC not in (size, found):
                 raise TypeMismatch(f"expected keys as wide as queries and as many as values, but got {q}, {k}, {v}")
         for mask in masks:
-            if not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
-                raise TypeMismatch(f"expected a mask that broadcasts to {[*batch, q.get_shape()[-2], rows]}, but got {mask}")
+            if mask.element_type not in (ELEMENT_TYPES["i1"], ELEMENT_TYPES["f32"], q.element_type):
+                raise TypeMismatch(f"expected a mask of i1, f32 or {element_name(q)}, but got {mask}")
+            if len(mask.get_shape()) < 2 or not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
+                wanted = [*batch, q.get_shape()[-2], rows]
+                raise TypeMismatch(f"expected a mask of two axes or more that broadcasts to {wanted}, but got {mask}")
         return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))
 
     def context(self) -> Context:

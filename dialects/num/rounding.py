@@ -123,7 +123,7 @@ class RoundOp(UnaryOp):
     name = "num.round"
     FACTS: ClassVar = Facts(
         real=nearest,
-        evaluate=np.rint,
+        evaluate=lambda x: np.rint(x) if np.asarray(x).dtype.kind not in "biu" else np.asarray(x),
         range=keeps_sign_of_zero(increasing(np.rint)),
         torch=("aten.round",),
         ulps=0,

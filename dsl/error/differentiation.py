@@ -189,6 +189,9 @@ class JetMath:
     def _indicator(self, p: Condition) -> Poly:
         return self.algebra.indicator(p.tree, p.vary)
 
+    def weight(self, mask: Any) -> Jet:
+        return self.where(mask, self.const(1), self.const(0)) if isinstance(mask, Condition) else self.exp(mask)
+
     def where(self, p: Any, x: Any, y: Any) -> Jet:
         p, x, y = self.condition(p), self.jet(x), self.jet(y)
         if p.inexact:

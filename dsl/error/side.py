@@ -155,6 +155,8 @@ class Side(Moving):
 
     def _apply(self, node: Apply) -> Jet | Condition:
         result: Jet | Condition
+        if node.name == "attention" and any(isinstance(self.value(mask), Condition) for mask in node.operands[3:]):
+            raise Unsupported("the error of an attention whose mask is a condition")
         steps = self.steps(node)
         if steps is not None:
             return self.value(steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,14 @@ from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, distance
 
 LOSES, GAINS, VALUE, SIGNED_ZERO, NAN, INF = "loses", "gains", "value", "signed zero", "nan", "inf"
-KINDS = (LOSES, GAINS, VALUE, SIGNED_ZERO, NAN, INF)
-"""loses: left finite, right not. gains: the converse. value: both finite. signed zero: both 0. nan: a result that is not finite, at an
-input that is NaN. inf: the same at an input that is infinite; or results that are both not finite, and differ."""
+SWALLOWS, TO_NAN, DIGITS = "swallows NaN", "inf to NaN", "loses digits"
+KINDS = (LOSES, SWALLOWS, TO_NAN, DIGITS, GAINS, VALUE, SIGNED_ZERO, NAN, INF)
+"""loses: left finite, right not. swallows NaN: left NaN because an input is, right a number. inf to NaN: left infinite, right NaN, no input
+NaN. loses digits: left right in half of its digits, right not (`digits.lost`, asked of single samples). gains: left not finite for another
+reason, right finite. value: both finite. signed zero: both 0. nan: a result that is not finite, at
+an input that is NaN. inf: the same at an input that is infinite; or results that are both not finite, and differ."""
+WRONG = (LOSES, SWALLOWS, TO_NAN, DIGITS)
+"""What was right on the left and is wrong on the right."""
 
 SIGNED_ZEROS, NANS, INFINITIES = "signed zeros", "NaNs", "infinities"
 
@@ -36,6 +41,7 @@ class Differences:
     how near to the largest number the finite side is (1: at it).
     """
 
+    rule: Rule
     batch: Batch
     left: Array
     right: Array
@@ -44,6 +50,10 @@ class Differences:
     kinds: dict[str, Array]
     ulps: Array
     edge: Array
+
+    @property
+    def both_ways(self) -> bool:
+        return self.rule.both_ways
 
     @property
     def differing(self) -> Array:
@@ -81,7 +91,7 @@ def compared(rule: Rule, batch: Batch, element: str, assume: frozenset[str]) -> 
     for name, dropped in (("no-nans", unusual.nan), ("no-infs", unusual.infinite), ("no-signed-zeros", unusual.negative_zero)):
         met = met & ~dropped if name in assume else met
     kinds = dict.fromkeys(KINDS, np.zeros(left.shape, np.bool_))
-    found = Differences(batch, left, right, met, unusual, kinds, np.zeros(left.shape), np.ones(left.shape))
+    found = Differences(rule, batch, left, right, met, unusual, kinds, np.zeros(left.shape), np.ones(left.shape))
     inside = met.reshape(-1, *(1,) * (left.ndim - 1))
     if element not in BINARY:
         kinds[VALUE] = (left != right) & inside
@@ -106,14 +116,33 @@ def _sorted(found: Differences, differ: Array) -> dict[str, Array]:
     zeros = differ & (left == 0) & (right == 0)
     rest = differ & ~zeros
     has_nan, has_inf = (flag.reshape(-1, *(1,) * (left.ndim - 1)) for flag in (found.unusual.nan, found.unusual.infinite))
+    swallowed = rest & has_nan & np.isnan(left) & ~np.isnan(right)
+    if swallowed.any():
+        swallowed &= _by_nan(found)
+    to_nan = np.isinf(left) & np.isnan(right)
+    if found.both_ways:
+        to_nan |= np.isnan(left) & np.isinf(right)
     return {
         LOSES: rest & finite_left & ~finite_right,
-        GAINS: rest & ~finite_left & finite_right,
+        SWALLOWS: swallowed,
+        TO_NAN: rest & to_nan & ~has_nan,
+        # an infinity that comes of one is no fault of the left side
+        GAINS: rest & ~finite_left & finite_right & ~swallowed & ~(np.isinf(left) & has_inf),
         VALUE: rest & both,
         SIGNED_ZERO: zeros,
         NAN: rest & has_nan & ~both,
         INF: rest & ~has_nan & ~both & (has_inf | neither),
     }
+
+
+def _by_nan(found: Differences) -> Array:
+    """The elements whose left side is a number once the inputs that are NaN are 1."""
+    batch = found.batch
+    inputs = {
+        name: np.where(np.isnan(values), 1.0, values) if batch.elements[name] in BINARY else values for name, values in batch.inputs.items()
+    }
+    left, _ = sides(found.rule.pattern, found.rule.replacement, replace(batch, inputs=inputs))
+    return ~np.isnan(left)
 
 
 def _same(left: Array, right: Array) -> Array:

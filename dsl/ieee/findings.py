@@ -9,6 +9,7 @@ import numpy as np
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.differences import (
+    DIGITS,
     GAINS,
     INF,
     INFINITIES,
@@ -16,11 +17,15 @@ from hnfc.dsl.ieee.differences import (
     LOSES,
     NANS,
     SIGNED_ZEROS,
+    SWALLOWS,
+    TO_NAN,
     VALUE,
+    WRONG,
     Differences,
     compared,
     per_sample,
 )
+from hnfc.dsl.ieee.digits import lost
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.examples import cost, described, irrelevant, plainest, simplified
 from hnfc.dsl.ieee.formats import BINARY, Array
@@ -91,6 +96,15 @@ class Findings:
         if kind not in self.best or cost(sample)[0] < cost(self.best[kind])[0]:
             self.best[kind] = sample
 
+    def look_for_lost_digits(self) -> None:
+        """Looks at the sample whose sides lie farthest apart."""
+        if VALUE not in self.best:
+            return
+        sample = self.best[VALUE]
+        found = compared(self.rule, sample, self.element, self.assume)
+        if lost(self.rule, sample, found, self.element).any():
+            self.best[DIGITS] = sample
+
     @property
     def differs(self) -> bool:
         return bool(self.covers)
@@ -98,6 +112,11 @@ class Findings:
     @property
     def loses(self) -> bool:
         """A rule that may be read both ways loses where it gains the other way."""
+        return self.loses_numbers or any(kind in self.best for kind in WRONG)
+
+    @property
+    def loses_numbers(self) -> bool:
+        """Some number becomes none, in a direction in which the rule may be read."""
         return LOSES in self.best or (self.rule.both_ways and GAINS in self.best)
 
     @property
@@ -109,6 +128,8 @@ class Findings:
         """How near to overflow the losses are, or without one the gains."""
         if not self.loses:
             return self.edges.get(GAINS)
+        if any(kind in self.best for kind in (SWALLOWS, TO_NAN, DIGITS)):
+            return None
         return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.edges and (kind == LOSES or self.rule.both_ways))
 
     @property
@@ -131,7 +152,7 @@ class Findings:
 
         Where the sides differ on plain inputs, that they differ on others as well is not worth an example.
         """
-        wanted = KINDS if self.exceptions is not None else (LOSES, GAINS, VALUE, INF)
+        wanted = KINDS if self.exceptions is not None else (*WRONG, GAINS, VALUE, INF)
         return {kind: self._example(kind, self.best[kind]) for kind in KINDS if kind in self.best and kind in wanted}
 
     def _example(self, kind: str, sample: Batch) -> IeeeExample:
@@ -146,6 +167,9 @@ class Findings:
             return per_sample(mask), found.met
 
         wanted = 0.0
+        if kind == DIGITS:
+            found = compared(self.rule, sample, self.element, self.assume)
+            return described(found, lost(self.rule, sample, found, self.element), self.element, ())
         wanted = (
             self.grades[kind] if kind != VALUE else min(self.grades[kind] / 2, float(graded(kind, seen(sample)[0], self.element).max()))
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
+from hnfc.dsl.depth import of_rule
 from hnfc.dsl.ieee.arithmetic import Unsupported
 from hnfc.dsl.ieee.conditions import is_exact
 from hnfc.dsl.ieee.differences import Differences
@@ -53,6 +54,11 @@ class Clock:
 
 def judged(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
     """See `ieee_verdicts`."""
+    with np.errstate(all="ignore"):
+        return of_rule(rule, _in_formats, rule, formats, assume, seconds)
+
+
+def _in_formats(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
     unknown = [f for f in formats if f not in FORMATS] + sorted(assume - ASSUMPTIONS)
     if unknown:
         raise ValueError(
@@ -113,8 +119,10 @@ def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout
         seen.append(findings.add(trial))
     if findings.tried == 0:
         raise Unsupported("no input that was tried meets the conditions")
-    if not findings.complete and findings.differs and not findings.loses:
+    if not findings.complete and findings.differs and not findings.loses_numbers:
         _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
+    if status_of(findings) is IeeeStatus.SAFER:
+        findings.look_for_lost_digits()
     if findings.complete and is_exact(rule.where):
         return _verdict(typing.form, findings, f"all {count_inputs(typing.captures)} inputs", True)
     proved = _proof(rule, typing, findings, clock)
@@ -135,7 +143,7 @@ def _look_for_losses(rule: Rule, typing: Typing, findings: Findings, seen: list[
         for _ in range(GENERATIONS):
             clock.check()
             batch = mutants(found, random)
-            if batch is None or findings.loses:
+            if batch is None or findings.loses_numbers:
                 break
             found = findings.add(Trial(batch))
 

@@ -269,7 +269,12 @@ class Question:
             return self.left != self.right if claim == "same" else z3.BoolVal(False)
         finite = [z3.Not(z3.Or(z3.fpIsNaN(x), z3.fpIsInf(x))) for x in (self.left, self.right)]
         if claim == "keeps":
-            return z3.And(finite[0], z3.Not(finite[1]))
+            nan = [z3.fpIsNaN(x) for x in self.encoder.captures.values() if z3.is_fp(x)]
+            return z3.Or(
+                z3.And(finite[0], z3.Not(finite[1])),
+                z3.And(z3.fpIsInf(self.left), z3.fpIsNaN(self.right)),
+                z3.And(z3.Or(*nan), z3.fpIsNaN(self.left), z3.Not(z3.fpIsNaN(self.right))),
+            )
         if claim == "gains nothing":
             return z3.And(finite[1], z3.Not(finite[0]))
         differ = self.left != self.right

@@ -104,11 +104,13 @@ class IeeeExample:
 class IeeeVerdict:
     """What a rule does in one format.
 
+    status: SAFER where no input was found that goes from right to wrong, and some go from wrong to right. MAY_LOSE where a finite result
+        becomes another, a NaN that an input brings is swallowed, or an infinity becomes NaN; the examples show which.
     exceptions: the inputs or results apart from which the sides are bit-identical (`signed zeros`, `NaNs`, `infinities`); empty where
         they differ elsewhere too. SAFER and MAY_LOSE name them as well.
     method: how it is known; for UNKNOWN, why it is not.
     proved: whether all inputs were tried, or Z3 proved what the status claims of all inputs.
-    examples: by kind: loses, gains, value, signed zero, nan, inf.
+    examples: by kind: loses, swallows NaN, inf to NaN, loses digits, gains, value, signed zero, nan, inf.
     ulps: the largest difference seen between finite results, in numbers of the format that lie between them.
     edge: of the losses seen (without one, of the gains), the least part that the finite side is of the largest number of the format:
         from 1/2 on, they are all roundings at the edge of overflow.
@@ -126,8 +128,14 @@ class IeeeVerdict:
     edge: float | None = None
     seconds: float = 0.0
 
+    @property
+    def named(self) -> str:
+        """The status, with what becomes of NaN and infinities where that is wrong."""
+        wrong = [what for what in ("swallows NaN", "inf to NaN", "loses digits") if what in self.examples]
+        return f"{self.status.value} ({', '.join(wrong)})" if wrong else self.status.value
+
     def __str__(self) -> str:
-        what = f"{self.status.value} {', '.join(self.exceptions)}" if self.status is IeeeStatus.EXACT_UNLESS else self.status.value
+        what = f"{self.status.value} {', '.join(self.exceptions)}" if self.status is IeeeStatus.EXACT_UNLESS else self.named
         if self.status is not IeeeStatus.EXACT_UNLESS and self.exceptions:
             what += f" (exact unless {', '.join(self.exceptions)})"
         if self.edge is not None:

@@ -93,9 +93,16 @@ AXIOMS: tuple[Axiom, ...] = (
     Axiom("asin-bounded", "asin", "-11/7 < asin a < 11/7", lambda t, a: within(t, Fraction(11, 7))),
     Axiom("asin-sign", "asin", "asin a has the sign of a", lambda t, a: same_order(t, a[0])),
     Axiom("acos-bounded", "acos", "0 ≤ acos a < 22/7", lambda t, a: both(ge(t), gt(const(Fraction(22, 7)) - t))),
+    Axiom(
+        "pi-bounds", "pi", "π is between 3.14159265358979323 and 3.14159265358979324",
+        lambda t, a: both(gt(t - const(Fraction("3.14159265358979323"))), gt(const(Fraction("3.14159265358979324")) - t)),
+    ),
     Axiom("floor-below", "floor", "floor a ≤ a < floor a + 1", lambda t, a: both(ge(a[0] - t), gt(t + ONE - a[0]))),
     Axiom("i0-above-one", "i0", "1 ≤ I₀ a", lambda t, a: ge(t - ONE)),
-    Axiom("round-sign", "round to", "rounding, with exponents of any size, keeps the sign", lambda t, a: same_order(t, a[0])),
+    Axiom(
+        "round-sign", "round to", "a rounded number has the sign of the number, or is 0",
+        lambda t, a: both(implies(ge(a[0]), ge(t)), implies(ge(-a[0]), ge(-t))),
+    ),
     Axiom("size-at-least-one", "size", "a size is at least 1: what is reduced has an element", lambda t, a: ge(t - ONE)),
     Axiom("index-nonnegative", "ix", "an index is at least 0", lambda t, a: ge(t)),
     Axiom(

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 from flint import arb, ctx, fmpq
 
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Size
 from hnfc.dsl.soundness import array_moves, elements
 from hnfc.dsl.soundness.array_moves import OutOfBounds, ShapeMismatch, integer, integers
+from hnfc.dsl.soundness.element_roundings import rounding_to
+from hnfc.dsl.soundness.element_types import NO_TYPE
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
@@ -159,6 +160,7 @@ class ArbMath:
     logical_and = staticmethod(_elementwise(elements.logical_and, 2))
     logical_not = staticmethod(_elementwise(elements.logical_not, 1))
     where = staticmethod(_elementwise(elements.choose, 3))
+    weight = staticmethod(_elementwise(elements.weight, 1))
     true = Balls(True)
     pi = property(lambda self: Balls(arb.pi()))
 
@@ -166,9 +168,12 @@ class ArbMath:
         return Balls.of(value) if not isinstance(value, Fraction) else Balls(element(value))
 
     def round_to(self, x: Balls, format: Any) -> Balls:
-        if format not in FORMATS:
+        if format == NO_TYPE:
+            raise ShapeMismatch("element types that an operation cannot take together")
+        function = rounding_to(str(format))
+        if function is None:
             raise Unsupported(f"a rounding to {format}, which is no one format")
-        return _elementwise(elements.lift(elements.rounded(FORMATS[format])), 1)(x)
+        return _elementwise(elements.lift(function), 1)(x)
 
     def compare(self, predicate: str, x: Any, y: Any) -> Balls:
         return _COMPARE[predicate](x, y)
@@ -191,7 +196,7 @@ class ArbMath:
         return _reduce(self.minimum, x, axes)
 
     def size(self, x: Balls, axes: Sequence[int]) -> Balls:
-        return Balls(fmpq(math.prod(x.shape[axis] for axis in positions(axes, x.values.ndim))))
+        return Balls(fmpq(prod(x.shape[axis] for axis in positions(axes, x.values.ndim))))
 
     # contraction and movement
 
@@ -245,6 +250,19 @@ class ArbMath:
         return Balls(array_moves.conv_of(x.values, weight.values, (stride, padding, dilation, groups), multiply, add))
 
 
+class MatrixMath(ArbMath):
+    """The same, without the promotion of vectors by `matmul`: a proof is one about matrices (see `judge.shape_conditions`)."""
+
+    def matmul(self, a: Balls, b: Balls) -> Balls:
+        if a.values.ndim < 2 or b.values.ndim < 2:
+            raise NoMatrix("an operand of a matmul is no matrix")
+        return super().matmul(a, b)
+
+
+class NoMatrix(Exception):
+    """A vector as an operand of a matmul, where a rule is judged."""
+
+
 def positions(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """The axes that a tensor of this rank has, from the left and without repetition."""
     return tuple(sorted({axis % rank for axis in axes if -rank <= axis < rank})) if rank else ()
@@ -268,6 +286,7 @@ def _reduce(combine: Callable[[Balls, Balls], Balls], x: Balls, axes: Sequence[i
 
 
 MATH = ArbMath()
+OF_MATRICES = MatrixMath()
 
 
 def evaluate(
@@ -275,6 +294,7 @@ def evaluate(
     inputs: Mapping[str, Any],
     axes: Mapping[str, tuple[int, ...]] | None = None,
     bits: int = DEFAULT_PRECISION,
+    math: ArbMath = MATH,
 ) -> Balls:
     """The value of a side of a rule: `inputs` by the captures' names, `axes` says which axes each axis variable stands for;
     `bits` is the precision of balls (0: the one in force).
@@ -305,7 +325,7 @@ def evaluate(
             case Literal(number):
                 return Balls(element(number))
             case Size(operand, over):
-                return MATH.size(value(operand), resolve(over, known))
+                return math.size(value(operand), resolve(over, known))
             case Apply(operation, operands):
                 place = dict(node.attributes).get("unsqueeze", dict(node.attributes).get("squeeze"))
                 if node.name == "reshape" and isinstance(place, int) and len(node.attributes) == 1:
@@ -320,7 +340,7 @@ def evaluate(
                     k: value(v) if isinstance(v, Capture | Literal | Size | Apply) else v
                     for k, v in resolve_attributes(node, known).items()
                 }
-                return apply(MATH, operation, [value(x) for x in operands], attributes)
+                return apply(math, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 
     if not bits:

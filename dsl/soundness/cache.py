@@ -16,6 +16,7 @@ from typing import Any
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Rule, condition_expressions, walk
+from hnfc.dsl.depth import of_rule
 from hnfc.dsl.soundness.verdict import PROVER_VERSION, Status, Verdict
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
 
@@ -28,6 +29,10 @@ def fingerprint(rule: Rule) -> str:
         for node in walk(root)
         if isinstance(node, Apply)
     }
+    return of_rule(rule, _hashed, rule, operations)
+
+
+def _hashed(rule: Rule, operations: Mapping[str, type[NumOp]]) -> str:
     content = {
         "rule": [_plain(x) for x in (rule.pattern, rule.replacement, rule.where, rule.both_ways, rule.within)],
         "formulas": {name: formula_text(operations[name]) for name in sorted(operations)},

@@ -33,6 +33,17 @@ from hnfc.dsl.soundness.term import (
 MAX_ANGLES = 4
 
 
+SINES = {Fraction(0): Fraction(0), Fraction(1, 6): Fraction(1, 4), Fraction(1, 4): Fraction(1, 2), Fraction(1, 3): Fraction(3, 4),
+         Fraction(1, 2): Fraction(1)}  # fmt: skip
+"""The squares of sin(c·π), by c."""
+
+
+def _foot(turn: Fraction) -> Fraction:
+    """The c from 0 to 1/2 with the same |sin(c·π)|."""
+    rest = turn % 1
+    return min(rest, 1 - rest)
+
+
 class Elementary(Judge):
     """Normal forms of pointwise functions."""
 
@@ -251,6 +262,9 @@ class Elementary(Judge):
 
     def sin(self, x: Rational) -> Rational:
         """sin(a + b) = sin a·cos b + cos a·sin b, over the few terms of x."""
+        turn = self._turn(x)
+        if turn is not None:
+            return self._sine(turn)
         first, rest = self._first_angle(x)
         if rest.zero:
             return self.odd("sin", x)
@@ -258,10 +272,27 @@ class Elementary(Judge):
 
     def cos(self, x: Rational) -> Rational:
         """cos(a + b) = cos a·cos b - sin a·sin b, over the few terms of x."""
+        turn = self._turn(x)
+        if turn is not None:
+            return self._sine(turn + Fraction(1, 2))
         first, rest = self._first_angle(x)
         if rest.zero:
             return self.even("cos", x)
         return self.cos(first) * self.cos(rest) - self.sin(first) * self.sin(rest)
+
+    @staticmethod
+    def _turn(x: Rational) -> Fraction | None:
+        """c where x = c·π and the sine is known there."""
+        lone = x.single()
+        if lone is None or len(lone[0]) != 1 or lone[0][0][0].kind != "pi" or lone[0][0][1] != 1:
+            return None
+        return Fraction(lone[1]) if (12 * Fraction(lone[1])).denominator == 1 and _foot(Fraction(lone[1])) in SINES else None
+
+    def _sine(self, turn: Fraction) -> Rational:
+        """sin(c·π) for a multiple of the quarter and the sixth of a right turn."""
+        sign = -1 if turn % 2 > 1 else 1
+        square = SINES[_foot(turn)]
+        return self.root_power(const(square), Fraction(1, 2)).scale(Fraction(sign))
 
     @staticmethod
     def _first_angle(x: Rational) -> tuple[Rational, Rational]:
@@ -281,6 +312,8 @@ class Elementary(Judge):
         c = x.constant()
         if c is not None:
             return const(math.floor(c))
+        if self.signs.whole(x):
+            return x
         if any(base.kind == "ix" for base in x.atoms) and not self.sign(x) & NEG and self.sign(ONE - x) == POS:
             return ZERO
         base = atom("floor", x)

@@ -7,7 +7,6 @@ where their balls are disjoint, so a difference found is certain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
@@ -15,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
+
+from hnfc.dsl.constants import Constant
 
 DEFAULT_PRECISION = 128
 
@@ -43,6 +44,8 @@ def element(value: Any) -> Any:
         return fmpq(int(value))
     if isinstance(value, Fraction):
         return fmpq(value.numerator, value.denominator)
+    if isinstance(value, Constant):
+        return arb.pi() * fmpq(value.factor.numerator, value.factor.denominator)
     number = float(value)
     if not np.isfinite(number):
         return UNDEFINED
@@ -79,6 +82,13 @@ def lift(function: Callable[..., Any]) -> Callable[..., Any]:
         return tidy(function(*map(number, xs)))
 
     return lifted
+
+
+def weight(mask: Any) -> Any:
+    """1 or 0 for a truth value, e^mask for a number."""
+    if isinstance(mask, bool):
+        return fmpq(int(mask))
+    return mask if isinstance(mask, Mark) else tidy(arb(mask).exp())
 
 
 def sign_of(x: Any) -> int | None:
@@ -168,31 +178,6 @@ def lgamma(x: Any) -> Any:
         return UNDEFINED
     # reflection: Γ(x)Γ(1-x) = π / sin πx
     return (arb.pi() / abs(arb(x).sin_pi())).log() - (1 - arb(x)).lgamma()
-
-
-def rounded(form: Any) -> Callable[[Any], Any]:
-    """x to the significand of the format, ties to even; the exponent has no bounds, so that every number has a rounding."""
-
-    def nearest(x: Any) -> Any:
-        if not isinstance(x, fmpq):
-            return UNDECIDED
-        if x == 0:
-            return x
-        bits = -round(math.log2(form.unit_roundoff))
-        size = abs(x)
-        exponent = int(size.p).bit_length() - int(size.q).bit_length()
-        unit = fmpq(2) ** (exponent - bits)
-        while size / unit >= fmpq(2) ** bits:
-            unit *= 2
-        while size / unit < fmpq(2) ** (bits - 1):
-            unit /= 2
-        scaled = x / unit
-        low = scaled.floor()
-        rest = scaled - low
-        up = rest > fmpq(1, 2) or (rest == fmpq(1, 2) and int(low) % 2 == 1)
-        return fmpq(low + int(up)) * unit
-
-    return nearest
 
 
 def floor(x: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.types import FORMATS
+from hnfc.dialects.types import FLOATS, FORMATS
 from hnfc.dsl.core import (
     AllOf,
     AnyOf,
@@ -26,7 +26,8 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.scan import boolean_captures, rule_expressions
+from hnfc.dsl.soundness.integers import BITS, bounds, explicit_integers, variants
+from hnfc.dsl.soundness.scan import EXPLICIT, boolean_captures, conjuncts, rule_expressions
 
 EXACT = frozenset((
     "neg", "abs", "maximum", "minimum", "relu", "where", "max", "min",
@@ -42,7 +43,12 @@ TRUTH: Formats = frozenset()
 
 def explicit_roundings(rule: Rule) -> Rule:
     """The rule with `round_to` in the place of every cast that may change a value, and no other casts between floating-point formats."""
+    if EXPLICIT in conjuncts(rule.where):
+        return rule
+    if len(choices := variants(rule)) == 1:
+        (rule,) = choices
     reader = _Reader(element_types(rule), boolean_captures(rule))
+    rule = explicit_integers(rule)
     sides = [rule.pattern, rule.replacement]
     ends = [reader.without_last_cast(side, other) for side, other in (sides, sides[::-1])]
     return replace(rule, pattern=reader.image(ends[0]), replacement=reader.image(ends[1]), where=reader.condition(rule.where))
@@ -80,7 +86,11 @@ def _sources(node: Expr) -> set[str]:
 
 
 def holds_all(wide: str, narrow: str) -> bool:
-    """Whether every number of `narrow` is one of `wide`."""
+    """Whether every number of `narrow` is one of `wide`, which is a floating-point format or the same integer type."""
+    if narrow in BITS:
+        return wide == narrow or (wide in FORMATS and max(map(abs, bounds(narrow))) <= FLOATS[wide].exact_integers)
+    if wide not in FORMATS:
+        return False
     a, b = FORMATS[wide], FORMATS[narrow]
     return a.unit_roundoff <= b.unit_roundoff and a.largest >= b.largest and a.tiny <= b.tiny
 
@@ -144,7 +154,9 @@ class _Reader:
                 return TRUTH
             case Capture(name):
                 known = self.declared.get(name, ())
-                return frozenset(known) if known and all(d in FORMATS for d in known) else None
+                return frozenset(known) if known and all(d in FORMATS or d in BITS for d in known) else None
+            case Apply() if node.name == "round_to" and (whole := str(node.attribute("format")).removeprefix("trunc ")) in BITS:
+                return frozenset((whole,))
             case Apply() if node.name == "cast":
                 to = node.attribute("to")
                 if self._is_identity(node.operands[0], to):

@@ -10,17 +10,22 @@ from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
+from hnfc.dsl.depth import of_rule
+from hnfc.dsl.ieee.types import Mismatch, Typing, element_types
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.batches import single_matrices
+from hnfc.dsl.soundness.element_types import FLOAT, ElementTypes
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.layout import Unrelated
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.remedy import remedy
-from hnfc.dsl.soundness.scan import conjuncts, rule_expressions, used_axes
+from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
 
 Done: TypeAlias = "Callable[..., Verdict]"
@@ -31,6 +36,32 @@ REMEDY_SECONDS = 3.0
 
 
 def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
+    """The verdict for every element type that the rule allows its captures: PROVED where it is proved for each."""
+    return of_rule(rule, _of_types, rule, timeout_ms, samples, advise)
+
+
+def _of_types(rule: Rule, timeout_ms: int, samples: int, advise: bool) -> Verdict:
+    try:
+        choices = variants(rule)
+    except NoFormula as error:
+        return Verdict(Status.UNKNOWN, str(error))
+    except RecursionError:
+        return Verdict(Status.UNKNOWN, "the rule is nested too deeply")
+    if not choices:
+        return Verdict(Status.VACUOUS, "no element type meets the conditions")
+    found = [_verdict(choice, timeout_ms // len(choices), samples, advise=advise) for choice in choices]
+    return found[0] if len(found) == 1 else _of_all(found)
+
+
+def _of_all(found: list[Verdict]) -> Verdict:
+    """The verdict on a rule whose element types were judged one by one: the worst of them."""
+    order = (Status.REFUTED, Status.UNKNOWN, Status.PROVED, Status.VACUOUS)
+    worst = min(found, key=lambda verdict: order.index(verdict.status))
+    conditions = tuple(dict.fromkeys(condition for verdict in found for condition in verdict.shape_conditions))
+    return replace(worst, shape_conditions=conditions, seconds=round(sum(verdict.seconds for verdict in found), 4))
+
+
+def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verdict:
     """Search and proof together: PROVED only if the proof closes and the search has not broken the rule.
 
     advise: look for a condition that would make a refuted rule right.
@@ -41,7 +72,11 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     def done(**parts: Any) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)
 
-    concrete = explicit_roundings(rule)
+    formats = typed_formats(rule)
+    try:
+        concrete = rule = explicit_roundings(rule)
+    except NoFormula as error:
+        return done(status=Status.UNKNOWN, reason=str(error))
     batched = single_matrices(concrete) is not concrete
     opaque = False
     try:
@@ -79,6 +114,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
+    if point is None and (found.untyped or more.untyped):
+        return done(status=Status.UNKNOWN, reason="no shapes were found that meet the conditions and for which both sides have a type")
     if point is None:
         return _without_input(rule, deadline, done)
     if blocked and opaque_names:
@@ -92,6 +129,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
         return done(
             status=Status.UNKNOWN, reason="proved, but no sample could confirm it", samples=0, witness=witness, steps=tuple(proof.steps)
         )
+    if formats == ():
+        return done(status=Status.UNKNOWN, reason="there is no format for which both sides have an element type", samples=agreed)
     reason, steps, conditions = _headline(proof), tuple(proof.steps), shape_conditions(rule)
     if batched:
         steps += ("for single matrices, and every operation acts alike on each matrix of a batch",)
@@ -102,6 +141,8 @@ def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAM
             conditions += (NONEMPTY,)
     if found.untyped or more.untyped:
         conditions += (FITTING,)
+    if formats is not None:
+        conditions += (f"the element type is {' or '.join(formats)}",)
     return done(status=Status.PROVED, reason=reason, samples=agreed, witness=witness, steps=steps, shape_conditions=conditions)
 
 
@@ -162,6 +203,8 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
     found = []
     if any(isinstance(n, Apply) and n.name in ("matmul", "attention") for n in nodes):
         found.append("every operand of a matmul has rank 2 or more")
+    if any(of_matrices(n) and n.name == "transpose" for n in nodes if isinstance(n, Apply)):
+        found.append("every operand of a transpose has rank 2 or more")
     if used_axes(rule) and any(isinstance(n, Literal) or (isinstance(n, Capture) and n.const) for n in nodes):
         found.append("no constant has a larger shape than what it is combined with")
     for condition in conjuncts(rule.where):
@@ -176,8 +219,27 @@ def shape_conditions(rule: Rule) -> tuple[str, ...]:
     return tuple(found)
 
 
+def typed_formats(rule: Rule) -> tuple[str, ...] | None:
+    """The formats in which each side has an element type; None where those are all that the rule allows its captures."""
+    allowed = {form: types for form in FORMATS if (types := element_types(rule, form)) is not None}
+    others: dict[str, Any] = {name: kind for name, kind in ElementTypes(rule).captures.items() if kind != FLOAT}
+    # a number takes the type of what it stands beside
+    others |= dict.fromkeys(scalar_captures(rule))
+    fitting = tuple(form for form, types in allowed.items() if _fits(rule, Typing({**types, **others}, form)))
+    return None if len(fitting) == len(allowed) else fitting
+
+
+def _fits(rule: Rule, typing: Typing) -> bool:
+    try:
+        for side in (rule.pattern, rule.replacement):
+            typing.of(side)
+    except Mismatch:
+        return False
+    return True
+
+
 NONEMPTY = "every axis that is reduced has an element"
-FITTING = "the sizes that the right side combines fit"
+FITTING = "the shapes that the right side combines fit"
 """There are shapes for which the left side has a type and the right side has none; whoever applies the rule sees it in the types."""
 
 

@@ -77,6 +77,9 @@ def _smaller(point: Point, least: int) -> Iterator[Point]:
     used = [place for places in point.axes.values() for place in places]
     if rank > least and -rank not in used:
         yield Point({n: a[:1].reshape(a.shape[1:]) if a.ndim == rank else a for n, a in point.inputs.items()}, point.axes)
+    if rank > least and -1 not in used and all(size_at(a.shape, -1) == 1 for a in point.inputs.values()):
+        axes = {name: tuple(place + 1 for place in places) for name, places in point.axes.items()}
+        yield Point({n: a[..., 0] if a.ndim else a for n, a in point.inputs.items()}, axes)
     for name, places in point.axes.items():
         if len(places) > 1:
             yield Point(point.inputs, {**point.axes, name: places[:1]})

@@ -19,6 +19,7 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.claims import Claim, RecordedSigns
 from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.formulas import Assumption, Sheet
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.layout import Member
 from hnfc.dsl.soundness.normal_form import negation
@@ -94,9 +95,13 @@ def obligations(rule: Rule, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[Obl
     if rule.within is not None:
         raise Blocked("a bound on the difference is not proved")
     try:
-        abstract, _ = abstracted(rule)
+        rules = [abstracted(choice)[0] for choice in variants(rule)]
     except NoFormula as error:
         raise Blocked(str(error)) from None
+    return [found for abstract in rules for found in _of_rule(abstract, timeout_ms)]
+
+
+def _of_rule(abstract: Rule, timeout_ms: int) -> list[Obligation]:
     record, empty = Record(), Record()
     proof = Proof(abstract, time.monotonic() + timeout_ms / 1000, journal=record)
     proof.run()

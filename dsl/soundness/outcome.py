@@ -24,12 +24,25 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.array_moves import OutOfBounds
-from hnfc.dsl.soundness.balls import MATH, UNDECIDED, UNDEFINED, Balls, ShapeMismatch, evaluate, positions, surely_different
+from hnfc.dsl.soundness.balls import (
+    MATH,
+    OF_MATRICES,
+    UNDECIDED,
+    UNDEFINED,
+    Balls,
+    NoMatrix,
+    ShapeMismatch,
+    evaluate,
+    positions,
+    surely_different,
+)
+from hnfc.dsl.soundness.element_roundings import is_number_of
 from hnfc.dsl.soundness.sampling import F, Point
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES
 
 DECIDED = ("integral", "rank")
 
-REAL = (*DECIDED, "dtype", "finite")
+REAL = (*DECIDED, "dtype", "finite", VALUES, EXPLICIT.name)
 """Properties that are decided here, or that every real number has."""
 
 
@@ -66,6 +79,9 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
             return None if value is None else not value
         case Property("integral", (Capture(name),)):
             return all(F(v).denominator == 1 for v in point.inputs[name].reshape(-1).tolist())
+        case Property("values", (Capture(name),), elements):
+            given = point.inputs[name].reshape(-1).tolist()
+            return any(all(is_number_of(F(v), element) for v in given) for element in elements)
         case Property("rank", (operand,), (predicate, number)):
             rank = len(evaluate(operand, tensors, point.axes, 0).shape)
             order = (rank > number) - (rank < number)
@@ -106,11 +122,11 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
         tensors = point.tensors()
         if holds(rule.where, point, tensors) is not True:
             return None
-        left = evaluate(rule.replacement if flipped else rule.pattern, tensors, point.axes, 0)
+        left = evaluate(rule.replacement if flipped else rule.pattern, tensors, point.axes, 0, OF_MATRICES)
         if all(v is UNDEFINED or v is UNDECIDED for v in left.values.reshape(-1).tolist()):
             return Outcome(left, left, None, False, False)
         try:
-            right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0)
+            right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0, OF_MATRICES)
         except OutOfBounds:
             right = Balls(UNDEFINED)
         except ERRORS:
@@ -118,7 +134,7 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
         if not broadcasts_to(right.shape, left.shape):
             right = Balls(UNDEFINED)  # it has another shape
         right = Balls(np.broadcast_to(right.values, left.shape))
-    except ERRORS:
+    except (*ERRORS, NoMatrix):
         return None
     agreed, defined, index = True, False, None
     for place in np.ndindex(left.shape):

@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+import numpy as np
+
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
 from hnfc.dsl.soundness.verdict import Status, Verdict
@@ -45,6 +47,8 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    # NumPy's warnings name files of ours, and say nothing of the rule
+    np.seterr(all="ignore")
     while (index := pipe.recv()) is not None:
         try:
             verdict = judge(rules[index], limit)
@@ -52,8 +56,16 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
             verdict = failed(rules[index], "out of memory", 0.0)
         except Exception as error:
             # whatever goes wrong in a worker is reported, and never taken for a verdict
-            verdict = failed(rules[index], f"the prover failed: {type(error).__name__}: {error}", 0.0)
+            verdict = failed(rules[index], failure("the prover", error), 0.0)
         pipe.send(verdict)
+
+
+def failure(what: str, error: Exception) -> str:
+    """What is said of a fault of ours: its kind, for a report of it, and no words of Python's that the author could take for theirs."""
+    if isinstance(error, RecursionError):
+        return "the rule is nested too deeply"
+    said = str(error).splitlines()[0][:200] if str(error) else ""
+    return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {said})"
 
 
 def _prove(rule: Rule, limit: float) -> Verdict:

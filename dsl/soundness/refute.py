@@ -15,16 +15,16 @@ import numpy as np
 from flint import arb, fmpq
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.core import (
-    Rule,
-)
+from hnfc.dsl.core import AllOf, Property, Rule
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.formats import explicit_roundings
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
 ENOUGH = 20
@@ -34,6 +34,9 @@ FIRST, RARE = 4000, 0.25
 """Where after so many points no more than this share of them gave the left side a value, most further ones are near those that did."""
 
 MAX_FITTING = 50
+
+UNCONDITIONED = 200
+"""So many points without conditions show whether the right side ever has a type."""
 
 
 @dataclass
@@ -53,7 +56,7 @@ class Search:
 
 def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> Search:
     """Tries to break the rule; a `<=>` rule is read in both directions."""
-    sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"))
+    sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"), any_rank=True)
     result = Search()
     deadline = time.monotonic() + seconds
     untyped: tuple[Point, bool] | None = None
@@ -97,8 +100,8 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
             result.agreed += found.agreed
             if found.agreed:
                 fitting = [*fitting[-MAX_FITTING:], point]
-        if untyped is not None and not result.agreed and result.untyped >= ENOUGH:
-            # wherever the left side has a type, the right side has none
+        if untyped is not None and not result.agreed and result.untyped >= ENOUGH and not _ever_typed(rule, sampler):
+            # wherever the left side has a type, the right side has none, whatever the conditions
             point, flipped = untyped
             found = outcome(rule, point, flipped)
             assert found is not None
@@ -106,11 +109,26 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
     return result
 
 
+def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
+    """Whether the right side has a type anywhere: conditions that leave no such shape do not make a rule wrong."""
+    free = replace(rule, where=AllOf(tuple(part for part in conjuncts(rule.where) if isinstance(part, Property) and part.name == VALUES)))
+    own = Sampler(free, sampler.random, any_rank=True)
+    for _ in range(UNCONDITIONED if free.where != rule.where else 0):
+        found = outcome(free, own.point())
+        if found is not None and found.defined and found.typed:
+            return True
+    return False
+
+
 def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:
     assert found.index is not None
-    left = show(found.left.values[found.index])
-    right = show(found.right.values[found.index]) if found.typed else "no type"
     del flipped
+    x = found.left.values[found.index]
+    left, right = show(x), "no type"
+    if found.typed:
+        y = found.right.values[found.index]
+        digits = next((d for d in range(FEW_DIGITS, MOST_DIGITS) if show(x, d) != show(y, d)), MOST_DIGITS)
+        left, right = show(x, digits), show(y, digits)
     return Counterexample(tensors_of(point), tuple(sorted(point.axes.items())), tuple(found.index), left, right)
 
 
@@ -124,13 +142,17 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def show(x: Any) -> str:
+FEW_DIGITS, MOST_DIGITS = 8, 60
+"""So many digits of a number are shown, and so many where fewer do not show that two differ."""
+
+
+def show(x: Any, digits: int = FEW_DIGITS) -> str:
     """An element in a few digits."""
     if isinstance(x, balls.Mark | bool):
         return str(x.value if isinstance(x, balls.Mark) else x).lower()
     if isinstance(x, fmpq):
-        return str(x) if len(str(x)) < 16 else arb(x).str(8, radius=False)
-    return str(x.str(8, radius=False))
+        return str(x) if len(str(x)) < 16 else str(arb(x).str(digits, radius=False))
+    return "0" if x.contains(0) and abs(x) < arb(10) ** -30 else str(x.str(digits, radius=False))
 
 
 def replayed(rule: Rule, example: Counterexample) -> bool:
@@ -139,7 +161,6 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
     def number(text: str) -> Any:
         return text == "true" if text in ("true", "false") else F(text)
 
-    rule = explicit_roundings(rule)
     inputs = {}
     for name, tensor in example.inputs:
         array = np.empty(tensor.shape, dtype=object)
@@ -147,7 +168,11 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
         inputs[name] = array
     point = Point(inputs, {name: tuple(axes) for name, axes in example.axes})
     with balls.precision(2 * DEFAULT_PRECISION):
-        found = [outcome(rule, point, flipped) for flipped in ((False, True) if rule.both_ways else (False,))]
+        found = [
+            outcome(explicit_roundings(choice), point, flipped)
+            for choice in ([rule] if EXPLICIT in conjuncts(rule.where) else variants(rule))
+            for flipped in ((False, True) if rule.both_ways else (False,))
+        ]
     return any(f is not None and f.index is not None for f in found)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from hnfc.dialects.types import FLOATS, FORMATS
 from hnfc.dsl.core import (
     ALL,
     Apply,
@@ -19,6 +21,8 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
+from hnfc.dsl.soundness.element_roundings import number_near
+from hnfc.dsl.soundness.integers import BITS, bounds
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,
@@ -31,6 +35,7 @@ from hnfc.dsl.soundness.scan import (
     rule_expressions,
     scalar_captures,
     used_axes,
+    value_types,
 )
 
 F = Fraction
@@ -61,10 +66,11 @@ class Point:
 
 @dataclass
 class Sampler:
-    """Random points for a rule."""
+    """Random points for a rule. any_rank: tensors may also have fewer axes than what they meet."""
 
     rule: Rule
     random: random.Random
+    any_rank: bool = False
     names: list[str] = field(init=False)
     booleans: frozenset[str] = field(init=False)
     scalars: frozenset[str] = field(init=False)
@@ -78,6 +84,7 @@ class Sampler:
         self.named = sorted(a for a in axes if isinstance(a, str))
         self.placed = sorted(a for a in axes if isinstance(a, int))
         self.contracting = contracts(self.rule)
+        self.promoting = any(isinstance(n, Apply) and n.name in PROMOTING for n in nodes)
         self.integral = {
             c.operands[0].name
             for c in conjuncts(self.rule.where)
@@ -85,6 +92,8 @@ class Sampler:
         }
         self.indexing = integral_captures(self.rule)
         self.orders = order_captures(self.rule)
+        self.types = value_types(self.rule)
+        self.corners = corners_of_formats(self.rule)
         self.spatial = spatial_ranks(self.rule)
         self.settings = conv_settings(self.rule)
         self.arithmetic = arithmetic_axes(self.rule, max(self.spatial, default=0)) - {ALL}
@@ -94,6 +103,9 @@ class Sampler:
         rank = choose.choice((1, 1, 2, 2, 3)) if self.named or self.placed or self.contracting else choose.choice((0, 0, 1, 2))
         if self.orders:
             rank = choose.choice((2, 3, 3))
+        if self.any_rank and self.ranks and not self.spatial and choose.random() < 0.3:
+            # the others may have the rank that conditions fix
+            rank = choose.choice(sorted(set(self.ranks.values())))
         if self.spatial:
             rank = choose.choice(self.spatial) + 2
         rank = max(rank, 2 * self.contracting, len(self.named), *[-a if a < 0 else a + 1 for a in self.placed], 0)
@@ -172,10 +184,17 @@ class Sampler:
         elif choose.random() < 0.15 and name not in self.ranks and not self.orders:
             while shape and shape[0] == 1:
                 shape = shape[1:]
+        if self.any_rank and not self.promoting and name not in self.ranks and choose.random() < 0.08:
+            # fewer axes than what it meets
+            shape = shape[choose.randint(0, len(shape)) :]
         return tuple(shape)
 
     def _styles(self) -> dict[str, tuple[Fraction, ...] | str]:
-        pools = (SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints")
+        pools: tuple[tuple[Fraction, ...] | str, ...] = (
+            SPECIAL, SPECIAL, POSITIVE, POSITIVE, NEGATIVE, UNIT, EXTREME, ABOVE_ONE, "random", "tiny", "ints",
+        )  # fmt: skip
+        if self.corners:
+            pools = (*pools, self.corners, self.corners, self.corners)
         if self.random.random() < 0.6:
             one = self.random.choice(pools)
             return dict.fromkeys(self.names, one)
@@ -200,12 +219,45 @@ class Sampler:
             assert not isinstance(style, str)
             return choose.choice(style)
 
+        element = choose.choice(self.types[name]) if name in self.types else ""
+        typed = _of_type(element, one, choose)
         array = np.empty(shape, dtype=object)
         flat = array.reshape(-1)
-        first = one()
+        first = typed()
         for i in range(flat.size):
-            flat[i] = first if same else one()
+            flat[i] = first if same else typed()
         return flat.reshape(shape)
+
+
+def corners_of_formats(rule: Rule) -> tuple[Fraction, ...]:
+    """Numbers around which the roundings of a rule change: the smallest, the largest, the first beyond 1, and their neighbours."""
+    names = {str(dict(n.attributes).get("format")) for n in rule_expressions(rule) if isinstance(n, Apply) and n.name == "round_to"}
+    found: list[Fraction] = []
+    for form in (FLOATS[name] for name in sorted(names & FLOATS.keys())):
+        smallest, unit = F(form.smallest), F(form.unit_roundoff)
+        found += [smallest, smallest / 2, smallest * 3 / 4, F(form.smallest_normal), F(form.largest), 1 + unit, 1 + 3 * unit, 1 - unit / 2]
+    return tuple(value for corner in found for value in (corner, -corner))
+
+
+def _of_type(element: str, draw: Callable[[], Any], choose: random.Random) -> Callable[[], Any]:
+    """Draws numbers of the element type: of integers also the least and the greatest."""
+    if element in FORMATS:
+        return lambda: number_near(F(draw()), element)
+    if element not in BITS:
+        return draw
+    low, high = bounds(element)
+    corners = [i for i in (0, 1, 2, -1, low, high, low + 1, high - 1, low // 2, high // 2 + 1) if low <= i <= high]
+
+    def whole() -> Any:
+        if choose.random() < 0.5:
+            return F(choose.choice(corners))
+        return F(choose.randint(max(low, -9), min(high, 9)) if choose.random() < 0.6 else choose.randint(low, high))
+
+    return whole
+
+
+PROMOTING = frozenset(("matmul", "attention", "affine"))
+"""Operations that take a vector for a matrix."""
 
 
 def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:

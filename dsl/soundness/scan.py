@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import (
     ALL,
     AllOf,
@@ -21,6 +22,21 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.layout import Unrelated
+
+VALUES = "values"
+"""The property of a capture to hold numbers of given element types only; written by `integers.explicit_integers`."""
+
+EXPLICIT = Property("explicit", ())
+"""Always true: the rule's casts and integers are written as operations."""
+
+
+def value_types(rule: Rule) -> dict[str, tuple[str, ...]]:
+    """The element types whose numbers captures may be, where a rule says so."""
+    return {
+        part.operands[0].name: part.arguments
+        for part in conjuncts(rule.where)
+        if isinstance(part, Property) and part.name == VALUES and isinstance(part.operands[0], Capture)
+    }
 
 
 def conjuncts(condition: Condition) -> list[Condition]:
@@ -158,7 +174,7 @@ def integral_captures(rule: Rule) -> frozenset[str]:
                 found |= {n.name for n in node.operands[1:] if isinstance(n, Capture)}
         if isinstance(node, Apply) and node.name == "conv":
             found |= {v.name for v in attribute_expressions(node) if isinstance(v, Capture)}
-    return frozenset(found)
+    return frozenset(found) | {name for name, known in value_types(rule).items() if known[0] not in FORMATS}
 
 
 def order_captures(rule: Rule) -> dict[str, str]:

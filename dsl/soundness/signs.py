@@ -112,7 +112,9 @@ class Signs:
         )
 
     def _counts(self, base: Atom) -> bool:
-        return base.kind in ("ix", "size", "floor") or (base.kind == "cap" and base.args[0].split(".")[0] in self.integral)
+        if base.kind in ("ix", "size", "floor") or base.kind.startswith("wrap "):
+            return True
+        return base.kind == "cap" and base.args[0].split(".")[0] in self.integral
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
@@ -304,7 +306,7 @@ class Signs:
     def atom_sign(self, base: Atom) -> int:
         """Theorems on single functions: exp > 0, |a| ≥ 0, a sum of positives is positive, the maximum is one of the values, …"""
         match base.kind:
-            case "exp" | "size" | "i0":
+            case "exp" | "size" | "i0" | "pi":
                 return POS
             case "ix":
                 return NONNEG
@@ -326,7 +328,8 @@ class Signs:
             case "erf" | "atan" | "asin":
                 return self.sign(base.args[0])
             case kind if kind.startswith("round to"):
-                return self.sign(base.args[0])
+                # a small number becomes 0
+                return self.sign(base.args[0]) | ZEROS
             case "acos":
                 return NONNEG
             case "ite":

@@ -9,15 +9,18 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from hnfc.dialects.facts import NoFormula
+from hnfc.dsl.constants import Constant
 from hnfc.dsl.core import (
     Axis,
 )
 from hnfc.dsl.soundness.convolution import Convolution
+from hnfc.dsl.soundness.element_types import NO_TYPE
 from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
+from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
-from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, const, product, total
+from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, atom, const, of_atom, product, total
 
 Combine: TypeAlias = "Callable[[Normalizer, list[Ix], Rational], Rational]"
 
@@ -92,7 +95,7 @@ class SymMath(Convolution):
             return Sym(self.layout, {}, lambda n, env: TRUE if value else FALSE)
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
-        number = const(Fraction(value))
+        number = const(Fraction(value)) if not isinstance(value, Constant) else of_atom(atom("pi")).scale(value.factor)
         return Sym(self.layout, {}, lambda n, env: number)
 
     def exp(self, x: Sym) -> Sym:
@@ -143,8 +146,11 @@ class SymMath(Convolution):
         return pointwise(lambda n, a: n.floor(a), x)
 
     def round_to(self, x: Sym, format: Any) -> Sym:
-        """An odd function of which nothing else is known."""
-        return pointwise(lambda n, a: n.odd(f"round to {format}", a), x)
+        """Rounding is an odd function; see `rounding` for what is known of it, and of integer types."""
+        if format == NO_TYPE:
+            self.layout.bounds.append(lambda n: [FALSE])
+            return x
+        return pointwise(lambda n, a: rounded(n, str(format), a), x)
 
     def abs(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.abs(a), x)
@@ -177,6 +183,13 @@ class SymMath(Convolution):
             return choose(n, p.cond(n, env), x.at, y.at, env)
 
         return Sym(self.layout, joined(self.layout, p, x, y), element)
+
+    def weight(self, mask: Sym) -> Sym:
+        def element(n: Normalizer, env: Env) -> Value:
+            value = mask.at(n, env)
+            return n.exp(value) if isinstance(value, Rational) else mask.real(n, env)
+
+        return Sym(self.layout, mask.shape, element)
 
     # reductions
 

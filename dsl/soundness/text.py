@@ -23,6 +23,8 @@ def show_atom(base: Atom) -> str:
     match base.kind:
         case "cap":
             return f"{base.args[0]}[{index(base.args[1])}]" if base.args[1] else str(base.args[0])
+        case "pi":
+            return "π"
         case "size":
             return f"n{base.args[0]}"
         case "ix":

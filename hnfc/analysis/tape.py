@@ -232,6 +232,9 @@ class Tape:
         p = self.condition(p)
         return Truth(p.may_not, p.may, p.unsure, p.exact)
 
+    def weight(self, mask: Any) -> Node:
+        return self.where(mask, self.node(1.0), self.node(0.0)) if isinstance(mask, Truth) else self.exp(mask)
+
     def where(self, p: Any, x: Any, y: Any) -> Node:
         """One branch where the condition is decided; else either, and where rounding may decide it, an error as large as their distance."""
         p, x, y = self.condition(p), self.node(x), self.node(y)

@@ -15,6 +15,7 @@ from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
 from hnfc.report.proof_steps import proof_steps
+from hnfc.report.rules import beside
 
 if TYPE_CHECKING:
     from hnfc.dsl.ieee import IeeeVerdict
@@ -56,7 +57,7 @@ def explain(book: Rulebook, rule: core.Rule, verdict: Verdict, ieee: Sequence[Ie
         page.text(text)
     if ieee:
         page.heading("In floating point")
-        for found in ieee:
+        for found in beside(verdict, ieee):
             status, examples = floating(found)
             page.item(found.format, status)
             for example in examples:
@@ -138,7 +139,7 @@ def reals(verdict: Verdict) -> list[str]:
 
 def floating(found: IeeeVerdict) -> tuple[str, list[str]]:
     """(what the rule does in a format, the inputs that show it)."""
-    status = found.status.value
+    status = found.status.value if found.status.value.endswith("unless") else found.named
     if found.exceptions:
         status += f" {', '.join(found.exceptions)}" if status.endswith("unless") else f" (exact unless {', '.join(found.exceptions)})"
     status += ", proved" if found.proved else f" ({found.method})"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from hnfc.checks import FORMATS, CheckReport
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, render
-from hnfc.dsl.ieee.verdict import EDGE, IeeeVerdict
+from hnfc.dsl.ieee.verdict import EDGE, IeeeStatus, IeeeVerdict
 from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
@@ -20,8 +21,17 @@ _FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}
 Judged = Mapping[str, Sequence[IeeeVerdict]]
 
 
+def beside(verdict: Verdict, judged: Sequence[IeeeVerdict]) -> list[IeeeVerdict]:
+    """The verdicts in floating point, beside the one over the reals: a rule that is wrong there is safer nowhere."""
+    if verdict.status.value != "REFUTED":
+        return list(judged)
+    why = "the sides differ over the reals"
+    return [replace(f, status=IeeeStatus.MAY_LOSE, method=why, proved=False) if f.status is IeeeStatus.SAFER else f for f in judged]
+
+
 def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, why: bool, code: int) -> CheckReport:
     """Every rule that is not proved, with its counterexample or what blocked, then a table of all."""
+    judged = {name: beside(verdicts[name], found) for name, found in judged.items()}
     blocks = []
     for rule in book.rules:
         verdict = verdicts[rule.name]
@@ -31,6 +41,10 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
             blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
         if why and judged.get(rule.name):
             blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
+    proved = [(rule.name, verdicts[rule.name].shape_conditions) for rule in book.rules if verdicts[rule.name].proved]
+    conditions = [f"  {name}: {'; '.join(asked)}" for name, asked in proved if asked]
+    if conditions:
+        blocks.append("\n".join(["proved for shapes such that", *conditions]))
     rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]
     headings: tuple[str, ...] = ("rule", "reals", FORMATS, "s")
     if not judged:
@@ -57,7 +71,7 @@ def headline(found: IeeeVerdict) -> str:
     """The status in a few words."""
     if found.status.value == "exact unless":
         return f"exact unless {', '.join(found.exceptions)}"
-    return f"{found.status.value} at the edge of overflow" if found.edge is not None and found.edge >= EDGE else found.status.value
+    return f"{found.named} at the edge of overflow" if found.edge is not None and found.edge >= EDGE else found.named
 
 
 def _counts(rules: Sequence[core.Rule], verdicts: dict[str, Verdict]) -> str:
@@ -101,6 +115,8 @@ def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:
     declarations = tuple(d for d in file.declarations if getattr(d, "rule", getattr(d, "name", "")) == rule.name)
     text = print_file(syntax.File(rule.file, "", declarations))
     lines = [text.rstrip(), "", f"{verdict.status.value} over the reals: {verdict.reason}", *(f"  {step}" for step in verdict.steps)]
+    if verdict.shape_conditions:
+        lines.append(f"  proved where {'; '.join(verdict.shape_conditions)}" if verdict.proved else "")
     if verdict.counterexample is not None:
         lines.append(f"  counterexample: {verdict.counterexample}")
     return "\n".join(lines)
@@ -108,5 +124,11 @@ def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:
 
 def verdicts_json(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], judged: Judged) -> str:
     """By rule: the verdict over the reals, and under `ieee` those in each format."""
-    data = {rule.name: {**verdicts[rule.name].to_json(), "ieee": [v.to_json() for v in judged.get(rule.name, ())]} for rule in rules}
+    data = {
+        rule.name: {
+            **verdicts[rule.name].to_json(),
+            "ieee": [found.to_json() for found in beside(verdicts[rule.name], judged.get(rule.name, ()))],
+        }
+        for rule in rules
+    }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -25,7 +25,8 @@ Every rule that hnfc brings, with its proof and its errors. This page is generat
 
 - **Over the reals** a rule is proved for all shapes and all values that meet its conditions: wherever the left side has a value, the
   right side has the same one. In a proof `x[i]` is an element, `Σ_a` a sum over all elements along the reduced axes, `n` their number.
-- **In floating point** `safer` means finite wherever the left side is, and more often; `may lose`: with the input at which it does.
+- **In floating point** `safer` means that no input was found that goes from right to wrong, and that some go from wrong to right;
+  `may lose`: with the input at which it does, among them a NaN that is swallowed and an infinity that becomes NaN.
 - **Errors to first order**: `|∂/∂x|` is how sensitive the result is to `x`; `L(x)` how much an error of `x` grows on the way if nothing
   cancels; `Δ` the rounding error, `u` the unit roundoff, `n` a number of elements. What overflows or underflows is not part of it.
 """

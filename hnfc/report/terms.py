@@ -123,6 +123,8 @@ def _atom(atom: Atom) -> str:
     match atom.kind:
         case "cap":
             return f"{args[0]}[{_places(args[1])}]" if args[1] else str(args[0])
+        case "pi":
+            return "π"
         case "size":
             return f"\x01s{args[0]}:0\x02"
         case "ix":

@@ -77,7 +77,18 @@ class UnsupportedPattern(Exception):
 
 
 def compile_pattern(expression: core.Expr, structural: bool) -> Pattern:
-    return tree(expression) if structural else _flat(expression)
+    """What to look for; a left side that is nothing but a name once its arithmetic is done, as `a * b / b`, as it is written."""
+    pattern = tree(expression) if structural else _flat(expression)
+    return tree(expression, commuting=True) if _is_trivial(pattern) else pattern
+
+
+def _is_trivial(pattern: Pattern) -> bool:
+    match pattern:
+        case SumPattern(constant, terms):
+            return not terms or (len(terms) == 1 and constant == 0)
+        case ProductPattern(_, factors, _):
+            return not factors
+    return not isinstance(pattern, OperationPattern)
 
 
 def tree(expression: core.Expr, commuting: bool = False) -> Pattern:

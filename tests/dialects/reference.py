@@ -94,6 +94,10 @@ class Reference:
         return np.where(p, x, y)
 
     @staticmethod
+    def weight(mask: Any) -> Any:
+        return lift(mask.astype(np.float64)) if mask.dtype == np.bool_ else np.frompyfunc(CONTEXT.exp, 1, 1)(mask)
+
+    @staticmethod
     def sum(x: Any, axes: Any) -> Any:
         return np.sum(x, axis=tuple(axes), keepdims=True)
 

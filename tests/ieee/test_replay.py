@@ -39,6 +39,9 @@ def shows(kind: str, left: Any, right: Any) -> bool:
         and {
             "loses": finite == (True, False),
             "gains": finite == (False, True),
+            "swallows NaN": math.isnan(left) and not math.isnan(right),
+            "inf to NaN": (math.isinf(left) and math.isnan(right)) or (math.isnan(left) and math.isinf(right)),
+            "loses digits": finite == (True, True) and left != right,
             "value": finite == (True, True) and left != right,
             "signed zero": left == right == 0,
             "nan": finite != (True, True),

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from hnfc.dialects.types import FORMATS
 from hnfc.dsl.soundness import elements
 from hnfc.dsl.soundness.claims import Equivalent, Goal, Node, Same
+from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.elements import UNDECIDED, UNDEFINED, Mark, lift
 from hnfc.dsl.soundness.normal_form import deep_atoms
 from hnfc.dsl.soundness.ranges import Ranges
@@ -56,7 +56,7 @@ BINDING = frozenset(("sum", "prod", "largest", "least"))
 def function_of(kind: str) -> Any:
     if kind.startswith("round to "):
         # that of another tensor may be any
-        return lift(elements.rounded(FORMATS.get(kind.removeprefix("round to "), FORMATS["f32"])))
+        return lift(rounding_to(kind.removeprefix("round to ")) or rounding_to("f32"))
     return FUNCTIONS[kind]
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from flint import arb, fmpq
 
-from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import axioms, elements
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.axioms import Axiom, Theorem
 from hnfc.dsl.soundness.balls import evaluate, precision
-from hnfc.dsl.soundness.elements import Mark
+from hnfc.dsl.soundness.element_roundings import rounding_to
+from hnfc.dsl.soundness.elements import UNDEFINED, Mark
 from hnfc.dsl.soundness.outcome import holds
 from hnfc.dsl.soundness.sampling import Sampler
 from hnfc.dsl.soundness.term import FALSE, TRUE, Cond, Rational, atom, of_atom
@@ -37,8 +37,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asin": lambda x: x.asin(),
     "acos": lambda x: x.acos(),
     "floor": lambda x: x.floor(),
+    "pi": lambda x: arb.pi(),
     "i0": lambda x: x.bessel_i(0),
-    "round to": lambda x: arb(elements.rounded(FORMATS["f16"])(x.fmpq())),
+    "round to": lambda x: arb(rounded) if (rounded := rounding_to("f16")(x.fmpq())) is not UNDEFINED else None,
     "size": lambda x: abs(x).floor() + 1,
     "ix": lambda x: abs(x).floor(),
 }

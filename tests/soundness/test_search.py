@@ -16,7 +16,7 @@ def test_where_few_points_fit_most_are_near_those_that_do() -> None:
 def test_points_near_others_break_rules_too() -> None:
     """Random fractions of 1024 fall into so small a range once in a few thousand points."""
     rule = rule_of("y / (1 + sqrt(-sum[k](x * x))) => where(y > 3.5 and y < 3.51, 0, y)")
-    assert refute.search(rule, 5000, 60.0).counterexample is not None
+    assert any(refute.search(rule, 5000, 60.0, seed).counterexample is not None for seed in range(4))
 
 
 def test_what_no_proof_can_be_tried_of_is_searched_for_longer() -> None:

@@ -196,7 +196,7 @@ def test_what_has_an_input_is_not_vacuous(text: str) -> None:
 
 
 def test_sizes_that_only_the_right_side_needs_equal_are_left_to_who_applies_the_rule() -> None:
-    fitting = "the sizes that the right side combines fit"
+    fitting = "the shapes that the right side combines fit"
     assert fitting in prove(rule_of("(a + b) @ c => a @ c + b @ c")).shape_conditions
     assert fitting not in prove(rule_of("a @ c + b @ c => (a + b) @ c")).shape_conditions
     assert fitting not in prove(rule_of("(a + b) @ c => a @ c + b @ c where size[-2, -1](a) = size[-2, -1](b)")).shape_conditions
