@@ -102,6 +102,10 @@ class Facts:
     ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
     derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
         which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
+    stray: `stray(form, *operands)`: how far an implementation may be off besides, absolutely, on operands with the ends `lo` and `hi`, in
+        the format that it computes in: thresholds beyond which a kernel leaves a term out, and infinity where it may give NaN.
+    early: a result beyond the largest number divided by this may be infinite.
+    roundings: how often a kernel rounds to the format of its result where that is narrower than what it computes in.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     """
 
@@ -112,3 +116,6 @@ class Facts:
     ulps: float = 8.0
     contextual: bool = False
     derivative: Formula | None = None
+    stray: Callable[..., Any] | None = None
+    early: float = 1.0
+    roundings: int = 1

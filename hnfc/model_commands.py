@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree)",
     )  # fmt: skip
     parser.add_argument("--unproved", action="store_true",
-                        help="for FPCore programs: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
+                        help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
     parser.add_argument("--why-not", action="append", default=[], metavar="RULE",
                         help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
     parser.add_argument("--version", action="version", version=f"hnfc {_version()}")

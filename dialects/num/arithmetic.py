@@ -15,7 +15,7 @@ from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import FORMATS, TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, tensor
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -32,10 +32,12 @@ def pow_range(x: Interval, y: Interval) -> Interval:
             top = _corner(x.magnitude, y.lo)
             return Interval(0.0 if y.lo else 1.0, _looser(top), False)
         return Interval(-math.inf, math.inf, nan)
+    if x.minus and x.lo == 0 and y.lo < 0:
+        return Interval(-math.inf, math.inf)  # 1 / -0
     corners = [_corner(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
     if y.lo <= 0 <= y.hi or x.lo <= 1 <= x.hi:
         corners.append(1.0)
-    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)))
+    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)), minus=x.minus)
 
 
 def int_or_nan(x: float) -> float:
@@ -75,6 +77,14 @@ def fmod_range(x: Interval, y: Interval) -> Interval:
     return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
 
 
+def quotient_lost(form: Format, x: Any, y: Any) -> Any:
+    """Infinite where x/y may overflow, or y is taken for 0: vectorized kernels of fmod then give NaN."""
+    most = np.maximum(np.abs(np.asarray(x.lo, np.float64)), np.abs(x.hi))
+    least = np.maximum(np.maximum(np.asarray(y.lo, np.float64), -np.asarray(y.hi, np.float64)), 0.0)
+    with np.errstate(all="ignore"):
+        return np.where((least <= form.flushed) | ~(most / least < form.largest / 8), np.inf, 0.0)
+
+
 def hypot_range(x: Interval, y: Interval) -> Interval:
     a, b = magnitude(x), magnitude(y)
     return Interval(_looser(math.hypot(a.lo, b.lo), -1) if a.lo or b.lo else 0.0, _looser(math.hypot(a.hi, b.hi)), x.nan or y.nan)
@@ -93,15 +103,17 @@ def xlogy_range(x: Interval, y: Interval) -> Interval:
     product: Interval = x * LogOp.FACTS.range(y)
     # 0·log(0) = 0 by definition; 0·log(inf) and the logarithm of a negative number stay NaN or become 0
     nan = x.nan or y.nan or y.lo < 0 or (0.0 in x and y.hi == math.inf) or (math.isinf(x.magnitude) and 1.0 in y)
-    return Interval(min(product.lo, 0.0) if 0.0 in x else product.lo, max(product.hi, 0.0) if 0.0 in x else product.hi, nan)
+    low, high = (min(product.lo, 0.0), max(product.hi, 0.0)) if 0.0 in x else (product.lo, product.hi)
+    return Interval(low, high, nan, x.minus_zero or product.minus)
 
 
 def maximum_range(x: Interval, y: Interval) -> Interval:
-    return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan)
+    """Of +0 and -0 it may be either."""
+    return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
 
 
 def minimum_range(x: Interval, y: Interval) -> Interval:
-    return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan)
+    return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
@@ -231,6 +243,7 @@ class RemainderOp(BinaryOp):
         evaluate=np.remainder,
         range=remainder_range,
         torch=("aten.remainder.Tensor",),
+        stray=quotient_lost,
     )
 
 
@@ -244,6 +257,7 @@ class FmodOp(BinaryOp):
         evaluate=np.fmod,
         range=fmod_range,
         torch=("aten.fmod.Tensor",),
+        stray=quotient_lost,
     )
 
 
@@ -283,6 +297,7 @@ class XlogyOp(BinaryOp):
         evaluate=special("xlogy"),
         range=xlogy_range,
         torch=("aten.xlogy.Tensor",),
+        roundings=2,
     )
 
 

@@ -112,6 +112,7 @@ class SinhOp(UnaryOp):
         evaluate=np.sinh,
         range=increasing(sinh),
         torch=("aten.sinh",),
+        early=2.01,  # e^|x| overflows first
     )
 
 
@@ -125,6 +126,7 @@ class CoshOp(UnaryOp):
         evaluate=np.cosh,
         range=valley(cosh, 0.0, 1.0),
         torch=("aten.cosh",),
+        early=2.01,  # e^|x| overflows first
     )
 
 

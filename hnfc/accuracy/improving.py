@@ -40,7 +40,7 @@ class Settings:
     training: int = 256
     branching: int = 768
     testing: int = 1000
-    guarding: int = 2000
+    guarding: int = 4000
     least: float = 0.1
     unproved: bool = False
     seed: int = 1

@@ -22,7 +22,7 @@ from hnfc.analysis.composed import composed
 from hnfc.analysis.lanes import filled
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
-from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
+from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
@@ -36,6 +36,13 @@ from hnfc.dsl.error.algorithms import algorithm
 STANDARD = Arithmetic()
 MOVING = frozenset(("transpose", "reshape", "broadcast", "slice", "concat", "reverse", "pad"))
 
+
+STEPS_IN_STORAGE = frozenset((
+    "softmax", "log_softmax", "logsumexp", "normalize", "batch_norm", "attention", "logaddexp", "affine",
+))  # fmt: skip
+"""Operations whose kernels for half precision round every step to it."""
+ALL_IN_STORAGE = frozenset(("prod",))
+"""Operations whose kernels for half precision compute in it."""
 
 CONDITIONS = frozenset((
     "compare", "logical_not", "logical_and", "logical_or", "logical_xor", "any", "all", "isnan", "isinf", "isfinite", "where",
@@ -130,6 +137,8 @@ class Recorder:
     rounding: bool = True
     whole: bool = True
     """Whether softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
+    stored: str | None = None
+    """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
 
     @property
     def tape(self) -> Tape:
@@ -162,6 +171,9 @@ class Recorder:
             return self.tape.node(np.asarray(self.weights(operation.weight_name)).astype(np.float64))
         attributes = operation.attributes_as_python()
         short = operation.name.removeprefix("num.")
+        working = storage if short in ALL_IN_STORAGE and storage in FORMATS else working_format(storage)
+        if short in STEPS_IN_STORAGE and storage != working and self.stored is None and storage in FORMATS:
+            return replace(self, stored=storage).recorded(operation, operands)
         if short in MOVING:
             return self._moved(operation, [self.tape.node(o) for o in operands], attributes)
         if storage not in FORMATS:
@@ -170,7 +182,7 @@ class Recorder:
             return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
-        whole = composed(self, operation, operands, attributes, working_format(storage))
+        whole = composed(self, operation, operands, attributes, working)
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
         result: Node | Truth
@@ -178,15 +190,19 @@ class Recorder:
             result = whole
         elif steps is not None:
             named = dict(zip((c.name for c in captures), operands, strict=True))
-            result = self._steps(steps, named, working_format(storage), operation)
+            result = self._steps(steps, named, working, operation)
         else:
-            result = self._applied(type(operation), operands, attributes, working_format(storage), operation)
+            result = self._applied(type(operation), operands, attributes, working, operation)
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
-        more = other_algorithm(short, plain, attributes, FORMATS[working_format(storage)]) if plain else None
+        more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, Node):
             result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
-        if isinstance(result, Node) and working_format(storage) != storage:
-            return self._stored(self._copy(result), storage, operation)
+        if isinstance(result, Node) and working != storage:
+            result = self._stored(self._copy(result), storage, operation)
+            if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
+                form = FORMATS[storage]
+                again = result.value.magnitude * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
+                result = self.tape.round(self._copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
     def _constant(self, operation: ConstantOp, storage: str) -> Node:
@@ -233,7 +249,8 @@ class Recorder:
         if not self.rounding:
             return found
         noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
-        return self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        found = self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or short in EXACT_OPERATIONS else self._stored(self._copy(found), self.stored, origin)
 
     def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
         """The algorithm of an operation, step by step; a step that occurs twice is one."""
