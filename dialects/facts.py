@@ -105,6 +105,7 @@ class Facts:
     stray: `stray(form, *operands)`: how far an implementation may be off besides, absolutely, on operands with the ends `lo` and `hi`, in
         the format that it computes in: thresholds beyond which a kernel leaves a term out, and infinity where it may give NaN.
     early: a result beyond the largest number divided by this may be infinite.
+    stray_half: an absolute error of the kernels for half precision besides.
     roundings: how often a kernel rounds to the format of its result where that is narrower than what it computes in.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     """
@@ -117,5 +118,6 @@ class Facts:
     contextual: bool = False
     derivative: Formula | None = None
     stray: Callable[..., Any] | None = None
+    stray_half: float = 0.0
     early: float = 1.0
     roundings: int = 1

@@ -69,6 +69,11 @@ class Interval:
         lo, hi = min(lo, largest), max(hi, -largest)  # a format may saturate
         return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan, self.minus)
 
+    def spread(self, by: float) -> Interval:
+        """Everything at most `by` away, on either side of 0."""
+        lo, hi = (_down(self.lo - by) if math.isfinite(self.lo) else self.lo), (_up(self.hi + by) if math.isfinite(self.hi) else self.hi)
+        return Interval(lo, hi, self.nan, self.minus)
+
     def __neg__(self) -> Interval:
         """-x, which is -0 for x = +0."""
         return Interval(BELOW_ZERO if self.hi == 0 else -self.hi, -self.lo, self.nan)

@@ -12,10 +12,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import Interval, magnitude
+from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -122,8 +123,24 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
 
 
+class SumOp(BinaryOp):
+    """A sum or difference, of which one operand may be a product that is accumulated onto the other."""
+
+    def transfer(self, *intervals: Interval) -> Interval:
+        result = super().transfer(*intervals)
+        form = format_of(self.result.type)
+        if form is None:
+            return result
+        for value, product, other in zip((self.x, self.y), intervals, intervals[::-1], strict=True):
+            count = terms_of(value)
+            if count:
+                slack = 2 * (count + 2) * working(form).unit_roundoff * other.magnitude + 4 * form.unit_roundoff * product.magnitude
+                result = result.spread(slack if slack == slack else math.inf)
+        return result
+
+
 @irdl_op_definition
-class AddOp(BinaryOp):
+class AddOp(SumOp):
     """x + y."""
 
     name = "num.add"
@@ -137,7 +154,7 @@ class AddOp(BinaryOp):
 
 
 @irdl_op_definition
-class SubOp(BinaryOp):
+class SubOp(SumOp):
     """x - y."""
 
     name = "num.sub"

@@ -87,6 +87,8 @@ class NumOp(IRDLOperation, ABC):
         if form is None:
             return result
         least = max(form.tiny, form.flushed) * self.FACTS.roundings
+        if working(form) is not form:
+            least += self.FACTS.stray_half
         if self.FACTS.stray is not None:
             stray = float(self.FACTS.stray(working(form), *intervals))
             if math.isinf(stray):

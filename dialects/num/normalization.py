@@ -84,9 +84,9 @@ def scaled_by_rms(x: Interval, eps: float, context: Context) -> Interval:
 def normalize_range(x: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
     """Within [-1, 1] but for rounding; where the squares underflow the norm is too small, and x/eps bounds the result."""
     n, form = context.count, context.format or EXACT
-    nan = x.nan or math.isinf(x.magnitude) or eps == 0
-    if eps == 0:
-        return Interval(-math.inf, math.inf, nan)
+    nan = x.nan or math.isinf(x.magnitude) or eps <= form.tiny / 2
+    if eps <= form.tiny / 2:
+        return Interval(-math.inf, math.inf, nan)  # the format takes eps for 0
     stray = 1 + min(4 * n * form.unit_roundoff, 1.0)
     lost = math.sqrt(form.tiny) * max(1.0, 1 / eps)
     bound = min(stray + lost, x.magnitude / eps * (1 + 8 * form.unit_roundoff))

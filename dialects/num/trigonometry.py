@@ -12,7 +12,7 @@ from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import decreasing, increasing, valley, within
 from hnfc.dialects.num.base import UnaryOp
 
-LARGEST_LOGARITHM = 710.0
+LARGEST_LOGARITHM = 710.475860073943
 """Beyond it sinh and cosh leave the range of a double."""
 
 

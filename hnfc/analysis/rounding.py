@@ -120,6 +120,10 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
     """
     u = 4 * form.unit_roundoff
     match name:
+        case "affine":
+            rows, columns, added = (n.value.magnitude for n in operands)
+            count = rows.shape[-1]
+            return onto(added, (rows @ columns) * gamma(count, form), count, form)
         case "gelu":
             return np.asarray(operands[0].value.magnitude * (2 * u))
         case "batch_norm":
@@ -139,6 +143,14 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
             bias = np.max(operands[2].value.magnitude, initial=0.0) if len(operands) > 2 else 0.0
             return np.asarray(np.max(x.magnitude, axis=places, keepdims=True) * (2 * weight * u) / sigma + bias * u)
     return None
+
+
+def onto(other: Array, error: Array, n: float, form: Format) -> Array:
+    """What a sum of n products may be off by besides its own error where a kernel accumulates it onto another term: γ(n+2) of that.
+
+    One step is for the sum, and one for a factor that both may have.
+    """
+    return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
 
 
 def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:

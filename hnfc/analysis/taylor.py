@@ -19,17 +19,19 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.composed import composed
-from hnfc.analysis.lanes import filled
+from hnfc.analysis.lanes import filled, raised
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
-from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, other_algorithm, rounded_to, working_format
+from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.contraction import ConvOp, MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, TypeMismatch
+from hnfc.dialects.types import FORMATS, Format, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
@@ -193,11 +195,15 @@ class Recorder:
             result = self._steps(steps, named, working, operation)
         else:
             result = self._applied(type(operation), operands, attributes, working, operation)
+        if short in ("add", "sub") and self.rounding and isinstance(result, Node) and not self.arithmetic.correct:
+            result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
         more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, Node):
             result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, Node) and working != storage:
+            if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
+                result = self.tape.round(self._copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
             result = self._stored(self._copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
@@ -210,19 +216,40 @@ class Recorder:
         exact = np.broadcast_to(np.asarray(operation.attributes_as_python()["value"], np.float64), shape)
         node = self.tape.node(exact)
         if storage in FORMATS and self.rounding:
-            # a number without axes keeps its digits beside a narrow tensor, as in torch
-            stored = exact.astype(NUMPY_TYPES[storage if shape else working_format(storage)]).astype(np.float64)
-            if not np.array_equal(stored, exact):
-                away = np.where(np.isfinite(exact) & np.isfinite(stored), np.abs(stored - exact) * (1 + 2.0**-50), np.inf)
+            # beside a narrow tensor a number without axes keeps its digits in some kernels, and is rounded in others
+            away = np.zeros(np.shape(exact))
+            for kind in {storage} if shape else {storage, working_format(storage)}:
+                stored = exact.astype(NUMPY_TYPES[kind]).astype(np.float64)
+                near = np.isfinite(exact) & np.isfinite(stored)
+                away = np.maximum(away, np.where(exact == stored, 0.0, np.where(near, np.abs(stored - exact) * (1 + 2.0**-50), np.inf)))
+            if np.any(away):
                 self.tape.round(node, away[None], operation)
         return node
+
+    def _accumulated(self, operation: NumOp, operands: list[Node], result: Node, form: Format) -> Node:
+        """A sum of which one operand is a product that a kernel may accumulate onto the other."""
+        for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
+            count = terms_of(value)
+            if count == math.inf:
+                raise NoFormula("a product of unknown size onto a bias")
+            if count:
+                own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
+                more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
+                result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
+        return result
 
     def _moved(self, operation: NumOp, operands: list[Node], attributes: dict[str, Any]) -> Node:
         filling = float(attributes.pop("value", 0.0))
         extra = {"value": -1} if operation.name == "num.pad" else {}
         assert operation.FACTS.evaluate is not None
         compute = operation.FACTS.evaluate
-        return self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        storage = element_name(as_tensor(operation.results[0].type))
+        stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
+        if stored != filling and stored == stored:
+            filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
+            result = self.tape.round(self._copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+        return result
 
     def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
         """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""

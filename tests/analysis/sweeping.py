@@ -100,7 +100,7 @@ def problems(bounds: Bounds, interval: Interval | None, got: Any, exact: Sequenc
             worst = floats[below | (floats > interval.hi) | (nan & (not interval.nan))][0]
             counts[f"interval: {worst!r} outside {interval}"] += 1
     for value, true, limit in zip(floats.tolist(), exact, errors.tolist(), strict=True):
-        if not np.isfinite(limit) or true is UNDECIDED:
+        if not np.isfinite(limit) or true is UNDECIDED or true is None:
             counts["no bound"] += 1
             continue
         counts["checked"] += 1
