@@ -206,6 +206,10 @@ class PowOp(BinaryOp):
         range=pow_range,
         torch=("aten.pow.Tensor_Tensor",),
         ulps=32,
+        # x^-2 as 1/(x·x), x³ as (x·x)·x
+        stray=lambda form, x, y: 2 / form.largest,
+        stray_half=1.6e-5,
+        roundings=2,
     )
 
 

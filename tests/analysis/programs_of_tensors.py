@@ -102,6 +102,7 @@ NUMBERS = (0.1, 0.3, 1.7, -0.1, 1.0, 2.0, -2.5, 1e-3, 12.3)
 def steps_with(c: float, d: float) -> list[Step]:
     """The steps, with the numbers that occur in them."""
     low, high = min(c, d), max(c, d)
+    power = {0.1: 2.0, 0.3: 0.5, -0.1: -1.0, 1.0: 3.0, 2.0: -2.0, -2.5: -0.5, 1e-3: 0.1}.get(c, c)
 
     def bounded(p: Program, x: SSAValue) -> SSAValue:
         return p.graph.minimum(p.graph.maximum(x, p.number(low)), p.number(high))
@@ -149,6 +150,25 @@ def steps_with(c: float, d: float) -> list[Step]:
         Step("where", lambda x, y: torch.where(x > c, y, d), chosen, lambda x, y: choose(above(x, full(c)), y, full(d)), "xx"),
         Step("pad", lambda x: F.pad(x, (1, 1), value=c), lambda p, x: p.graph.pad(x, low=(0, 1), high=(0, 1), value=c),
              lambda x: np.concatenate([np.full((x.shape[0], 1), exact(c)), x, np.full((x.shape[0], 1), exact(c))], axis=1)),
+        Step("power", lambda x: x**power, lambda p, x: p.graph.pow(x, p.number(power)), lambda x: _power(x, power)),
+        Step("leaky_relu", lambda x: F.leaky_relu(x, 0.1),
+             lambda p, x: p.graph.where(p.graph.compare(x, p.number(0.0), predicate="gt"), x, p.graph.mul(x, p.number(0.1))),
+             lambda x: choose(above(x, full(0.0)), x, x * exact(0.1))),
+        Step("elu", F.elu, lambda p, x: p.graph.where(p.graph.compare(x, p.number(0.0), predicate="gt"), x, p.graph.expm1(x)),
+             lambda x: choose(above(x, full(0.0)), x, each("expm1")(x))),
+        Step("lerp", lambda x, y: torch.lerp(x, y, c), lambda p, x, y: p.graph.add(x, p.graph.mul(p.graph.sub(y, x), p.number(c))),
+             lambda x, y: x + exact(c) * (y - x), "xx"),
+        Step("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=c),
+             lambda p, x, y, z: p.graph.add(x, p.graph.mul(p.graph.mul(y, p.number(c)), z)), lambda x, y, z: x + exact(c) * y * z, "xxx"),
+        Step("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=c),
+             lambda p, x, y, z: p.graph.add(x, p.graph.div(p.graph.mul(y, p.number(c)), z)), lambda x, y, z: x + exact(c) * y / z, "xxx"),
+        Step("add with alpha", lambda x, y: torch.add(x, y, alpha=c), lambda p, x, y: p.graph.add(x, p.graph.mul(y, p.number(c))),
+             lambda x, y: x + exact(c) * y, "xx"),
+        Step("softsign", F.softsign, lambda p, x: p.graph.div(x, p.graph.add(p.graph.abs(x), p.number(1.0))), lambda x: x / (abs(x) + 1)),
+        Step("norm", lambda x: x.norm(dim=-1, keepdim=True), lambda p, x: p.graph.sqrt(p.graph.sum(p.graph.square(x), axes=(1,))),
+             lambda x: each("sqrt")((x * x).sum(axis=-1, keepdims=True))),
+        Step("std", lambda x: x.std(-1, correction=0, keepdim=True), lambda p, x: p.graph.sqrt(p.graph.var(x, axes=(1,), correction=0.0)),
+             lambda x: each("sqrt")(((x - x.sum(axis=-1, keepdims=True) / x.shape[-1]) ** 2).sum(axis=-1, keepdims=True) / x.shape[-1])),
         Step("linear", lambda x, w, b: F.linear(x, w, b),
              lambda p, x, w, b: p.graph.add(p.graph.matmul(x, p.graph.transpose(w, perm=(1, 0))), b), lambda x, w, b: x @ w.T + b, "xWb"),
         Step("addmm", lambda x, w, b: torch.addmm(b, x, w.T, beta=c, alpha=d),
@@ -161,6 +181,12 @@ def steps_with(c: float, d: float) -> list[Step]:
         Step("conv", lambda x, w, b: F.conv1d(x[:, None], w[:, None], b, padding=0)[:, 0] if w.shape[1] <= x.shape[1] else x[:, :1] * 0,
              lambda p, x, w, b: p.convolved(x, w, b), lambda x, w, b: _convolved(x, w, b), "xWb"),
     ]  # fmt: skip
+
+
+def _power(x: Balls, power: float) -> Balls:
+    if power == int(power):
+        return x ** int(power)
+    return np.frompyfunc(lambda a: a ** exact(power) if a > 0 else arb(0) if a == 0 and power > 0 else arb.nan(), 1, 1)(x)
 
 
 def _convolved(x: Balls, w: Balls, b: Balls) -> Balls:

@@ -1,7 +1,7 @@
 """What is certified holds for what torch computes: known traps, every operation on its whole range, and random programs.
 
-The slow tests are 20,000 random programs and every operation; `HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of programs
-and the first seed.
+The slow tests are 20,000 random programs and every operation; `HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of
+programs and the first seed.
 """
 
 from __future__ import annotations
