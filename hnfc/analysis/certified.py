@@ -88,7 +88,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
                 if isinstance(node_or_truth, Node):
                     _sharpen(node_or_truth, true.known.get(value))
                     own = _measured(recorder, operation, node_or_truth)
-                    found[value] = _with_errors(_with_infinities(own, node_or_truth, ranges.of(value)), node_or_truth, per)
+                    found[value] = _with_errors(_with_infinities(own, node_or_truth, ranges, value), node_or_truth, per)
             for value in {*operation.operands, *operation.results}:
                 if last.get(value, operation) is operation:
                     forms.known.pop(value, None)
@@ -104,10 +104,11 @@ def interval_of_box(box: Boxes) -> Interval:
     return Interval(ends.lo, ends.hi, ends.nan, ends.minus or ends.lo == 0)
 
 
-def _with_infinities(bounds: Bounds, node: Node, interval: Interval) -> Bounds:
+def _with_infinities(bounds: Bounds, node: Node, ranges: Ranges, value: SSAValue) -> Bounds:
     """Where an element may be infinite or no number at all, the range that holds those too, and whether one may be NaN."""
     if node.lost is None:
         return bounds
+    interval = ranges.of(value)
     return replace(bounds, low=interval.lo, high=interval.hi, nan=interval.nan)
 
 

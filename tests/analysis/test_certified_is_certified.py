@@ -1,7 +1,7 @@
 """What is certified holds for what torch computes: known traps, every operation on its whole range, and random programs.
 
-The slow tests are 20,000 random programs and every operation; `HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of
-programs and the first seed.
+The slow tests are 12,000 random programs and 40 draws of operands for each sample of every operation, more than 20,000 programs together;
+`HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of random programs and the first seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.dialects.building import to_numpy, to_torch
 from tests.graphs import Graph
 
 SEED = int(os.environ.get("HNFC_SEED", "1"))
-PROGRAMS = int(os.environ.get("HNFC_PROGRAMS", "20000"))
+PROGRAMS = int(os.environ.get("HNFC_PROGRAMS", "12000"))
 
 
 def bounds_of(graph: Graph, value: SSAValue, *arrays: np.ndarray) -> Bounds:
@@ -170,7 +170,7 @@ def test_every_operation_and_programs_at_random() -> None:
 
 @pytest.mark.slow
 def test_every_operation_on_its_whole_range(record_property) -> None:
-    counts = swept(range(SEED, SEED + 80), SWEPT)
+    counts = swept(range(SEED, SEED + 40), SWEPT)
     record_property("shown", f"seed {SEED}: {dict(counts)}")
     assert not wrong(counts), wrong(counts)
 
