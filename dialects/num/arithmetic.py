@@ -136,7 +136,17 @@ class SumOp(BinaryOp):
             if count:
                 slack = 2 * (count + 2) * working(form).unit_roundoff * other.magnitude + 4 * form.unit_roundoff * product.magnitude
                 result = result.spread(slack if slack == slack else math.inf)
+        if _interpolates(self) and math.isinf(max(interval.magnitude for interval in intervals)):
+            return Interval(result.lo, result.hi, True, result.minus)
         return result
+
+
+def _interpolates(operation: SumOp) -> bool:
+    """Whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
+    for x, scaled in ((operation.x, operation.y), (operation.y, operation.x)):
+        if isinstance(scaled.owner, MulOp):
+            return any(isinstance(o.owner, SubOp) and o.owner.y is x for o in scaled.owner.operands)
+    return False
 
 
 @irdl_op_definition
@@ -206,7 +216,8 @@ class PowOp(BinaryOp):
         range=pow_range,
         torch=("aten.pow.Tensor_Tensor",),
         ulps=32,
-        # x^-2 as 1/(x·x), x³ as (x·x)·x
+        # x^-2 as 1/(x·x), of which x·x may be subnormal, x³ as (x·x)·x
+        early=4.1,
         stray=lambda form, x, y: 2 / form.largest,
         stray_half=1.6e-5,
         roundings=2,

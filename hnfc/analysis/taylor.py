@@ -207,7 +207,9 @@ class Recorder:
             result = self._stored(self._copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
-                again = result.value.magnitude * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
+                size = result.value.magnitude
+                again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
+                again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
                 result = self.tape.round(self._copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 

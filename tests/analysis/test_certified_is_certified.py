@@ -1,6 +1,6 @@
 """What is certified holds for what torch computes: known traps, every operation on its whole range, and random programs.
 
-The slow tests are 12,000 random programs and 40 draws of operands for each sample of every operation, more than 20,000 programs together;
+The slow tests are 20,000 random programs, and 40 draws of operands for each sample of every operation;
 `HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of random programs and the first seed.
 """
 
@@ -24,7 +24,7 @@ from tests.dialects.building import to_numpy, to_torch
 from tests.graphs import Graph
 
 SEED = int(os.environ.get("HNFC_SEED", "1"))
-PROGRAMS = int(os.environ.get("HNFC_PROGRAMS", "12000"))
+PROGRAMS = int(os.environ.get("HNFC_PROGRAMS", "20000"))
 
 
 def bounds_of(graph: Graph, value: SSAValue, *arrays: np.ndarray) -> Bounds:
