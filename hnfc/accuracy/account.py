@@ -89,14 +89,13 @@ def account(improved: Improved) -> list[BranchAccount]:
     found = []
     for branch in improved.branches:
         here = taken(evaluator, branch.conditions, len(improved.test))
-        if branch.form.asked is not None:
-            here = here & evaluator.truth(branch.form.asked)
-        sample = improved.test.part(here)
+        used = here if branch.form.asked is None else here & evaluator.truth(branch.form.asked)
+        sample = improved.test.part(used)
         ranges = branch_ranges(improved.domain, branch.conditions)
         uses = tuple(_use(step, ranges, branch.conditions, sample) for step in branch.form.steps)
         cut = branch.form.origin
         series = _series(improved, cut, ranges, len(sample)) if cut is not None else None
-        found.append(BranchAccount(branch, len(sample), uses, series))
+        found.append(BranchAccount(branch, int(here.sum()), uses, series))
     return found
 
 

@@ -38,25 +38,36 @@ def everyday(term: Term, domain: Domain, count: int, rng: np.random.Generator) -
 
 
 def short_numbers(term: Term, domain: Domain) -> Sample:
-    """All combinations of a few short numbers, of programs with few arguments."""
+    """All combinations of a few short numbers, of programs with few arguments; for one argument thousands of numbers at even distances."""
     arguments = len(domain.names)
     grid = _GRIDS[arguments - 1] if arguments <= len(_GRIDS) else ()
     rows = list(itertools.product(grid, repeat=arguments)) if grid else []
     points = np.array(rows, np.float64).reshape(len(rows), arguments)
-    return measured(term, domain, {name: points[:, i] for i, name in enumerate(domain.names)}, len(rows))
+    if arguments == 1:
+        sizes = np.geomspace(1e-3, 1e3, 601)
+        points = np.concatenate([points[:, 0], np.linspace(-1000, 1000, 1601) + 0.3, sizes, -sizes])[:, None]
+    return measured(term, domain, {name: points[:, i] for i, name in enumerate(domain.names)}, len(points))
 
 
 def _columns(domain: Domain, count: int, rng: np.random.Generator) -> dict[str, Floats]:
     """Candidates: each row of one kind, in random order."""
     arguments = len(domain.names)
-    kind = rng.integers(0, 10, count)[:, None]
+    kind = rng.integers(0, 11, count)[:, None]
     mixed = rng.random((count, arguments)) < 0.3
     sizes = 10.0 ** rng.uniform(-3, 3, (count, arguments))
     size = sizes[:, :1]
     alike = size * rng.uniform(0.5, 2.0, sizes.shape)
     near = size * (1 + rng.choice([-1.0, 1.0], sizes.shape) * 10.0 ** rng.uniform(-14, -0.5, sizes.shape))
     short = rng.choice(SHORT, sizes.shape)
-    plain = np.select([kind <= 1, kind <= 3, kind <= 6, kind == 7], [sizes, alike, near, short], np.where(mixed, short, sizes))
+    close = short * (1 + rng.normal(size=sizes.shape) * 10.0 ** rng.uniform(-14, -1, sizes.shape))
+    even = rng.uniform(0, 1000, sizes.shape)
+    near = np.where(mixed & (kind == 5), size, near)
+    # such as 0.02, 0.04, 0.02: where a discriminant is 0 whatever the unit
+    few = rng.choice(np.array([0.5, 1.0, 1.0, 2.0, 4.0]), sizes.shape)
+    scaled = few * np.where(mixed[:, :1], size, 10.0 ** rng.integers(-3, 3, size.shape))
+    kinds = [kind <= 1, kind == 2, kind <= 5, kind == 6, kind == 7, kind == 8]
+    plain = np.select(kinds, [sizes, alike, near, short, close, np.where(mixed, short, even)], np.where(mixed, short, sizes))
+    plain = np.where(kind == 10, scaled, plain)
     # of either sign, of one sign, and positive
     signs = rng.choice([-1.0, 1.0], sizes.shape)
     style = rng.integers(0, 3, count)[:, None]

@@ -17,14 +17,17 @@ from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import Evaluator
 from hnfc.accuracy.everyday import everyday, short_numbers
 from hnfc.accuracy.harm import worse
-from hnfc.accuracy.points import Domain, Sample, draw, joined
+from hnfc.accuracy.ordinals import Floats, bits_of_error
+from hnfc.accuracy.points import Domain, Sample, draw, joined, measured
 from hnfc.accuracy.reach import proved
 from hnfc.accuracy.reference import holds
-from hnfc.accuracy.regimes import Bound, Leaf, Tree, leaves, merged, paths
+from hnfc.accuracy.regimes import Bound, Leaf, Tree, assembled, leaves, merged, paths
 from hnfc.accuracy.search import Candidate, errors_of
 from hnfc.accuracy.terms import Term, Terms
 
-_ROUNDS = 5
+_ROUNDS = 6
+_CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
+"""How often points next to those where a tree loses most are looked at, how many of these, and how many next to each."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Guard:
         tree = grow(*self._counterexamples())
         for attempt in range(_ROUNDS):
             self.see(draw(self.original.term, self.domain, points // 2, rng), everyday(self.original.term, self.domain, points, rng))
-            if not self._refused(tree):
+            if not self._refused(tree) and not self._refused_nearby(tree, rng):
                 return merged(tree)
             if attempt < _ROUNDS // 2:
                 tree = grow(*self._counterexamples())
@@ -70,6 +73,30 @@ class Guard:
 
     def _refused(self, tree: Tree) -> bool:
         return any(form is not self.original and not self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
+
+    def _refused_nearby(self, tree: Tree, rng: np.random.Generator) -> bool:
+        """Whether something speaks against the tree next to the everyday points where it loses most."""
+        for _ in range(_CLIMBS):
+            assert self.sample is not None and self._evaluator is not None
+            before, after = (self._evaluator.values(t) for t in (self.original.term, assembled(self.terms, tree)))
+            lost = bits_of_error(after, self.sample.exact) - bits_of_error(before, self.sample.exact)
+            order = np.argsort(-np.where(self.of_everyday, lost, -64.0), kind="stable")[:_WORST]
+            worst = order[lost[order] > 1]
+            if not len(worst):
+                return False
+            places = np.repeat(worst, _NEIGHBOURS)
+            moved = {name: self._moved(name, x[places], rng) for name, x in self.sample.inputs.items()}
+            found = measured(self.original.term, self.domain, moved, len(places))
+            self.see(found.part(slice(0, 0)), found)
+            if self._refused(tree):
+                return True
+        return False
+
+    def _moved(self, name: str, x: Floats, rng: np.random.Generator) -> Floats:
+        """Numbers near those given: some as they were, others a little or a few parts in ten away."""
+        scale = 10.0 ** rng.uniform(-15, -0.5, len(x)) * (rng.random(len(x)) < 0.7)
+        lo, hi = self.domain.interval(name)
+        return np.asarray(np.clip(x * (1 + rng.normal(size=len(x)) * scale), lo, hi))
 
     def _counterexamples(self) -> tuple[Sample, Any]:
         """The points seen at which one of the candidates must not be used, and which of them are everyday ones."""
