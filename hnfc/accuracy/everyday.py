@@ -68,6 +68,8 @@ def _columns(domain: Domain, count: int, rng: np.random.Generator) -> dict[str, 
     kinds = [kind <= 1, kind == 2, kind <= 5, kind == 6, kind == 7, kind == 8]
     plain = np.select(kinds, [sizes, alike, near, short, close, np.where(mixed, short, even)], np.where(mixed, short, sizes))
     plain = np.where(kind == 10, scaled, plain)
+    # in some rows several arguments are 0
+    plain = np.where((rng.random((count, 1)) < 0.15) & (rng.random(sizes.shape) < 0.4), 0.0, plain)
     # of either sign, of one sign, and positive
     signs = rng.choice([-1.0, 1.0], sizes.shape)
     style = rng.integers(0, 3, count)[:, None]
