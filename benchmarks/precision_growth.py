@@ -86,9 +86,7 @@ def chain(count: int) -> tuple[System, dict[Any, dict[Any, float]], list[tuple[i
     blocks = [tuple(range(i, i + 4)) for i in range(0, count - 3, 3)]
     nodes = range(blocks[-1][-1] + 1)
     constraints = tuple(
-        Constraint(f"{pair} are alike", pair, lambda a, b: abs(a - b) <= 16)
-        for block in blocks
-        for pair in pairwise(block)
+        Constraint(f"{pair} are alike", pair, lambda a, b: abs(a - b) <= 16) for block in blocks for pair in pairwise(block)
     )
     cost = {n: {bits: float(draw.randint(1, 99)) for bits in (8, 11, 24, 53)} for n in nodes}
     return System(dict.fromkeys(nodes, (8, 11, 24, 53)), constraints), cost, blocks

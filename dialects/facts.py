@@ -117,6 +117,11 @@ class Facts:
     ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
     derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
         which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
+    stray: `stray(form, *operands)`: how far an implementation may be off besides, absolutely, on operands with the ends `lo` and `hi`, in
+        the format that it computes in: thresholds beyond which a kernel leaves a term out, and infinity where it may give NaN.
+    early: a result beyond the largest number divided by this may be infinite.
+    stray_half: an absolute error of the kernels for half precision besides.
+    roundings: how often a kernel rounds to the format of its result where that is narrower than what it computes in.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
     gradient: the partial derivatives by the operands, `gradient(m, *operands)`, over `Elementary`; accurate wherever the operation is,
         and 0 or a subgradient at kinks. None: the derivative that torch has for the operation is accurate.
@@ -130,3 +135,7 @@ class Facts:
     contextual: bool = False
     derivative: Formula | None = None
     gradient: Formula | None = None
+    stray: Callable[..., Any] | None = None
+    stray_half: float = 0.0
+    early: float = 1.0
+    roundings: int = 1

@@ -19,13 +19,14 @@ def _up(x: float) -> float:
 class Interval:
     """All x with lo ≤ x ≤ hi. `nan` says whether a NaN may be among the values too.
 
-    An interval whose lower end is 0 holds +0 and not -0 (so that 1/[0, 1] is [1, inf]); where -0 may
-    occur below a lower end of 0, an operation gives the smallest negative number for that end.
+    An interval whose lower end is 0 holds +0, so that 1/[0, 1] is [1, inf]; `minus` says whether -0 may be among the values too, as
+    relu gives for -0. Operations that send negative numbers to -0 may also give the smallest negative number as the lower end.
     """
 
     lo: float
     hi: float
     nan: bool = False
+    minus: bool = False
 
     @staticmethod
     def point(value: float) -> Interval:
@@ -37,6 +38,11 @@ class Interval:
         return self.nan if math.isnan(value) else self.lo <= value <= self.hi
 
     @property
+    def minus_zero(self) -> bool:
+        """Whether -0 may be among the values."""
+        return self.lo <= 0 <= self.hi and (self.lo < 0 or self.minus)
+
+    @property
     def finite(self) -> bool:
         return math.isfinite(self.lo) and math.isfinite(self.hi) and not self.nan
 
@@ -46,11 +52,11 @@ class Interval:
         return max(abs(self.lo), abs(self.hi))
 
     def hull(self, other: Interval) -> Interval:
-        return Interval(min(self.lo, other.lo), max(self.hi, other.hi), self.nan or other.nan)
+        return Interval(min(self.lo, other.lo), max(self.hi, other.hi), self.nan or other.nan, self.minus or other.minus)
 
     def meet(self, lo: float, hi: float) -> Interval:
         """What is left within [lo, hi]; the caller knows that the values lie there."""
-        return Interval(max(self.lo, lo), min(self.hi, hi), self.nan)
+        return Interval(max(self.lo, lo), min(self.hi, hi), self.nan, self.minus or (self.lo < 0 <= self.hi and lo == 0))
 
     def widened(self, unit_roundoff: float, tiny: float, largest: float) -> Interval:
         """Every value after one rounding to a format: relative error u, underflow up to `tiny`, overflow past `largest`."""
@@ -61,7 +67,12 @@ class Interval:
         if self.hi <= 0:
             hi = min(hi, 0.0)
         lo, hi = min(lo, largest), max(hi, -largest)  # a format may saturate
-        return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan)
+        return Interval(-math.inf if lo < -largest else lo, math.inf if hi > largest else hi, self.nan, self.minus)
+
+    def spread(self, by: float) -> Interval:
+        """Everything at most `by` away, on either side of 0."""
+        lo, hi = (_down(self.lo - by) if math.isfinite(self.lo) else self.lo), (_up(self.hi + by) if math.isfinite(self.hi) else self.hi)
+        return Interval(lo, hi, self.nan, self.minus)
 
     def __neg__(self) -> Interval:
         """-x, which is -0 for x = +0."""
@@ -70,13 +81,13 @@ class Interval:
     @property
     def mirrored(self) -> Interval:
         """-x, where 0 is no floating-point number but the real one."""
-        return Interval(-self.hi, -self.lo, self.nan)
+        return Interval(-self.hi, -self.lo, self.nan, 0.0 in self)
 
     def __add__(self, other: Interval) -> Interval:
         clash = (self.lo == -math.inf and other.hi == math.inf) or (self.hi == math.inf and other.lo == -math.inf)
         lo = -math.inf if math.isnan(self.lo + other.lo) else _outward(self.lo + other.lo, _down)
         hi = math.inf if math.isnan(self.hi + other.hi) else _outward(self.hi + other.hi, _up)
-        return Interval(lo, hi, self.nan or other.nan or clash)
+        return Interval(lo, hi, self.nan or other.nan or clash, self.minus_zero and other.minus_zero)
 
     def __sub__(self, other: Interval) -> Interval:
         return self + other.mirrored
@@ -87,24 +98,25 @@ class Interval:
         lo = _outward(min(products), _down)
         if lo == 0 and (self.lo < 0 or other.lo < 0):
             lo = BELOW_ZERO  # 0 times a negative number is -0
-        return Interval(lo, _outward(max(products), _up), self.nan or other.nan or clash)
+        minus = self.minus_zero or other.minus_zero
+        return Interval(lo, _outward(max(products), _up), self.nan or other.nan or clash, minus)
 
     def reciprocal(self) -> Interval:
         if self.lo > 0 or self.hi < 0:
             return Interval(_outward(1 / self.hi, _down), _outward(1 / self.lo, _up), self.nan)
-        if self.lo == 0 and self.hi > 0:
+        if self.lo == 0 and self.hi > 0 and not self.minus:
             return Interval(_outward(1 / self.hi, _down), math.inf, self.nan)
         return Interval(-math.inf, math.inf, self.nan)
 
     def __truediv__(self, other: Interval) -> Interval:
         if 0.0 in other:
             nan = self.nan or other.nan or 0.0 in self or math.isinf(self.magnitude)
-            if self.lo >= 0 and other.lo >= 0:
-                return Interval(0.0, math.inf, nan)
+            if self.lo >= 0 and other.lo >= 0 and not other.minus:
+                return Interval(0.0, math.inf, nan, self.minus)
             return Interval(-math.inf, math.inf, nan)
         both_infinite = math.isinf(self.magnitude) and math.isinf(other.magnitude)
         result = self * other.reciprocal()
-        return Interval(result.lo, result.hi, self.nan or other.nan or both_infinite)
+        return Interval(result.lo, result.hi, self.nan or other.nan or both_infinite, result.minus)
 
 
 def _outward(x: float, step: Callable[[float], float]) -> float:
@@ -125,7 +137,9 @@ def increasing(function: Callable[[float], float], lo: float = -math.inf, hi: fl
 
     def transfer(x: Interval, **_: object) -> Interval:
         nan = x.nan or x.lo < lo or x.hi > hi
-        return Interval(_loose(function, max(min(x.lo, hi), lo), _down), _loose(function, min(max(x.hi, lo), hi), _up), nan)
+        least, greatest = _loose(function, max(min(x.lo, hi), lo), _down), _loose(function, min(max(x.hi, lo), hi), _up)
+        # a function that is 0 at 0 keeps the sign of -0
+        return Interval(least, greatest, nan, x.minus and x.lo == 0 == least)
 
     return transfer
 
@@ -169,8 +183,8 @@ BELOW_ZERO = -5e-324
 def magnitude(x: Interval, **_: object) -> Interval:
     """|x|."""
     if x.lo >= 0:
-        return x
-    return Interval(-x.hi if x.hi <= 0 else 0.0, x.magnitude, x.nan)
+        return Interval(x.lo, x.hi, x.nan)
+    return Interval(-x.hi + 0.0 if x.hi <= 0 else 0.0, x.magnitude, x.nan)
 
 
 def square(x: Interval, **_: object) -> Interval:
@@ -184,7 +198,7 @@ def keeps_sign_of_zero(transfer: Callable[..., Interval]) -> Callable[..., Inter
 
     def with_negative_zero(x: Interval, **attributes: object) -> Interval:
         y = transfer(x, **attributes)
-        return Interval(BELOW_ZERO, y.hi, y.nan) if y.lo == 0 and x.lo < 0 else y
+        return Interval(0.0, max(y.hi, 0.0), y.nan, True) if y.lo == 0 and (x.lo < 0 or x.minus) else y
 
     return with_negative_zero
 

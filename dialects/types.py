@@ -98,6 +98,11 @@ FORMATS: dict[str, Format] = {
 }
 
 
+def working(form: Format) -> Format:
+    """The format in which operations on numbers of this one are carried out: float32 for narrower ones."""
+    return form if form.unit_roundoff <= FORMATS["f32"].unit_roundoff else FORMATS["f32"]
+
+
 _FORMAT_OF_CLASS: dict[type, Format] = {type(ELEMENT_TYPES[name]): form for name, form in FORMATS.items()}
 """Each format is a class of its own in xDSL; a class is found faster than an attribute, whose hash is computed each time."""
 

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         given.append("--emit")
     if given:
         raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
-    from hnfc.accuracy import NotImproved, account, improve, rules_for_programs
+    from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
     from hnfc.frontend.fpcore import Program, read_forms
 
     texts: list[str] = []
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
                 continue
             progress(f"improving {program.name} …")
             try:
-                improved = improve(program, rules)
+                improved = improve(program, rules, Settings(unproved=options.unproved))
             except NotImproved as reason:
                 lines.append(f"{program.name}: {reason}; it is left as it is")
                 data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})
@@ -88,6 +88,8 @@ def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
 
 
 def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
+    from hnfc.accuracy.harm import MOST_LOST
+
     name, points = improved.program.name, len(improved.test)
     if not improved.improved:
         return [f"{name}: {improved.before:.2f} bits of error on {points} points; no better form was found, in {improved.seconds:.2f} s"]
@@ -100,6 +102,7 @@ def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
             lines.append(f"    series: {branch.series.text}")
         if not branch.uses and branch.series is None:
             lines.append("    as it was, up to exact arithmetic")
+    lines.append(f"  not more than {MOST_LOST:g} bits worse than before at any of {improved.everyday} everyday points")
     return lines
 
 
@@ -107,7 +110,8 @@ def _data(improved: Improved, branches: list[BranchAccount]) -> dict[str, Any]:
     return {
         "name": improved.program.name, "improved": improved.improved, "bits_before": improved.before,
         "bits_after": improved.after,
-        "points": len(improved.test), "seconds": improved.seconds, "branches": [branch.data() for branch in branches],
+        "points": len(improved.test), "everyday_points": improved.everyday,
+        "seconds": improved.seconds, "branches": [branch.data() for branch in branches],
         "fpcore": improved.text,
     }  # fmt: skip
 

@@ -44,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
         help="the form of the output: the torch dialect (default), hnfc's own, linalg or StableHLO as text; the torch dialect as "
         "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree)",
     )  # fmt: skip
+    parser.add_argument("--unproved", action="store_true",
+                        help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
     parser.add_argument("--why-not", action="append", default=[], metavar="RULE",
                         help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
     parser.add_argument("--version", action="version", version=f"hnfc {_version()}")
@@ -136,6 +138,8 @@ def _optimize(options: argparse.Namespace) -> int:
         from hnfc.accuracy_command import run
 
         return run(options)
+    if options.unproved:
+        raise UsageError("--unproved is for FPCore programs; --allow-unproved RULE lets a rule for models run unproved")
     if options.emit in _BINARY and options.output is None and sys.stdout.isatty():
         raise UsageError(f"--emit {options.emit} is binary; give it a file with -o OUT, or a pipe")
     with Progress() as progress:

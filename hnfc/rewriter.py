@@ -127,7 +127,7 @@ class Settings:
         unknown = [name for name in self.ranges if name not in places]
         if unknown:
             raise UsageError(f"there is no input `{unknown[0]}`; the inputs are {', '.join(names)}")
-        return [(places[name], Interval(float(lo), float(hi))) for name, (lo, hi) in self.ranges.items()]
+        return [(places[name], Interval(float(lo), float(hi), minus=0 in (lo, hi))) for name, (lo, hi) in self.ranges.items()]
 
 
 @dataclass

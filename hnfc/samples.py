@@ -33,7 +33,7 @@ def parse_range(text: str) -> tuple[str, Interval]:
         raise ModelError(f"cannot read the range `{text}`: the bounds are numbers, as in `arg0=-1e3:1e3`") from None
     if math.isnan(lo) or math.isnan(hi) or lo > hi:
         raise ModelError(f"the range `{text}` is empty: its first bound must not be greater than its second")
-    return (found["name"] or "").lstrip("%"), Interval(lo, hi)
+    return (found["name"] or "").lstrip("%"), Interval(lo, hi, minus=0.0 in (lo, hi))
 
 
 def input_names(block: Block) -> dict[str, SSAValue]:

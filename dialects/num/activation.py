@@ -14,6 +14,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
+from hnfc.dialects.types import Format
 
 GELU_CUBIC = Fraction(44715, 1000000)
 GELU_MINIMUM = -0.7517915
@@ -69,7 +70,8 @@ def dip(gate: Any, at: float, least: float) -> Callable[..., Interval]:
 
     def transfer(x: Interval, **_: object) -> Interval:
         y = inner(x)
-        return Interval(min(y.lo, 0.0) if x.lo < 0 else y.lo, max(y.hi, 0.0) if x.lo < 0 else y.hi, y.nan or x.lo == -math.inf)
+        low, high = (min(y.lo, 0.0), max(y.hi, 0.0)) if x.lo < 0 else (y.lo, y.hi)
+        return Interval(low, high, y.nan or x.lo == -math.inf, x.minus_zero or x.lo < 0)
 
     return transfer
 
@@ -92,7 +94,7 @@ def softplus_range(x: Interval) -> Interval:
 
 def silu_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
     y = dip(_sigmoid, -1.2784645427610738, -0.27846455)(x)
-    return y.hull(Interval(-0.0, 0.0)) if x.lo < _deepest(context) else y
+    return y.hull(Interval(0.0, 0.0, minus=True)) if x.lo < _deepest(context) else y
 
 
 def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOWN_CONTEXT) -> Interval:
@@ -103,7 +105,19 @@ def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOW
     below = stray + 8 * unit * min(abs(x.lo), 40.0) if x.lo < 0 else stray
     huge = math.sqrt(context.format.largest if context.format else 1e300)
     nan = y.nan or x.magnitude >= huge  # kernels square or cube x
-    return Interval(y.lo - below, max(y.hi + stray, 8 * unit * abs(min(x.lo, 0.0)) if x.lo > -math.inf else 1.0), nan)
+    high = max(y.hi + stray, 8 * unit * abs(min(x.lo, 0.0)) if x.lo > -math.inf else 1.0)
+    return Interval(y.lo - below, high, nan, y.minus)
+
+
+def lost_left(form: Format, x: Any) -> Any:
+    """What is left of x/(1 + e^-x) where e^-x overflows, or is flushed, and it is taken for 0."""
+    left = np.maximum(-np.asarray(x.lo, np.float64), 0.0)
+    return np.where(left > 80, np.minimum(left, 800.0) * (2 / form.largest + 2 * form.flushed), 0.0)
+
+
+def dropped_logarithm(form: Format, x: Any) -> Any:
+    """log(1 + e^-x), which torch drops above 20."""
+    return np.where(np.asarray(x.hi) > 20, 2.07e-9, 0.0)
 
 
 def square(x: Any) -> Any:
@@ -129,6 +143,7 @@ class SigmoidOp(UnaryOp):
         contextual=True,
         derivative=lambda m, x, y: m.const(Fraction(1, 4)) - square(y - m.const(Fraction(1, 2))),
         gradient=lambda m, x: (m.sigmoid(x) * m.sigmoid(-x),),
+        stray=lambda form, x: np.where(np.asarray(x.lo) < -80, 2 / form.largest, 0.0),  # e^-x overflows
     )
 
 
@@ -158,6 +173,7 @@ class SiluOp(UnaryOp):
         range=silu_range,
         torch=("aten.silu",),
         contextual=True,
+        stray=lost_left,
     )
 
 
@@ -173,6 +189,7 @@ class SoftplusOp(UnaryOp):
         torch=("aten.softplus",),
         derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(-x)),
         gradient=lambda m, x: (m.sigmoid(x),),
+        stray=dropped_logarithm,
     )
 
 
@@ -184,7 +201,7 @@ class ReluOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.maximum(x, m.const(0)),
         evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
-        range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan),
+        range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan, x.minus_zero),
         torch=("aten.relu",),
         ulps=0,
     )
@@ -203,6 +220,7 @@ class GeluOp(UnaryOp):
         range=gelu_range,
         torch=("aten.gelu",),
         contextual=True,
+        early=2.01,  # 2·x·Φ(x) is halved
     )
 
 
@@ -214,6 +232,7 @@ class MishOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: x * (square_of(m, x) - m.const(1)) / (square_of(m, x) + m.const(1)),
         evaluate=lambda x: x * np.tanh(softplus(x)),
-        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924612, -0.3088413),
+        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924312, -0.3088435),
         torch=("aten.mish",),
+        stray=lost_left,
     )

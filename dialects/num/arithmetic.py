@@ -12,10 +12,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import Interval, magnitude
+from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import FORMATS, TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -32,10 +33,12 @@ def pow_range(x: Interval, y: Interval) -> Interval:
             top = _corner(x.magnitude, y.lo)
             return Interval(0.0 if y.lo else 1.0, _looser(top), False)
         return Interval(-math.inf, math.inf, nan)
+    if x.minus and x.lo == 0 and y.lo < 0:
+        return Interval(-math.inf, math.inf)  # 1 / -0
     corners = [_corner(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
     if y.lo <= 0 <= y.hi or x.lo <= 1 <= x.hi:
         corners.append(1.0)
-    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)))
+    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)), minus=x.minus)
 
 
 def int_or_nan(x: float) -> float:
@@ -75,6 +78,14 @@ def fmod_range(x: Interval, y: Interval) -> Interval:
     return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
 
 
+def quotient_lost(form: Format, x: Any, y: Any) -> Any:
+    """Infinite where x/y may overflow, or y is taken for 0: vectorized kernels of fmod then give NaN."""
+    most = np.maximum(np.abs(np.asarray(x.lo, np.float64)), np.abs(x.hi))
+    least = np.maximum(np.maximum(np.asarray(y.lo, np.float64), -np.asarray(y.hi, np.float64)), 0.0)
+    with np.errstate(all="ignore"):
+        return np.where((least <= form.flushed) | ~(most / least < form.largest / 8), np.inf, 0.0)
+
+
 def hypot_range(x: Interval, y: Interval) -> Interval:
     a, b = magnitude(x), magnitude(y)
     return Interval(_looser(math.hypot(a.lo, b.lo), -1) if a.lo or b.lo else 0.0, _looser(math.hypot(a.hi, b.hi)), x.nan or y.nan)
@@ -93,15 +104,17 @@ def xlogy_range(x: Interval, y: Interval) -> Interval:
     product: Interval = x * LogOp.FACTS.range(y)
     # 0·log(0) = 0 by definition; 0·log(inf) and the logarithm of a negative number stay NaN or become 0
     nan = x.nan or y.nan or y.lo < 0 or (0.0 in x and y.hi == math.inf) or (math.isinf(x.magnitude) and 1.0 in y)
-    return Interval(min(product.lo, 0.0) if 0.0 in x else product.lo, max(product.hi, 0.0) if 0.0 in x else product.hi, nan)
+    low, high = (min(product.lo, 0.0), max(product.hi, 0.0)) if 0.0 in x else (product.lo, product.hi)
+    return Interval(low, high, nan, x.minus_zero or product.minus)
 
 
 def maximum_range(x: Interval, y: Interval) -> Interval:
-    return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan)
+    """Of +0 and -0 it may be either."""
+    return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
 
 
 def minimum_range(x: Interval, y: Interval) -> Interval:
-    return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan)
+    return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
 
 
 def power(x: Any, y: Any) -> Any:
@@ -121,8 +134,34 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
 
 
+class SumOp(BinaryOp):
+    """A sum or difference, of which one operand may be a product that is accumulated onto the other."""
+
+    def transfer(self, *intervals: Interval) -> Interval:
+        result = super().transfer(*intervals)
+        form = format_of(self.result.type)
+        if form is None:
+            return result
+        for value, product, other in zip((self.x, self.y), intervals, intervals[::-1], strict=True):
+            count = terms_of(value)
+            if count:
+                slack = 2 * (count + 2) * working(form).unit_roundoff * other.magnitude + 4 * form.unit_roundoff * product.magnitude
+                result = result.spread(slack if slack == slack else math.inf)
+        if _interpolates(self) and math.isinf(max(interval.magnitude for interval in intervals)):
+            return Interval(result.lo, result.hi, True, result.minus)
+        return result
+
+
+def _interpolates(operation: SumOp) -> bool:
+    """Whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
+    for x, scaled in ((operation.x, operation.y), (operation.y, operation.x)):
+        if isinstance(scaled.owner, MulOp):
+            return any(isinstance(o.owner, SubOp) and o.owner.y is x for o in scaled.owner.operands)
+    return False
+
+
 @irdl_op_definition
-class AddOp(BinaryOp):
+class AddOp(SumOp):
     """x + y."""
 
     name = "num.add"
@@ -136,7 +175,7 @@ class AddOp(BinaryOp):
 
 
 @irdl_op_definition
-class SubOp(BinaryOp):
+class SubOp(SumOp):
     """x - y."""
 
     name = "num.sub"
@@ -188,6 +227,11 @@ class PowOp(BinaryOp):
         range=pow_range,
         torch=("aten.pow.Tensor_Tensor",),
         ulps=32,
+        # x^-2 as 1/(x·x), of which x·x may be subnormal, x³ as (x·x)·x
+        early=4.1,
+        stray=lambda form, x, y: 2 / form.largest,
+        stray_half=1.6e-5,
+        roundings=2,
     )
 
 
@@ -242,6 +286,7 @@ class RemainderOp(BinaryOp):
         evaluate=np.remainder,
         range=remainder_range,
         torch=("aten.remainder.Tensor",),
+        stray=quotient_lost,
     )
 
 
@@ -255,6 +300,7 @@ class FmodOp(BinaryOp):
         evaluate=np.fmod,
         range=fmod_range,
         torch=("aten.fmod.Tensor",),
+        stray=quotient_lost,
     )
 
 
@@ -302,6 +348,7 @@ class XlogyOp(BinaryOp):
         evaluate=special("xlogy"),
         range=xlogy_range,
         torch=("aten.xlogy.Tensor",),
+        roundings=2,
     )
 
 

@@ -26,6 +26,7 @@ from hnfc.dialects.types import (
     format_of,
     reduced_shape,
     tensor,
+    working,
 )
 
 Tensor = TensorType[Attribute]
@@ -83,7 +84,22 @@ class NumOp(IRDLOperation, ABC):
             attributes["context"] = self.context()
         result: Interval = self.FACTS.range(*intervals, **attributes)
         form = format_of(self.results[0].type)
-        return result if form is None else result.widened(form.unit_roundoff * self.FACTS.ulps, max(form.tiny, form.flushed), form.largest)
+        if form is None:
+            return result
+        least = max(form.tiny, form.flushed) * self.FACTS.roundings
+        if working(form) is not form:
+            least += self.FACTS.stray_half
+        if self.FACTS.stray is not None:
+            stray = float(self.FACTS.stray(working(form), *intervals))
+            if math.isinf(stray):
+                return Interval(-math.inf, math.inf, True)
+            least += stray
+        early = working(form).largest / self.FACTS.early
+        if self.FACTS.early > 1 and result.magnitude > early:
+            result = Interval(
+                -math.inf if result.lo < -early else result.lo, math.inf if result.hi > early else result.hi, result.nan, result.minus
+            )
+        return result.widened(form.unit_roundoff * self.FACTS.ulps, least, form.largest)
 
     def verify_(self) -> None:
         types = [as_tensor(operand.type) for operand in self.operands]

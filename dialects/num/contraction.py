@@ -14,7 +14,7 @@ from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import mean_range, summed
-from hnfc.dialects.types import DYNAMIC, IntsAttr, TypeMismatch, broadcast_shapes, format_of, tensor
+from hnfc.dialects.types import DYNAMIC, IntsAttr, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 
 def matmul_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
@@ -33,8 +33,10 @@ def matmul_range(a: Interval, b: Interval, context: Context = UNKNOWN_CONTEXT) -
 
 
 def conv_range(x: Interval, weight: Interval, *, context: Context = UNKNOWN_CONTEXT, **_: Any) -> Interval:
-    """A sum of products, some of which are with the zeros of the padding."""
-    return summed((x * weight).hull(Interval(0.0, 0.0)), context)
+    """A sum of products, some of which are with the zeros of the padding; an infinite factor may give NaN anywhere."""
+    total = summed((x * weight).hull(Interval(0.0, 0.0)), context)
+    infinite = math.isinf(x.magnitude) or math.isinf(weight.magnitude)
+    return Interval(total.lo, total.hi, total.nan or infinite, total.minus)
 
 
 def windows(x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Any:
@@ -175,9 +177,13 @@ class MatmulOp(NumOp):
 
 def affine_range(x: Interval, weight: Interval, bias: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
     product = summed(x * weight, context)
-    if context.format is not None:
-        product = product.widened(context.format.unit_roundoff, context.format.tiny, context.format.largest)
-    return product + bias
+    if context.format is None:
+        return product + bias
+    form = context.format
+    product = product.widened(form.unit_roundoff, form.tiny, form.largest)
+    # accumulated onto the bias
+    slack = 2 * (context.count + 2) * working(form).unit_roundoff * bias.magnitude + 4 * form.unit_roundoff * product.magnitude
+    return (product + bias).spread(slack if slack == slack else math.inf)
 
 
 @irdl_op_definition

@@ -29,6 +29,11 @@ def root_slope(m: Any, size: Any) -> Any:
     return 1 / (3 * size ** (2 / 3))
 
 
+def rsqrt_range(x: Interval) -> Interval:
+    """NaN below 0, and -inf at -0."""
+    return Interval(-math.inf, math.inf, x.nan or x.lo < 0) if x.lo < 0 or x.minus_zero else decreasing(rsqrt)(x)
+
+
 @irdl_op_definition
 class NegOp(UnaryOp):
     """-x."""
@@ -217,8 +222,9 @@ class RsqrtOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.const(1) / m.sqrt(x),
         evaluate=lambda x: 1 / np.sqrt(x),
-        range=lambda x: Interval(-math.inf, math.inf, True) if x.lo < 0 else decreasing(rsqrt)(x),
+        range=rsqrt_range,
         torch=("aten.rsqrt",),
+        roundings=2,
     )
 
 

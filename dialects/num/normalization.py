@@ -78,19 +78,19 @@ def scaled_by_rms(x: Interval, eps: float, context: Context) -> Interval:
     bound = math.sqrt(n) * (1 + min(8 * n * form.unit_roundoff, 1.0))
     if eps > 0:
         bound = min(bound, x.magnitude / math.sqrt(eps) * (1 + 8 * form.unit_roundoff))
-    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan)
+    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan, x.minus_zero)
 
 
 def normalize_range(x: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
     """Within [-1, 1] but for rounding; where the squares underflow the norm is too small, and x/eps bounds the result."""
     n, form = context.count, context.format or EXACT
-    nan = x.nan or math.isinf(x.magnitude) or eps == 0
-    if eps == 0:
-        return Interval(-math.inf, math.inf, nan)
+    nan = x.nan or math.isinf(x.magnitude) or eps <= form.tiny / 2
+    if eps <= form.tiny / 2:
+        return Interval(-math.inf, math.inf, nan)  # the format takes eps for 0
     stray = 1 + min(4 * n * form.unit_roundoff, 1.0)
     lost = math.sqrt(form.tiny) * max(1.0, 1 / eps)
     bound = min(stray + lost, x.magnitude / eps * (1 + 8 * form.unit_roundoff))
-    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan)
+    return Interval(0.0 if x.lo >= 0 else -bound, 0.0 if x.hi <= 0 else bound, nan, x.minus_zero)
 
 
 def layer_norm_range(x: Interval, *parameters: Interval, axes: Sequence[int], eps: float, context: Context = UNKNOWN_CONTEXT) -> Interval:
@@ -179,7 +179,7 @@ def attention_range(q: Interval, k: Interval, v: Interval, *mask: Interval, scal
     masked = any(m.nan or math.isinf(m.magnitude) or m.lo == 0.0 for m in mask)
     nan = q.nan or k.nan or v.nan or masked or not size <= form.largest or math.isinf(v.magnitude)
     stray = 2 * v.magnitude
-    return Interval(0.0 if v.lo >= 0 else -stray, 0.0 if v.hi <= 0 else stray, nan)
+    return Interval(0.0 if v.lo >= 0 else -stray, 0.0 if v.hi <= 0 else stray, nan, v.minus_zero)
 
 
 class NormOp(AlongAxesOp):

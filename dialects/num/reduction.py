@@ -38,7 +38,7 @@ def summed(x: Interval, context: Context) -> Interval:
     clash = x.lo < 0 < x.hi and (hi > form.largest or lo < -form.largest)
     if math.isnan(lo) or math.isnan(hi):
         return Interval(-math.inf, math.inf, True)
-    return Interval(lo, hi, x.nan or clash or (x.lo == -math.inf and x.hi == math.inf))
+    return Interval(lo, hi, x.nan or clash or (x.lo == -math.inf and x.hi == math.inf), x.minus_zero)
 
 
 EXACT = Format(2.0**-53, 2.0**-1074, math.inf)
@@ -63,7 +63,7 @@ def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONT
         top = math.inf if size > 1 and n * math.log(size) > 709 else math.nextafter(max(1.0, size**n), math.inf)
     top *= 1 + min(2 * n * form.unit_roundoff, 1.0)
     nan = x.nan or (0.0 in x and top > form.largest) or (x.lo <= form.tiny**0.5 and top > form.largest)
-    return Interval(0.0 if x.lo >= 0 else -top, top, nan)
+    return Interval(0.0 if x.lo >= 0 else -top, top, nan, x.minus_zero)
 
 
 def max_range(x: Interval, axes: Sequence[int]) -> Interval:
@@ -78,8 +78,8 @@ def mean_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONT
         return Interval(-math.inf, math.inf, True)
     slack = 4 * n * form.unit_roundoff
     if math.isinf(n) or total.hi > form.largest or total.lo < -form.largest or slack > 0.5:
-        return Interval(0.0 if x.lo >= 0 else -math.inf, 0.0 if x.hi <= 0 else math.inf, total.nan)
-    return Interval(x.lo - slack * abs(x.lo), x.hi + slack * abs(x.hi), total.nan)
+        return Interval(0.0 if x.lo >= 0 else -math.inf, 0.0 if x.hi <= 0 else math.inf, total.nan, x.minus_zero)
+    return Interval(x.lo - slack * abs(x.lo), x.hi + slack * abs(x.hi), total.nan, x.minus_zero)
 
 
 def var_range(x: Interval, axes: Sequence[int], correction: float = 1.0, context: Context = UNKNOWN_CONTEXT) -> Interval:

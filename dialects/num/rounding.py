@@ -67,6 +67,12 @@ INTEGERS: dict[str, tuple[float, float]] = {
 """The least and the greatest value of each integer type."""
 
 
+def floor_range(x: Interval) -> Interval:
+    """NaN for an infinity too: a division that rounds down, which is written as a floor of a quotient, gives that in torch."""
+    y: Interval = increasing(np.floor)(x)
+    return Interval(y.lo, y.hi, y.nan or np.isinf(x.magnitude), y.minus)
+
+
 def nearest(m: Any, x: Any) -> Any:
     """⌊x⌋ or ⌊x⌋ + 1, whichever is nearer; at a tie the even one, 2·⌊(⌊x⌋ + 1)/2⌋."""
     low, one, half = m.floor(x), m.const(1), m.const(Fraction(1, 2))
@@ -82,7 +88,7 @@ class FloorOp(UnaryOp):
     FACTS: ClassVar = Facts(
         real=lambda m, x: m.floor(x),
         evaluate=np.floor,
-        range=increasing(np.floor),
+        range=floor_range,
         torch=("aten.floor",),
         ulps=0,
     )

@@ -26,10 +26,16 @@ def special(name: str) -> Any:
     return call
 
 
-def lgamma_range(x: Interval) -> Interval:
-    """lgamma is convex on the positive numbers; elsewhere it is only known to be a number (or NaN at -inf)."""
+def lgamma_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
+    """lgamma is convex on the positive numbers; elsewhere it is only known to be a number (or NaN at -inf).
+
+    Near its zeros an implementation rounds numbers of the size of 1.
+    """
     if x.lo > 0:
-        return valley(math.lgamma, GAMMA_MINIMUM, -0.1214862906)(x)
+        unit = context.format.unit_roundoff if context.format else 2.0**-53
+        y = valley(math.lgamma, GAMMA_MINIMUM, -0.1214862906)(x)
+        low = y.lo if math.isinf(y.lo) else y.lo - 64 * unit * (1 + abs(y.lo))
+        return Interval(low, y.hi + 64 * unit * (1 + abs(y.hi)), y.nan)
     return Interval(-math.inf, math.inf, x.nan or x.lo == -math.inf)
 
 
@@ -73,6 +79,8 @@ class ErfOp(UnaryOp):
         evaluate=special("erf"),
         range=increasing(math.erf),
         torch=("aten.erf",),
+        stray_half=4e-7,  # a polynomial (Abramowitz and Stegun, 7.1.26)
+        roundings=2,
     )
 
 
@@ -101,6 +109,7 @@ class LgammaOp(UnaryOp):
         evaluate=special("gammaln"),
         range=lgamma_range,
         torch=("aten.lgamma",),
+        contextual=True,
         ulps=64,
     )
 
@@ -116,6 +125,7 @@ class I0Op(UnaryOp):
         range=i0_range,
         torch=("aten.i0", "aten.special_i0"),
         ulps=64,
+        early=100.0,  # e^|x| overflows first
     )
 
 

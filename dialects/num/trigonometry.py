@@ -12,7 +12,7 @@ from hnfc.dialects.facts import Facts
 from hnfc.dialects.interval import decreasing, increasing, valley, within
 from hnfc.dialects.num.base import UnaryOp
 
-LARGEST_LOGARITHM = 710.0
+LARGEST_LOGARITHM = 710.475860073943
 """Beyond it sinh and cosh leave the range of a double."""
 
 
@@ -112,6 +112,7 @@ class SinhOp(UnaryOp):
         evaluate=np.sinh,
         range=increasing(sinh),
         torch=("aten.sinh",),
+        early=2.01,  # e^|x| overflows first
     )
 
 
@@ -125,6 +126,7 @@ class CoshOp(UnaryOp):
         evaluate=np.cosh,
         range=valley(cosh, 0.0, 1.0),
         torch=("aten.cosh",),
+        early=2.01,  # e^|x| overflows first
     )
 
 

@@ -100,9 +100,7 @@ class ElementTypes:
     def __init__(self, rule: Rule) -> None:
         self.captures = self._captures(rule)
         self.memo: dict[int, tuple[Expr, str]] = {}
-        casts = any(
-            isinstance(n, Apply) and n.name == "cast" and self.target(n.attribute("to")) != FLOAT for n in rule_expressions(rule)
-        )
+        casts = any(isinstance(n, Apply) and n.name == "cast" and self.target(n.attribute("to")) != FLOAT for n in rule_expressions(rule))
         self.matters = casts or bool(self.captures)
         self.orders = order_captures(rule).keys()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import Evaluator
 from hnfc.accuracy.improving import Branch, Improved
 from hnfc.accuracy.points import Sample
@@ -87,38 +88,15 @@ def account(improved: Improved) -> list[BranchAccount]:
     evaluator = Evaluator(improved.test.inputs)
     found = []
     for branch in improved.branches:
-        here = np.ones(len(improved.test), bool)
-        for condition in branch.conditions:
-            values = evaluator.values(condition.feature)
-            here &= values < condition.hi if condition.lo == -np.inf else values >= condition.lo
-            here &= values < condition.hi if condition.hi < np.inf else True
-        sample = improved.test.part(here)
-        ranges = _ranges(improved, branch)
+        here = taken(evaluator, branch.conditions, len(improved.test))
+        used = here if branch.form.asked is None else here & evaluator.truth(branch.form.asked)
+        sample = improved.test.part(used)
+        ranges = branch_ranges(improved.domain, branch.conditions)
         uses = tuple(_use(step, ranges, branch.conditions, sample) for step in branch.form.steps)
         cut = branch.form.origin
         series = _series(improved, cut, ranges, len(sample)) if cut is not None else None
-        found.append(BranchAccount(branch, len(sample), uses, series))
+        found.append(BranchAccount(branch, int(here.sum()), uses, series))
     return found
-
-
-def _ranges(improved: Improved, branch: Branch) -> dict[str, Interval]:
-    """Where the arguments lie on a branch."""
-    ranges = {}
-    for name in improved.domain.names:
-        lo, hi = improved.domain.interval(name)
-        for condition in branch.conditions:
-            own = condition.feature.args[0] if condition.feature.op == "abs" else condition.feature
-            if own.op == "var" and own.value == name:
-                if condition.feature.op == "var":
-                    lo, hi = max(lo, condition.lo), min(hi, condition.hi)
-                else:
-                    lo, hi = max(lo, -condition.hi), min(hi, condition.hi)
-                    if lo >= 0:
-                        lo = max(lo, condition.lo)
-                    if hi <= 0:
-                        hi = min(hi, -condition.lo)
-        ranges[name] = Interval(lo, hi)
-    return ranges
 
 
 def _use(step: Step, ranges: dict[str, Interval], bounds: tuple[Bound, ...], sample: Sample) -> Use:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from hnfc.accuracy.arithmetic import Arithmetic
 from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.expanding import Expander
+from hnfc.accuracy.guarding import Guard, asking
+from hnfc.accuracy.harm import costs, worse
 from hnfc.accuracy.ordinals import bits_of_error
-from hnfc.accuracy.points import Domain, Sample, draw
+from hnfc.accuracy.points import Domain, Sample, draw, joined
+from hnfc.accuracy.reach import reach
 from hnfc.accuracy.reading import NotImproved, expression, program_term
-from hnfc.accuracy.regimes import Bound, Regimes, Tree, assembled, paths, price_of
+from hnfc.accuracy.regimes import Bound, Leaf, Regimes, Tree, assembled, paths, price_of
 from hnfc.accuracy.rules import RuleTable
-from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, search
+from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, cover, errors_of, search
 from hnfc.accuracy.series import NoSeries, Place
 from hnfc.accuracy.terms import Term, Terms, variables
 from hnfc.accuracy.truncation import truncations
@@ -29,12 +34,15 @@ GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 
 @dataclass(frozen=True)
 class Settings:
-    """training, branching, testing: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must bring."""
+    """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
+    bring. unproved: whether series without a proved remainder, and rules whose condition failed at points, may be used."""
 
     training: int = 256
     branching: int = 768
     testing: int = 1000
+    guarding: int = 4000
     least: float = 0.1
+    unproved: bool = False
     seed: int = 1
     limits: Limits = field(default_factory=Limits)
 
@@ -61,6 +69,8 @@ class Improved:
     after: float
     test: Sample
     seconds: float
+    everyday: int = 0
+    """At how many everyday points the new form was compared with the program: nowhere it is more than a few bits worse."""
 
     @property
     def improved(self) -> bool:
@@ -100,23 +110,46 @@ def improve(program: Program, rules: Sequence[core.Rule] | None = None, settings
     training = draw(original, domain, chosen.training, rng)
     if len(training) < 16:
         raise NotImproved("hardly any point meets the precondition and has a finite value")
-    pool = _search(terms, original, training, rules, chosen.limits)
-    candidates = pool.cover(lambda c: price_of(c, len(domain.names)))
+    pool = _search(terms, original, training, rules, chosen, domain)
     first = pool.found[original]
-    if first not in candidates:
-        candidates.append(first)
-    tree = _branches(terms, candidates, original, domain, rng, chosen, len(training))
+    candidates = _candidates(terms, pool, first, domain, rng, chosen)
+    guard = Guard(terms, domain, first, candidates, chosen.unproved)
+    tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(training))
     term = assembled(terms, tree)
     test = draw(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003))
     evaluator = Evaluator(test.inputs)
-    before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
+    before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
     branches = tuple(Branch(where, form) for where, form in paths(tree))
-    if after > before - chosen.least:
-        term, after, branches = original, before, (Branch((), first),)
-    return Improved(program, terms, original, term, domain, branches, before, after, test, time.perf_counter() - began)
+    seen = int(guard.of_everyday.sum())
+    if after > before - chosen.least or not guard.passes(tree, test):
+        term, after, branches, seen = original, before, (Branch((), first),), 0
+    before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
+    return Improved(program, terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, seen)
 
 
-def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core.Rule], limits: Limits) -> Pool:
+def _candidates(
+    terms: Terms, pool: Pool, first: Candidate, domain: Domain, rng: np.random.Generator, settings: Settings
+) -> list[Candidate]:
+    """The forms among which branches choose: together almost as good as all, at everyday points too; the program is one of them."""
+    found = list(pool.found.values())
+    if len(found) == 1:
+        return found
+    daily = everyday(first.term, domain, settings.training, rng)
+    evaluator = Evaluator(daily.inputs)
+    of_everyday = np.ones(len(daily), bool)
+
+    def there(c: Candidate) -> Any:
+        bad = worse(c.term, first.term, evaluator, daily.exact, of_everyday)
+        return np.where(bad, 64.0, errors_of(c, evaluator, daily.exact))
+
+    errors = np.stack([np.concatenate([c.errors, there(c)]) for c in found])
+    candidates = cover(found, errors, lambda c: price_of(c, len(domain.names)))
+    careful = [asking(terms, c, first.term) for c in candidates]
+    return [*candidates, *(c for c in careful if c is not None), *([] if first in candidates else [first])]
+
+
+def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core.Rule], settings: Settings, domain: Domain) -> Pool:
+    limits = settings.limits
     arithmetic = Arithmetic(terms)
     table = RuleTable(rules, arithmetic)
     pool = Pool(training)
@@ -128,19 +161,22 @@ def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core
     localizer = Localizer(training)
     start = list(pool.found.values())
     search(pool, start, table, localizer, limits)
-    if pool.best.mean() > limits.enough:
-        made = _expand(pool, original, arithmetic)
+    # in several arguments no remainder can be proved
+    if pool.best.mean() > limits.enough and (settings.unproved or len(domain.names) == 1):
+        made = _expand(pool, original, arithmetic, None if settings.unproved else domain)
         if pool.best.mean() > limits.enough and made and len(training.inputs) > 1:
             # coefficients that hold other arguments may have better forms
             search(pool, made, table, localizer, replace(limits, expansions=limits.expansions // 2))
     # what is good at some points only may become good at more
-    cover = pool.cover(lambda c: price_of(c, len(training.inputs)))
-    search(pool, [c for c in cover if c.origin is None], table, localizer, replace(limits, expansions=limits.expansions // 4, enough=0.0))
+    found = list(pool.found.values())
+    few = cover(found, np.stack([c.errors for c in found]), lambda c: price_of(c, len(training.inputs)))
+    search(pool, [c for c in few if c.origin is None], table, localizer, replace(limits, expansions=limits.expansions // 4, enough=0.0))
     return pool
 
 
-def _expand(pool: Pool, original: Term, arithmetic: Arithmetic) -> list[Candidate]:
-    """Adds truncated series in each argument at 0 and ±∞; those that are better somewhere."""
+def _expand(pool: Pool, original: Term, arithmetic: Arithmetic, proved_on: Domain | None) -> list[Candidate]:
+    """Adds truncated series in each argument at 0 and ±∞, as far as their remainders are proved if there is a domain for that; those that
+    are better somewhere."""
     useful = []
     arguments = variables(original)
     for variable in arguments:
@@ -152,20 +188,29 @@ def _expand(pool: Pool, original: Term, arithmetic: Arithmetic) -> list[Candidat
             except NoSeries:
                 continue
             for cut in found:
-                candidate, gain = pool.add(cut.term, (), cut)
+                near = None if proved_on is None else reach(original, cut, *proved_on.interval(str(variable.value)))
+                if proved_on is not None and near is None:
+                    continue
+                candidate, gain = pool.add(cut.term, (), cut, 0, near)
                 if candidate is not None and gain > 0.05:
                     useful.append(candidate)
     return useful
 
 
-def _branches(
-    terms: Terms, candidates: list[Candidate], original: Term, domain: Domain, rng: np.random.Generator, settings: Settings, found: int
-) -> Tree:
+def _branches(terms: Terms, guard: Guard, rng: np.random.Generator, settings: Settings, found: int) -> Tree:
     count = settings.branching if found == settings.training else 2 * found
-    regimes = Regimes(terms, candidates, draw(original, domain, count, rng))
-    tree = regimes.tree()
-    regimes.refine(tree, original, domain, rng)
-    return tree
+    original, domain = guard.original.term, guard.domain
+    even, daily = draw(original, domain, count, rng), everyday(original, domain, count, rng)
+
+    def grow(more: Sample, of_everyday: Any) -> Tree:
+        # twice, since one half of the points grows branches and the other cuts them
+        far, near = (np.repeat(np.flatnonzero(chosen), 2) for chosen in (~of_everyday, of_everyday))
+        regimes = Regimes(terms, guard.candidates, original, joined(even, more.part(far)), joined(daily, more.part(near)))
+        tree = regimes.tree()
+        regimes.refine(tree, original, domain, rng)
+        return tree
+
+    return guard.guarded(grow, settings.guarding, rng)
 
 
 __all__ = ["GROUPS", "Branch", "Improved", "NotImproved", "Settings", "improve", "rules_for_programs"]

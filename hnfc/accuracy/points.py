@@ -85,6 +85,18 @@ def draw(term: Term, domain: Domain, count: int, rng: np.random.Generator, tries
     return found if found is not None else Sample({name: np.zeros(0) for name in domain.names}, np.zeros(0), np.zeros(0, np.int8))
 
 
+def measured(term: Term, domain: Domain, inputs: dict[str, Floats], most: int) -> Sample:
+    """Those of the points that meet the precondition and have a finite value; the first `most` are looked at."""
+    low_high = {name: domain.interval(name) for name in inputs}
+    inside = np.logical_and.reduce([(x >= low_high[name][0]) & (x <= low_high[name][1]) for name, x in inputs.items()])
+    inputs = {name: x[inside] for name, x in inputs.items()}
+    part = _nearly_admitted(inputs, domain.conditions)
+    part = _admitted({name: x[:most] for name, x in part.items()}, domain.conditions)
+    exact, level = exact_values(term, part)
+    kept = np.isfinite(exact)
+    return Sample({name: x[kept] for name, x in part.items()}, exact[kept], level[kept])
+
+
 def _nearly_admitted(inputs: dict[str, Floats], conditions: Sequence[Term]) -> dict[str, Floats]:
     """The points that meet the conditions as floating point computes them: few of very many."""
     if not conditions:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.harm import worse
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.search import Candidate, errors_of
@@ -21,8 +22,10 @@ from hnfc.accuracy.terms import Term, Terms, subterms
 
 _LEAST_GAIN = 0.04
 """Mean bits over all points that a branch must gain."""
+_FORBIDDEN = 2000.0
+"""Bits that count for a point at which a form must not be used."""
 _LEAST_POINTS = 6
-_DEPTH = 5
+_DEPTH = 7
 
 
 def price_of(candidate: Candidate, arguments: int) -> float:
@@ -69,16 +72,24 @@ class _Table:
 class Regimes:
     """Trees over the candidates, from a sample that was not searched on."""
 
-    def __init__(self, terms: Terms, candidates: Sequence[Candidate], sample: Sample) -> None:
+    def __init__(self, terms: Terms, candidates: Sequence[Candidate], original: Term, even: Sample, daily: Sample) -> None:
         self.terms = terms
         self.candidates = list(candidates)
+        self.sample = sample = joined(even, daily)
         self.evaluator = Evaluator(sample.inputs)
-        self.sample = sample
         features = self._features(list(sample.inputs))
-        errors = np.stack([errors_of(c, self.evaluator, sample.exact) for c in candidates], axis=1)
+        of_everyday = np.arange(len(sample)) >= len(even)
+        # however many everyday points there are, they count as much as the others
+        weight = np.where(of_everyday, min(1.0, len(even) / max(len(daily), 1)), 1.0)
+
+        def cost(c: Candidate) -> Floats:
+            bad = worse(c.term, original, self.evaluator, sample.exact, of_everyday)
+            return np.asarray(weight * errors_of(c, self.evaluator, sample.exact) + _FORBIDDEN * bad)
+
+        errors = np.stack([cost(c) for c in candidates], axis=1)
         prices = np.array([0.002 * c.term.size + price_of(c, len(sample.inputs)) for c in candidates])
         values = [(f, self.evaluator.values(f)) for f in features]
-        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(sample) // 2, prices)
+        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(even) // 2, prices)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
         """What thresholds are set on: each argument, its size, and what conditions of the rules compare with 0."""
@@ -169,6 +180,7 @@ class Regimes:
                 if len(sample) < 8:
                     break
                 self._move(split, sample)
+            _bring_within_reach(split)
 
     def _move(self, split: Split, sample: Sample) -> None:
         evaluator = Evaluator(sample.inputs)
@@ -184,6 +196,21 @@ class Regimes:
         split.gap = (lo, hi) if len(places) == 1 else (float(ends[place]), float(ends[place + 1]))
         if split.gap[0] < split.gap[1]:
             split.threshold = _between(*split.gap)
+
+
+def _bring_within_reach(split: Split) -> None:
+    """Moves the threshold within its gap so that a series next to it is used only where its remainder is proved."""
+    lo, hi = split.gap
+    for side, low in ((split.low, True), (split.high, False)):
+        reached = side.choice.reach if isinstance(side, Leaf) else None
+        if reached is None:
+            continue
+        if split.feature.op == "abs":
+            end = min(-reached[0], reached[1]) if low else min(abs(reached[0]), abs(reached[1]))
+        else:
+            end = reached[1] if low else reached[0]
+        if (low and lo < end < split.threshold) or (not low and split.threshold < end <= hi):
+            split.threshold = end
 
 
 def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
@@ -246,6 +273,14 @@ def _between(lo: float, hi: float) -> float:
         if lo < short <= hi:
             return short
     return middle
+
+
+def merged(tree: Tree) -> Tree:
+    """Without comparisons on which nothing depends."""
+    if isinstance(tree, Leaf):
+        return tree
+    low, high = merged(tree.low), merged(tree.high)
+    return low if _same(low, high) else Split(tree.feature, tree.gap, tree.threshold, low, high)
 
 
 def _same(x: Tree, y: Tree) -> bool:

@@ -116,12 +116,26 @@ class _Models:
             return self._constant(fmpq(term.value.numerator, term.value.denominator))
         if term.op == "const" or x not in set(subterms(term)):
             raise NoBound("a constant that is no rational number")
+        if term.op == "sub" and all(a.op == "atan" for a in term.args):
+            turned = self._turned(*(a.args[0] for a in term.args))
+            if turned is not None:
+                return turned
         rule = _RULES.get(term.op)
         if rule is None:
             raise NoBound(f"{term.op} has no model")
         found = rule(self, *(self.of(a) for a in term.args))
         assert isinstance(found, Model)
         return found
+
+    def _turned(self, x: Term, y: Term) -> Model | None:
+        """atan x - atan y = atan(1/y) - atan(1/x) where both have a pole and one sign; None elsewhere."""
+        models = [self.of(x), self.of(y)]
+        signs = [_value(model.c, self.ball) + model.r * _power(self.ball, len(model.c)) for model in models]
+        poles = all(model.v < 0 for model in models) and (models[0].v - models[1].v) % 2 == 0
+        if not poles or not (all(sign > 0 for sign in signs) or all(sign < 0 for sign in signs)):
+            return None
+        arc = _RULES["atan"]
+        return self.add(arc(self, self.reciprocal(models[1])), arc(self, self.reciprocal(models[0])), -1)
 
     def _constant(self, c: Any) -> Model:
         return Model(0, (c, *(fmpq(0),) * (self.m - 1)), arb(0))

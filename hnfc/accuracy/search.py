@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from hnfc.accuracy.evaluation import Evaluator, apply
+from hnfc.accuracy.harm import costs
 from hnfc.accuracy.ordinals import Floats, bits_of_error
 from hnfc.accuracy.points import Sample
+from hnfc.accuracy.reach import Reach
 from hnfc.accuracy.reference import LEVELS, Columns
 from hnfc.accuracy.rules import RuleTable, Step
 from hnfc.accuracy.terms import Term, subterms
@@ -44,6 +46,10 @@ class Candidate:
     steps: tuple[Step, ...] = ()
     origin: Any = None
     plateau: int = 0
+    reach: Reach | None = None
+    """Of a series: the arguments where its remainder is proved; None where that is not asked for."""
+    asked: Term | None = None
+    """What the term itself asks before it uses the steps, a comparison; None where it uses them everywhere."""
 
     @property
     def mean(self) -> float:
@@ -51,11 +57,15 @@ class Candidate:
 
 
 def errors_of(candidate: Candidate, evaluator: Evaluator, exact: Floats) -> Floats:
-    """Its errors in bits; 64 where the `where` of a rule that it came by does not hold, whatever it computes there."""
-    errors = bits_of_error(evaluator.values(candidate.term), exact)
+    """Its errors in bits; 64 where the `where` of a rule that it came by does not hold or a series is not proved, whatever it computes."""
+    errors = costs(evaluator.values(candidate.term), exact)
+    unused = False if candidate.asked is None else ~evaluator.truth(candidate.asked)
     for step in candidate.steps:
         if step.condition is not None:
-            errors = np.where(evaluator.truth(step.condition), errors, 64.0)
+            errors = np.where(evaluator.truth(step.condition) | unused, errors, 64.0)
+    if candidate.reach is not None:
+        x = evaluator.inputs[candidate.origin.place.variable.value]
+        errors = np.where((x >= candidate.reach[0]) & (x <= candidate.reach[1]), errors, 64.0)
     return errors
 
 
@@ -72,11 +82,13 @@ class Pool:
         self.evaluator = Evaluator(self.sample.inputs)
         self.best = np.full(len(self.sample), 64.0)
 
-    def add(self, term: Term, steps: tuple[Step, ...] = (), origin: Any = None, plateau: int = 0) -> tuple[Candidate | None, float]:
+    def add(
+        self, term: Term, steps: tuple[Step, ...] = (), origin: Any = None, plateau: int = 0, reach: Reach | None = None
+    ) -> tuple[Candidate | None, float]:
         """The candidate, and by how many bits it lowers the mean of the least errors; None for a term that was seen."""
         if term in self.found:
             return None, 0.0
-        candidate = Candidate(term, self.best, steps, origin, plateau)
+        candidate = Candidate(term, self.best, steps, origin, plateau, reach)
         candidate.errors = errors = errors_of(candidate, self.evaluator, self.sample.exact)
         self.found[term] = candidate
         better = np.minimum(self.best, errors)
@@ -84,23 +96,28 @@ class Pool:
         self.best = better
         return candidate, gain
 
-    def cover(self, price: Callable[[Candidate], float], most: int = 14, least: float = 0.02) -> list[Candidate]:
-        """Few candidates with which the least error at each point is almost that of all, the best single one first; a candidate's
-        price is added to its errors."""
-        rest = sorted(self.found.values(), key=lambda c: (round(c.mean + price(c), 3), c.term.size))
-        errors = np.stack([c.errors + price(c) for c in rest])
-        chosen: list[Candidate] = []
-        reached = np.full(len(self.sample), 64.0)
-        while rest and len(chosen) < most:
-            gains = np.maximum(reached - errors, 0).mean(axis=1)
-            largest = float(gains.max())
-            if largest < least:
-                break
-            near = np.flatnonzero(gains > largest - 0.01 - 0.01 * largest)
-            pick = min((int(i) for i in near), key=lambda i: (rest[i].term.size, rest[i].term.index))
-            chosen.append(rest[pick])
-            reached = np.minimum(reached, errors[pick])
-        return chosen
+
+def cover(
+    found: Sequence[Candidate], errors: Floats, price: Callable[[Candidate], float], most: int = 14, least: float = 0.02
+) -> list[Candidate]:
+    """Few candidates with which the least error at each point is almost that of all, the best single one first; a candidate's price is
+    added to its errors (candidates × points)."""
+    priced = errors + np.array([price(c) for c in found])[:, None]
+    means = priced.mean(axis=1)
+    order = sorted(range(len(found)), key=lambda i: (round(float(means[i]), 3), found[i].term.size))
+    rest, priced = [found[i] for i in order], priced[order]
+    chosen: list[Candidate] = []
+    reached = np.full(errors.shape[1], 64.0)
+    while rest and len(chosen) < most:
+        gains = np.maximum(reached - priced, 0).mean(axis=1)
+        largest = float(gains.max())
+        if largest < least:
+            break
+        near = np.flatnonzero(gains > largest - 0.01 - 0.01 * largest)
+        pick = min((int(i) for i in near), key=lambda i: (rest[i].term.size, rest[i].term.index))
+        chosen.append(rest[pick])
+        reached = np.minimum(reached, priced[pick])
+    return chosen
 
 
 class Localizer:
@@ -169,7 +186,7 @@ def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: 
                 term = rebuilt(candidate.term, place, step.after, rules)
                 if term.size > limits.size:
                     continue
-                new, gain = pool.add(term, (*candidate.steps, step), candidate.origin, candidate.plateau + 1)
+                new, gain = pool.add(term, (*candidate.steps, step), candidate.origin, candidate.plateau + 1, candidate.reach)
                 if new is None:
                     continue
                 if gain > 0.05:

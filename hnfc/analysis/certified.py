@@ -16,10 +16,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.nodes import Node, Truth
-from hnfc.analysis.ranges import WeightReader
+from hnfc.analysis.ranges import Ranges, WeightReader, interval_of_array
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import TypeMismatch
@@ -29,8 +30,9 @@ from hnfc.dialects.types import TypeMismatch
 class Bounds:
     """Of one value, over all of its elements.
 
-    low, high: every element lies there, rounded or not. error: no element is further from its true value. lipschitz: by how much its
-    operation can make an error of its operands larger (in the largest element). rounding: the error of the operation itself.
+    low, high: every element that is a number lies there, rounded or not; nan: whether one may be none.
+    error: no element is further from its true value. lipschitz: by how much its operation can make an error of its operands larger (in
+    the largest element). rounding: the error of the operation itself.
     condition: the largest growth of a relative error in any element, at the ends of the ranges (infinite where the result may be 0).
     """
 
@@ -40,6 +42,7 @@ class Bounds:
     lipschitz: float
     rounding: float
     condition: float
+    nan: bool = False
     errors: Array | None = None
     """The bound of each element, or of each place along one axis, where that was asked for."""
 
@@ -67,6 +70,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
 
     Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
     """
+    ranges = Ranges({value: interval_of_box(box) for value, box in inputs.items()}, weights)
     forms, true = Forms(Tape(recording=False)), Forms(Tape(recording=False))
     recorder, unrounded = Recorder(forms, weights), Recorder(true, weights, rounding=False)
     found: dict[SSAValue, Bounds] = {}
@@ -83,12 +87,29 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
                 node_or_truth = forms.known.get(value)
                 if isinstance(node_or_truth, Node):
                     _sharpen(node_or_truth, true.known.get(value))
-                    found[value] = _with_errors(_measured(recorder, operation, node_or_truth), node_or_truth, per)
+                    own = _measured(recorder, operation, node_or_truth)
+                    found[value] = _with_errors(_with_infinities(own, node_or_truth, ranges, value), node_or_truth, per)
             for value in {*operation.operands, *operation.results}:
                 if last.get(value, operation) is operation:
                     forms.known.pop(value, None)
                     true.known.pop(value, None)
     return Certified(found, forms.walls)
+
+
+def interval_of_box(box: Boxes) -> Interval:
+    """The interval that holds all elements."""
+    if not box.lo.size or not box.hi.size:
+        return Interval(0.0, 0.0)
+    ends = interval_of_array(box.lo).hull(interval_of_array(box.hi))
+    return Interval(ends.lo, ends.hi, ends.nan, ends.minus or ends.lo == 0)
+
+
+def _with_infinities(bounds: Bounds, node: Node, ranges: Ranges, value: SSAValue) -> Bounds:
+    """Where an element may be infinite or no number at all, the range that holds those too, and whether one may be NaN."""
+    if node.lost is None:
+        return bounds
+    interval = ranges.of(value)
+    return replace(bounds, low=interval.lo, high=interval.hi, nan=interval.nan)
 
 
 def _with_errors(bounds: Bounds, node: Node, per: Per) -> Bounds:

@@ -120,6 +120,10 @@ def _group_norm(steps: _Steps, operands: Sequence[Any], attributes: dict[str, An
     result = reshaped(steps.tape, normed, x.shape)
     for name, parameter in zip(("mul", "add"), parameters, strict=False):
         result = steps.apply(name, result, reshaped(steps.tape, parameter, (x.shape[1], *(1,) * (len(x.shape) - 2))))
+    if len(parameters) > 1 and steps.recorder.rounding:
+        # a kernel computes x·α + (β - mean·α)
+        bias = np.max(parameters[1].value.magnitude, initial=0.0) * 4 * FORMATS[steps.working].unit_roundoff
+        result = steps.tape.round(steps.recorder._copy(result), np.full(result.value.shape, bias), steps.origin)
     return result
 
 

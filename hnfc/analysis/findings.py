@@ -49,6 +49,8 @@ class Finding:
     overflows: int = 0
     subnormals: int = 0
     nonfinite: int = 0
+    nan: bool = False
+    """Of a bound: whether an element may be NaN."""
     errors: np.ndarray[Any, Any] | None = None
     """The bound of each element, or of each place along one axis, where that was asked for and the value has that axis."""
 
@@ -86,7 +88,8 @@ class Findings:
         lines = []
         if self.certified:
             for index, output in enumerate(self.outputs):
-                lines.append(f"output {index}: in [{output.low:.6g}, {output.high:.6g}], error at most {output.error:.3g}")
+                where = f"in [{output.low:.6g}, {output.high:.6g}]" + " or NaN" * output.nan
+                lines.append(f"output {index}: {where}, error at most {output.error:.3g}")
             lines.append("certified: no input in the ranges has a larger error, whatever the order of sums")
         else:
             lines.append(f"outputs: root mean square {self.scale:.3g}, error about {self.error:.3g}")
@@ -151,7 +154,7 @@ def _bounded(imported: Imported, operation: Operation, bounds: dict[SSAValue, Bo
     growth = own.relative / max(before, least) if math.isfinite(own.relative) else (math.inf if math.isfinite(before) else 1.0)
     return Finding(
         value, operation.name.removeprefix("num."), imported.location(operation), own.low, own.high, own.error, growth, own.lipschitz,
-        own.rounding, own.condition, errors=own.errors,
+        own.rounding, own.condition, nan=own.nan, errors=own.errors,
     )  # fmt: skip
 
 

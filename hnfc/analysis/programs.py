@@ -51,8 +51,10 @@ def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic:
         return np.where(np.isnan(bounds), np.inf, bounds), inhabited
 
     low, high = zip(*ranges.values(), strict=True) if ranges else ((), ())
-    found = maximum(evaluate, low, high, limits)
-    return Bounded(found, ranges, _shares(program, found.point, arithmetic))
+    # what overflows or has no value is an infinite bound, and no warning
+    with np.errstate(all="ignore"):
+        found = maximum(evaluate, low, high, limits)
+        return Bounded(found, ranges, _shares(program, found.point, arithmetic))
 
 
 def _shares(program: Program, point: Sequence[float], arithmetic: Arithmetic) -> tuple[tuple[str, float], ...]:

@@ -25,11 +25,13 @@ def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
         return Interval(0.0, 0.0)
     wide = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     low, high = float(np.min(wide)), float(np.max(wide))
-    if low == low and high == high:
-        return Interval(low, high)
-    if np.isnan(wide).all():
-        return ANYTHING
-    return Interval(float(np.nanmin(wide)), float(np.nanmax(wide)), True)
+    missing = not (low == low and high == high)
+    if missing:
+        if np.isnan(wide).all():
+            return ANYTHING
+        low, high = float(np.nanmin(wide)), float(np.nanmax(wide))
+    minus = low == 0 and bool(np.signbit(wide[wide == 0]).any())
+    return Interval(low + 0.0, high + 0.0, missing, minus)
 
 
 def _stored(x: Interval, least: float, greatest: float) -> Interval:

@@ -68,14 +68,14 @@ def rounded_to(value: Boxes, form: Format) -> Array:
     return np.where(size > form.largest, np.inf, half_ulp(size, form))
 
 
-def within_ulps(value: Boxes, ulps: float, form: Format) -> Array:
+def within_ulps(value: Boxes, ulps: float, form: Format, early: float = 1.0) -> Array:
     if ulps == 0:
         return np.zeros(())
     if ulps == 1:
         return rounded_to(value, form)
     size = value.magnitude
     error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + max(form.tiny, form.flushed)
-    return np.where(size + error > form.largest, np.inf, np.where(size == 0, 0.0, error))
+    return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 
 def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node], attributes: dict[str, Any], form: Format,
@@ -106,7 +106,10 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
                 return np.zeros(())
     if name in EXACT_OPERATIONS:
         return np.zeros(())
-    return within_ulps(value, arithmetic.ulps(facts), form)
+    if arithmetic.correct:
+        return within_ulps(value, arithmetic.ulps(facts), form)
+    error = within_ulps(value, facts.ulps, form, facts.early)
+    return error if facts.stray is None else error + facts.stray(form, *(x.value for x in operands))
 
 
 def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, Any], form: Format) -> Array | None:
@@ -117,13 +120,18 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
     """
     u = 4 * form.unit_roundoff
     match name:
+        case "affine":
+            rows, columns, added = (n.value.magnitude for n in operands)
+            count = rows.shape[-1]
+            return onto(added, (rows @ columns) * gamma(count, form), count, form)
         case "gelu":
             return np.asarray(operands[0].value.magnitude * (2 * u))
         case "batch_norm":
             x, mean, var, *parameters = (lifted(n.value, len(operands[0].shape)) for n in operands)
             weight = parameters[0].magnitude if parameters else 1.0
             sigma = np.sqrt(np.maximum(var.lo + attributes["eps"], 0.0)) * (1 - 2.0**-50)
-            return np.asarray((x.magnitude + mean.magnitude) * weight / sigma * u)
+            bias = parameters[1].magnitude if len(parameters) > 1 else 0.0
+            return np.asarray(((x.magnitude + mean.magnitude) * weight / sigma + bias) * u)
         case "layer_norm":
             x = operands[0].value
             places = places_of(len(operands[0].shape), attributes["axes"])
@@ -132,14 +140,23 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
             n = math.prod(x.shape[place] for place in places)
             # the variance is at least that of the two elements that lie furthest apart
             sigma = np.sqrt(2 * half * half / n + attributes["eps"]) * (1 - 2.0**-40)
-            return np.asarray(np.max(x.magnitude, axis=places, keepdims=True) * (2 * weight * u) / sigma)
+            bias = np.max(operands[2].value.magnitude, initial=0.0) if len(operands) > 2 else 0.0
+            return np.asarray(np.max(x.magnitude, axis=places, keepdims=True) * (2 * weight * u) / sigma + bias * u)
     return None
+
+
+def onto(other: Array, error: Array, n: float, form: Format) -> Array:
+    """What a sum of n products may be off by besides its own error where a kernel accumulates it onto another term: γ(n+2) of that.
+
+    One step is for the sum, and one for a factor that both may have.
+    """
+    return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
 
 
 def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:
     n = math.prod(x.value.shape[place] for place in places)
     if name == "prod":
-        return within_ulps(value, 1 + gamma(n - 1, form) / form.unit_roundoff, form) if n > 1 else np.zeros(())
+        return _multiplied(value, x, places, n, form)
     size = np.sum(x.value.magnitude, axis=places, keepdims=True) * (1 + n * 2.0**-52) if places else x.value.magnitude
     size = np.broadcast_to(size, value.shape)
     if n <= 1:
@@ -153,6 +170,18 @@ def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Fo
         case _:
             error = size * gamma(n - 1, form)
     return _unless_overflow(size, error, form)
+
+
+def _multiplied(value: Boxes, x: Node, places: tuple[int, ...], n: int, form: Format) -> Array:
+    """Of a product in any order: parts of it may overflow, or underflow and leave nothing."""
+    if n <= 1:
+        return np.zeros(())
+    error = within_ulps(value, 1 + gamma(n - 1, form) / form.unit_roundoff, form)
+    largest = np.prod(np.maximum(x.value.magnitude, 1.0), axis=places, keepdims=True)
+    least = np.prod(np.minimum(x.value.smallest, 1.0), axis=places, keepdims=True)
+    vanishing = least < max(form.tiny / form.unit_roundoff, form.flushed) * 2
+    error = np.where(vanishing, value.magnitude + error * 2 + form.tiny, error)
+    return np.where(largest * (1 + 4 * n * form.unit_roundoff) > form.largest, np.inf, error)
 
 
 def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:

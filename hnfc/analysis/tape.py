@@ -151,7 +151,14 @@ class Tape:
             apart = (b.lo > 0) | (a.lo > 0) | (a.hi < 0)
             return inside(b / squares, apart), inside(-(a / squares), apart)
 
-        return self.joined(boxes.atan2, y, x, slopes)
+        y, x = self.node(y), self.node(x)
+        result = self.joined(boxes.atan2, y, x, slopes)
+        rank = max(len(x.shape), len(y.shape))
+        # at 0 there is no angle, and left of it the sign of a zero makes a difference of a whole turn
+        a, b = lifted(y.value, rank), lifted(x.value, rank)
+        torn = ~((b.lo > 0) | (a.lo > 0) | (a.hi < 0))
+        result.lost = either(result.lost, np.broadcast_to(torn, result.value.shape), rank) if torn.any() else result.lost
+        return result
 
     def erf(self, x: Any) -> Node:
         import scipy.special  # type: ignore[import-untyped,unused-ignore]

@@ -19,23 +19,32 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.boxes import Array, Boxes
 from hnfc.analysis.composed import composed
-from hnfc.analysis.lanes import filled
+from hnfc.analysis.lanes import filled, raised
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.ranges import WeightReader
-from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
+from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.contraction import ConvOp, MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, TypeMismatch
+from hnfc.dialects.types import FORMATS, Format, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
 STANDARD = Arithmetic()
 MOVING = frozenset(("transpose", "reshape", "broadcast", "slice", "concat", "reverse", "pad"))
 
+
+STEPS_IN_STORAGE = frozenset((
+    "softmax", "log_softmax", "logsumexp", "normalize", "batch_norm", "attention", "logaddexp", "affine",
+))  # fmt: skip
+"""Operations whose kernels for half precision round every step to it."""
+ALL_IN_STORAGE = frozenset(("prod",))
+"""Operations whose kernels for half precision compute in it."""
 
 CONDITIONS = frozenset((
     "compare", "logical_not", "logical_and", "logical_or", "logical_xor", "any", "all", "isnan", "isinf", "isfinite", "where",
@@ -130,6 +139,8 @@ class Recorder:
     rounding: bool = True
     whole: bool = True
     """Whether softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
+    stored: str | None = None
+    """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
 
     @property
     def tape(self) -> Tape:
@@ -162,6 +173,9 @@ class Recorder:
             return self.tape.node(np.asarray(self.weights(operation.weight_name)).astype(np.float64))
         attributes = operation.attributes_as_python()
         short = operation.name.removeprefix("num.")
+        working = storage if short in ALL_IN_STORAGE and storage in FORMATS else working_format(storage)
+        if short in STEPS_IN_STORAGE and storage != working and self.stored is None and storage in FORMATS:
+            return replace(self, stored=storage).recorded(operation, operands)
         if short in MOVING:
             return self._moved(operation, [self.tape.node(o) for o in operands], attributes)
         if storage not in FORMATS:
@@ -170,7 +184,7 @@ class Recorder:
             return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
-        whole = composed(self, operation, operands, attributes, working_format(storage))
+        whole = composed(self, operation, operands, attributes, working)
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
         result: Node | Truth
@@ -178,15 +192,25 @@ class Recorder:
             result = whole
         elif steps is not None:
             named = dict(zip((c.name for c in captures), operands, strict=True))
-            result = self._steps(steps, named, working_format(storage), operation)
+            result = self._steps(steps, named, working, operation)
         else:
-            result = self._applied(type(operation), operands, attributes, working_format(storage), operation)
+            result = self._applied(type(operation), operands, attributes, working, operation)
+        if short in ("add", "sub") and self.rounding and isinstance(result, Node) and not self.arithmetic.correct:
+            result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
-        more = other_algorithm(short, plain, attributes, FORMATS[working_format(storage)]) if plain else None
+        more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, Node):
             result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
-        if isinstance(result, Node) and working_format(storage) != storage:
-            return self._stored(self._copy(result), storage, operation)
+        if isinstance(result, Node) and working != storage:
+            if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
+                result = self.tape.round(self._copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
+            result = self._stored(self._copy(result), storage, operation)
+            if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
+                form = FORMATS[storage]
+                size = result.value.magnitude
+                again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
+                again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
+                result = self.tape.round(self._copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
     def _constant(self, operation: ConstantOp, storage: str) -> Node:
@@ -194,19 +218,40 @@ class Recorder:
         exact = np.broadcast_to(np.asarray(operation.attributes_as_python()["value"], np.float64), shape)
         node = self.tape.node(exact)
         if storage in FORMATS and self.rounding:
-            # a number without axes keeps its digits beside a narrow tensor, as in torch
-            stored = exact.astype(NUMPY_TYPES[storage if shape else working_format(storage)]).astype(np.float64)
-            if not np.array_equal(stored, exact):
-                away = np.where(np.isfinite(exact) & np.isfinite(stored), np.abs(stored - exact) * (1 + 2.0**-50), np.inf)
+            # beside a narrow tensor a number without axes keeps its digits in some kernels, and is rounded in others
+            away = np.zeros(np.shape(exact))
+            for kind in {storage} if shape else {storage, working_format(storage)}:
+                stored = exact.astype(NUMPY_TYPES[kind]).astype(np.float64)
+                near = np.isfinite(exact) & np.isfinite(stored)
+                away = np.maximum(away, np.where(exact == stored, 0.0, np.where(near, np.abs(stored - exact) * (1 + 2.0**-50), np.inf)))
+            if np.any(away):
                 self.tape.round(node, away[None], operation)
         return node
+
+    def _accumulated(self, operation: NumOp, operands: list[Node], result: Node, form: Format) -> Node:
+        """A sum of which one operand is a product that a kernel may accumulate onto the other."""
+        for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
+            count = terms_of(value)
+            if count == math.inf:
+                raise NoFormula("a product of unknown size onto a bias")
+            if count:
+                own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
+                more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
+                result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
+        return result
 
     def _moved(self, operation: NumOp, operands: list[Node], attributes: dict[str, Any]) -> Node:
         filling = float(attributes.pop("value", 0.0))
         extra = {"value": -1} if operation.name == "num.pad" else {}
         assert operation.FACTS.evaluate is not None
         compute = operation.FACTS.evaluate
-        return self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        storage = element_name(as_tensor(operation.results[0].type))
+        stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
+        if stored != filling and stored == stored:
+            filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
+            result = self.tape.round(self._copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+        return result
 
     def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
         """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""
@@ -233,7 +278,8 @@ class Recorder:
         if not self.rounding:
             return found
         noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
-        return self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        found = self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or short in EXACT_OPERATIONS else self._stored(self._copy(found), self.stored, origin)
 
     def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
         """The algorithm of an operation, step by step; a step that occurs twice is one."""

@@ -372,7 +372,7 @@ def _rank(value: SSAValue) -> int:
 def _meet(x: Interval, y: Interval) -> Interval:
     """What is in both; where nothing is, one of them: an input outside the declared ranges is no reason to stop."""
     lo, hi = max(x.lo, y.lo), min(x.hi, y.hi)
-    return Interval(lo, hi, x.nan and y.nan) if lo <= hi else x
+    return Interval(lo, hi, x.nan and y.nan, x.minus_zero and y.minus_zero) if lo <= hi else x
 
 
 def is_node(operation: Operation) -> bool:

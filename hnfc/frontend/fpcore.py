@@ -1,7 +1,7 @@
 """FPCore 2.0 (fpbench.org) → `num`: a program of numbers is a graph of tensors without axes.
 
 Operations round as the context says in which they stand (`:precision`); a number that no format holds is the quotient of two whole ones,
-so that its rounding counts. Loops, arrays and functions that call others are refused.
+so that its rounding counts. Loops, arrays, functions that call others and roundings other than to nearest are refused.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ _CONSTANTS: dict[str, Form] = {
     "LOG10E": ["/", "1", ["log", "10"]], "M_1_PI": ["/", "1", ["*", "4", ["atan", "1"]]],
     "M_2_PI": ["/", "1", ["*", "2", ["atan", "1"]]], "M_2_SQRTPI": ["/", "2", ["sqrt", ["*", "4", ["atan", "1"]]]],
 }  # fmt: skip
+ROUNDING, OVERFLOW = "nearestEven", "infinity"
+"""The rounding direction and the overflow behaviour that operations have."""
 _TOKEN = re.compile(r';[^\n]*|"(?:[^"\\]|\\.)*"|[()\[\]]|[^\s()\[\]";]+')
 _DEPTH = 400
 
@@ -204,6 +206,9 @@ def _properties(parts: list[Any]) -> tuple[dict[str, Any], Any]:
         found[key] = rest.pop(0)
     if len(rest) != 1:
         raise ModelError(f"expected one expression after the properties, but got {len(rest)}")
+    for key, only in ((":round", ROUNDING), (":overflow", OVERFLOW)):
+        if found.get(key, only) != only:
+            raise ModelError(f"{key} {_text(found[key])} is not supported; operations are taken with {key} {only}")
     return found, rest[0]
 
 

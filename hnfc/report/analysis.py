@@ -39,7 +39,7 @@ def rows_of(found: Findings, top: int, width: int) -> tuple[list[str], list[list
 
 
 def _range(finding: Finding) -> str:
-    return f"[{_short(finding.low)}, {_short(finding.high)}]"
+    return f"[{_short(finding.low)}, {_short(finding.high)}]" + " or NaN" * finding.nan
 
 
 def _end(place: str, room: int) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -97,3 +100,47 @@ def test_a_faulty_file_is_named(file, capsys, text, said):
 ])  # fmt: skip
 def test_only_the_expression_is_replaced(text, becomes):
     assert with_body(text, "B") == becomes
+
+
+ROUNDED = """(FPCore (x) :round toPositive :pre (<= 1 x 2) (* x 0.1))
+(FPCore (x) :pre (<= 1 x 2) (! :round toZero (* x 0.1)))
+(FPCore (x) :pre (<= 1 x 2) (let ([y (! :round toNegative (+ x 1))]) (* y y)))
+(FPCore ((! :round nearestAway x)) :pre (<= 1 x 2) (* x 0.1))
+(FPCore (x) :overflow clamp :pre (<= 1 x 2) (* x 0.1))
+(FPCore (x) :round nearestEven :overflow infinity :pre (<= 1 x 2) (! :round nearestEven (* x 0.1)))
+"""
+
+
+def test_roundings_other_than_to_nearest_are_refused(file, capsys):
+    (file / "p.fpcore").write_text(ROUNDED)
+    assert main(["analyze", "p.fpcore"]) == 1
+    out, err = capsys.readouterr()
+    assert out.count("e-17") == 2, "only the last one is analyzed"
+    for line, setting in enumerate((":round toPositive", ":round toZero", ":round toNegative", ":round nearestAway", ":overflow clamp"), 1):
+        assert f"error: p.fpcore:{line}: {setting} is not supported" in err
+    assert main(["p.fpcore", "-O", "accuracy"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("is not supported; operations are taken with") == 5 and err.count("it is left as it is") == 5
+    assert all(line in out for line in ROUNDED.splitlines())
+
+
+def test_series_without_a_proof_only_if_they_are_asked_for(file, capsys):
+    (file / "p.fpcore").write_text("(FPCore (x y) (- (atan (+ x y)) (atan x)))")
+    assert main(["p.fpcore", "-O", "accuracy"]) == 0
+    assert "no bound" not in capsys.readouterr().err
+    assert main(["p.fpcore", "-O", "accuracy", "--unproved"]) == 0
+    (file / "m.mlir").write_text("module {}")
+    assert main(["m.mlir", "--unproved"]) == 2
+    assert "--unproved is for FPCore programs" in capsys.readouterr().err
+
+
+def test_bounding_programs_warns_of_nothing(file):
+    (file / "p.fpcore").write_text(
+        "(FPCore (x) :pre (<= 1e-200 x 1e200) (/ (* x x) x))\n"
+        "(FPCore (x y) :pre (and (<= -1 x 1) (<= -1 y 1)) (/ (sqrt (- 1 (+ x y))) (log x)))\n"
+        "(FPCore (x) :pre (<= -1e308 x 1e308) (exp (* x (* x x))))\n(FPCore (x) :pre (<= 1 x 2) (acosh x))\n"
+    )
+    command = [sys.executable, "-W", "always", "-m", "hnfc.main", "analyze", "p.fpcore", "--seconds", "0.2"]
+    environment = {**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert "Warning" not in run.stderr, run.stderr

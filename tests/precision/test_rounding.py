@@ -363,7 +363,6 @@ def test_integers_with_a_float16_scale_by_the_definition() -> None:
     assert np.array_equal(in_numpy(x, "Q8_0"), (integers * scales).reshape(x.shape))
 
 
-
 def element_by_element(x: Any, form: Format) -> Any:
     if isinstance(form, Fixed):
         codes = [min(max(round(Fraction(v) / Fraction(form.scale)), form.low), form.high) for v in x.tolist()]

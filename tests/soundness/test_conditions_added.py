@@ -42,9 +42,7 @@ def refuted(chosen: Sequence[Trial]) -> list[str]:
     found: dict[int, Verdict] = {}
     run(rules, list(range(len(rules))), None, 3.0, _judged, _failed, found.__setitem__)
     wrong = [i for i, v in sorted(found.items()) if v.status is Status.REFUTED]
-    return [
-        f"{chosen[i][0].name} where {describe(chosen[i][1])}: {found[i].counterexample}" for i in wrong if prove(chosen[i][0]).proved
-    ]
+    return [f"{chosen[i][0].name} where {describe(chosen[i][1])}: {found[i].counterexample}" for i in wrong if prove(chosen[i][0]).proved]
 
 
 def test_some_conditions_on_all_rules() -> None:

@@ -1,0 +1,170 @@
+"""The last word on branches: a form stays only where no point speaks against it.
+
+Fresh points are drawn, even over the doubles and everyday ones. A form is replaced on its branch by the next best one, at last by the
+program itself, if it is worse than the program at one of them, if the `where` of one of its rules fails at one, or if the remainder of
+its series is not proved on the whole branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hnfc.accuracy.branches import branch_ranges, taken
+from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.everyday import everyday, short_numbers
+from hnfc.accuracy.harm import worse
+from hnfc.accuracy.ordinals import Floats, bits_of_error
+from hnfc.accuracy.points import Domain, Sample, draw, joined, measured
+from hnfc.accuracy.reach import proved
+from hnfc.accuracy.reference import holds
+from hnfc.accuracy.regimes import Bound, Leaf, Tree, assembled, leaves, merged, paths
+from hnfc.accuracy.search import Candidate, errors_of
+from hnfc.accuracy.terms import Term, Terms
+
+_ROUNDS = 6
+_CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
+"""How often points next to those where a tree loses most are looked at, how many of these, and how many next to each."""
+
+
+@dataclass
+class Guard:
+    """What speaks against the candidates. unproved: neither conditions that fail nor remainders without a proof do."""
+
+    terms: Terms
+    domain: Domain
+    original: Candidate
+    candidates: list[Candidate]
+    unproved: bool = False
+    sample: Sample | None = None
+    of_everyday: Any = field(default_factory=lambda: np.zeros(0, bool))
+    _evaluator: Evaluator | None = None
+    _conditions: dict[Term, Any] = field(default_factory=dict)
+
+    def see(self, even: Sample, daily: Sample) -> None:
+        """Adds points."""
+        fresh = joined(even, daily)
+        kinds = np.arange(len(fresh)) >= len(even)
+        self.sample = fresh if self.sample is None else joined(self.sample, fresh)
+        self.of_everyday = np.concatenate([self.of_everyday, kinds])
+        self._evaluator = Evaluator(self.sample.inputs)
+        self._conditions = {}
+
+    def guarded(self, grow: Callable[[Sample, Any], Tree], points: int, rng: np.random.Generator) -> Tree:
+        """A tree of forms that nothing speaks against; the program itself where points go on to speak against them.
+
+        grow: a tree for the usual points and those given besides, of which it is told whether they are everyday ones.
+        """
+        short = short_numbers(self.original.term, self.domain)
+        self.see(short.part(slice(0, 0)), short)
+        tree = grow(*self._counterexamples())
+        for attempt in range(_ROUNDS):
+            self.see(draw(self.original.term, self.domain, points // 2, rng), everyday(self.original.term, self.domain, points, rng))
+            if not self._refused(tree) and not self._refused_nearby(tree, rng):
+                return merged(tree)
+            if attempt < _ROUNDS // 2:
+                tree = grow(*self._counterexamples())
+            else:
+                self._mend(tree)
+        return Leaf(self.original)
+
+    def _refused(self, tree: Tree) -> bool:
+        return any(form is not self.original and not self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
+
+    def _refused_nearby(self, tree: Tree, rng: np.random.Generator) -> bool:
+        """Whether something speaks against the tree next to the everyday points where it loses most."""
+        for _ in range(_CLIMBS):
+            assert self.sample is not None and self._evaluator is not None
+            before, after = (self._evaluator.values(t) for t in (self.original.term, assembled(self.terms, tree)))
+            lost = bits_of_error(after, self.sample.exact) - bits_of_error(before, self.sample.exact)
+            order = np.argsort(-np.where(self.of_everyday, lost, -64.0), kind="stable")[:_WORST]
+            worst = order[lost[order] > 1]
+            if not len(worst):
+                return False
+            places = np.repeat(worst, _NEIGHBOURS)
+            moved = {name: self._moved(name, x[places], rng) for name, x in self.sample.inputs.items()}
+            found = measured(self.original.term, self.domain, moved, len(places))
+            self.see(found.part(slice(0, 0)), found)
+            if self._refused(tree):
+                return True
+        return False
+
+    def _moved(self, name: str, x: Floats, rng: np.random.Generator) -> Floats:
+        """Numbers near those given: some as they were, others a little or a few parts in ten away."""
+        scale = 10.0 ** rng.uniform(-15, -0.5, len(x)) * (rng.random(len(x)) < 0.7)
+        lo, hi = self.domain.interval(name)
+        return np.asarray(np.clip(x * (1 + rng.normal(size=len(x)) * scale), lo, hi))
+
+    def _counterexamples(self) -> tuple[Sample, Any]:
+        """The points seen at which one of the candidates must not be used, and which of them are everyday ones."""
+        assert self.sample is not None and self._evaluator is not None
+        found = np.zeros(len(self.sample), bool)
+        for candidate in self.candidates:
+            found |= worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday)
+        return self.sample.part(found), self.of_everyday[found]
+
+    def passes(self, tree: Tree, even: Sample) -> bool:
+        """Whether nothing speaks against the tree at these points either."""
+        self.sample, self.of_everyday = None, np.zeros(0, bool)
+        self.see(even, even.part(slice(0, 0)))
+        return all(form is self.original or self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
+
+    def _mend(self, tree: Tree) -> None:
+        """Replaces the forms that something speaks against."""
+        for leaf, (where, _) in zip(list(leaves(tree)), list(paths(tree)), strict=True):
+            here = self._taken(where)
+            if leaf.choice is not self.original and not self._allowed(leaf.choice, where, here):
+                leaf.choice = self._next(leaf.choice, where, here)
+
+    def _next(self, refused: Candidate, where: tuple[Bound, ...], here: Any) -> Candidate:
+        """The best candidate on a branch that nothing speaks against."""
+        assert self.sample is not None and self._evaluator is not None
+        others = [c for c in self.candidates if c is not refused]
+        exact = self.sample.exact
+        means = [float(errors_of(c, self._evaluator, exact)[here].mean()) if here.any() else 0.0 for c in others]
+        for index in sorted(range(len(others)), key=lambda i: means[i]):
+            if others[index] is self.original or self._allowed(others[index], where, here):
+                return others[index]
+        return self.original
+
+    def _allowed(self, candidate: Candidate, where: tuple[Bound, ...], here: Any) -> bool:
+        assert self.sample is not None and self._evaluator is not None
+        if (worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday) & here).any():
+            return False
+        if self.unproved:
+            return True
+        if candidate.origin is not None and not self._proved(candidate, where):
+            return False
+        used = here if candidate.asked is None else here & self._evaluator.truth(candidate.asked)
+        return all(self._holds(step.condition)[used].all() for step in candidate.steps if step.condition is not None)
+
+    def _proved(self, candidate: Candidate, where: tuple[Bound, ...]) -> bool:
+        if len(self.domain.names) > 1:
+            return False
+        place = branch_ranges(self.domain, where)[candidate.origin.place.variable.value]
+        return proved(self.original.term, candidate.origin, place.lo, place.hi)
+
+    def _holds(self, condition: Term) -> Any:
+        assert self.sample is not None
+        found = self._conditions.get(condition)
+        if found is None:
+            found = self._conditions[condition] = holds(condition, self.sample.inputs)
+        return found
+
+    def _taken(self, where: tuple[Bound, ...]) -> Any:
+        assert self.sample is not None and self._evaluator is not None
+        return taken(self._evaluator, where, len(self.sample))
+
+
+def asking(terms: Terms, candidate: Candidate, original: Term) -> Candidate | None:
+    """The form where the conditions of its rules hold as floating point computes them, and the program elsewhere."""
+    conditions = list(dict.fromkeys(step.condition for step in candidate.steps if step.condition is not None))
+    if candidate.asked is not None or not conditions:
+        return None
+    asked = conditions[0]
+    for condition in conditions[1:]:
+        asked = terms.make("logical_and", asked, condition)
+    return replace(candidate, term=terms.make("where", asked, candidate.term, original), asked=asked)
