@@ -82,7 +82,7 @@ class Trial:
                 before, after, right = old[index], new[index], truth[index]
                 if form is None or before is None or after is None or right is None:
                     continue
-                reason = regression(before, after, right, form, Leniency(self.mixing, extreme=extreme))
+                reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme))
                 if reason:
                     yield index, f"on a probe ({name}) {reason}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -94,9 +95,11 @@ def _wide_product(a: Array, b: Array) -> Array:
     """a @ b in float64; a large b, as a model's weights are, is widened some columns at a time."""
     a = _widened(a)
     if b.ndim < 2 or b.size <= _BLOCK:
-        return np.asarray(np.matmul(a, _widened(b)))
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul(a, _widened(b)))
     width = max(1, _BLOCK * b.shape[-1] // b.size)
-    return np.concatenate([np.matmul(a, _widened(b[..., i : i + width])) for i in range(0, b.shape[-1], width)], axis=-1)
+    with np.errstate(all="ignore"):
+        return np.concatenate([np.matmul(a, _widened(b[..., i : i + width])) for i in range(0, b.shape[-1], width)], axis=-1)
 
 
 def _size_into(found: dict[SSAValue, Any], operation: OpaqueOp) -> None:
@@ -177,12 +180,13 @@ def evaluate_exactly(
 
 
 def derivative_at(
-    block: Block, inputs: Mapping[SSAValue, Array], argument: SSAValue, position: int, results: Collection[SSAValue],
-    weight_of: Callable[[int], Array], weights: WeightReader | None,
+    block: Block, inputs: Mapping[SSAValue, Array], argument: SSAValue, position: int, results: Mapping[SSAValue, Array],
+    weights: WeightReader | None,
 ) -> float | None:  # fmt: skip
     """The derivative of Σ weight·result by one element of an argument, over the reals: a central difference in ball arithmetic.
 
-    None where a result has no formula, is not defined, or takes more than the budget of elementary steps.
+    results: the weight of each element. None where an element with a weight has no formula, is not defined, or takes more than the
+    budget of elementary steps.
     """
     needed = _cone(results)
     if sum(_work(operation, _largest_dynamic(inputs)) for operation in needed) > _DERIVATIVE_BUDGET:
@@ -202,12 +206,14 @@ def derivative_at(
                     _size_into(exact, operation)
                 elif operation in needed and isinstance(operation, NumOp):
                     compute_exactly(operation, exact, ArbMath(), weights)
-            for result in results:
+            for result, counted in results.items():
                 found = exact.get(result)
-                if not isinstance(found, Balls) or any(isinstance(x, Mark) for x in found.values.flat):
+                if not isinstance(found, Balls) or found.values.size != counted.size:
                     return None
-                for x, weight in zip(found.values.flat, weight_of(found.values.size), strict=True):
-                    total += number(x) * arb(float(weight))
+                for x, weight in zip(found.values.flat, counted.flat, strict=True):
+                    if weight and isinstance(x, Mark):
+                        return None
+                    total += number(x) * arb(float(weight)) if weight else 0
             ends.append(total)
         slope = (ends[0] - ends[1]) / (2 * step)
         return float(slope) if is_accurate(slope) or abs(float(slope)) < 2.0**-200 else None
@@ -217,11 +223,8 @@ def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> 
     """Adds the value in float64, elements that are not determined being NaN; whether more digits would say no more."""
     if not isinstance(balls, Balls):
         return True
-    try:
-        numbers, known = balls.to_float(), balls.accurate()
-    except Undecided:
-        return False
-    found[value] = np.where(known, numbers, np.nan)
+    known = balls.accurate()
+    found[value] = np.where(known, balls.to_float(math.nan), np.nan)
     return bool(known.all())
 
 

@@ -128,7 +128,13 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
     given = (options.search, options.cost, options.target, options.deepening, options.seconds)
     rules, search = rules.for_search(search_of(*given, targets=rules.targets), progress)
     made = Request(
-        phases=rules.allowed(), ranges=ranges, assume=frozenset(options.assume), validate=not options.no_validate, search=search, **request
+        phases=rules.allowed(),
+        ranges=ranges,
+        assume=frozenset(options.assume),
+        unproved=rules.unproved,
+        validate=not options.no_validate,
+        search=search,
+        **request,
     )
     return Rewriting(options, made, rules)
 

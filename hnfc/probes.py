@@ -41,7 +41,7 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     extreme: bool = False
-    """Whether its numbers are of sizes that no model sees every day."""
+    """Whether an array has only numbers below 2^-40, or one above 2^40."""
 
 
 def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
@@ -50,7 +50,7 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
         with np.errstate(all="ignore"):
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
-            yield Probe(name, arrays, "times 2^" in name or "number" in name)
+            yield Probe(name, arrays, any(map(_is_extreme, arrays)))
 
 
 Change: TypeAlias = "Callable[[int, Slot], Array]"
@@ -140,6 +140,18 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
     assert form is not None
     smallest = {"the smallest number": form.tiny, "the smallest normal number": form.tiny / (2 * form.unit_roundoff)}
     return _full(smallest.get(name, form.largest), index, slot)
+
+
+_EXTREME = 2.0**40
+
+
+def _is_extreme(array: Array) -> bool:
+    """Whether there are only numbers below 2^-40, or one above 2^40: sizes that no model sees every day."""
+    if array.dtype.kind in "iub":
+        return False
+    sizes = np.abs(array.astype(np.float64))
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return bool(sizes.size) and bool(sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME)
 
 
 def _inside(array: Array, slot: Slot) -> bool:

@@ -96,11 +96,13 @@ class Balls:
     def __neg__(self) -> Balls:
         return _NEG(self)
 
-    def to_float(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Midpoints as float64, nan where undefined. Raises Undecided where an element is not determined."""
+    def to_float(self, undecided: float | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Midpoints as float64, nan where undefined. An element that is not determined is `undecided`; without it, raises Undecided."""
 
         def number(x: Any) -> float:
             if x is UNDECIDED:
+                if undecided is not None:
+                    return undecided
                 raise Undecided("the precision at hand does not determine a value")
             return float("nan") if x is UNDEFINED else float(x) if isinstance(x, bool) else elements.to_float(x)
 

@@ -48,9 +48,10 @@ class GradientTrial:
     """The graph before as a function of the torch dialect."""
 
     def regressions(self, tensors: Sequence[Any], intervals: Sequence[Interval | None]) -> Iterator[str]:
-        """What is worse of a gradient, in words; one for each argument and input on which it is."""
+        """What is worse of a gradient, in words; one for each argument and input on which it is. Nothing of the largest models, whose
+        gradients would take several times the memory of their parameters."""
         wanted = [i for i, t in enumerate(tensors) if _is_differentiable(t) and (t.requires_grad or i not in self.fixed)]
-        if not wanted:
+        if not wanted or sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_ELEMENTS:
             return
         imported = import_module(self.source)
         block = next(op for op in imported.module.ops if isinstance(op, FuncOp)).body.block
@@ -68,10 +69,10 @@ class GradientTrial:
                 return
             for position, index in enumerate(wanted):
                 arrays = [to_numpy(found[position]) for found in (*narrow, *exact) if found is not None]
-                arbiter = _Arbiter(imported, block, inputs, index, self.returned)
+                arbiter = _Arbiter(imported, block, inputs, index, self.returned, defined)
                 form = _format(inputs[index])
-                noise = _NOISE * form.unit_roundoff * size / max(float(inputs[index].abs().max()), form.tiny) if mixing else 0.0
-                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, extreme, coarse=mixing and count > 0))
+                noise = _NOISE * form.unit_roundoff * size / max(float(inputs[index].detach().abs().max()), form.tiny) if mixing else 0.0
+                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, coarse=mixing and count > 0, swallowing=mixing or extreme))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 
@@ -129,13 +130,18 @@ class _Arbiter:
     inputs: Sequence[Any]
     index: int
     returned: Sequence[bool]
+    defined: Sequence[Any]
 
     def derivative(self, position: int) -> float | None:
         """A central difference in ball arithmetic, so that at a kink it is the mean of both slopes; None where there is none."""
         assert self.block.last_op is not None
-        results = [v for v, r in zip(self.block.last_op.operands, self.returned, strict=True) if r and _is_float(v)]
+        results = {
+            value: weight_of(known.numel()) * known.numpy().ravel()
+            for value, is_returned, known in zip(self.block.last_op.operands, self.returned, self.defined, strict=True)
+            if is_returned and known is not None
+        }
         arrays: dict[SSAValue, Array] = {a: to_numpy(t) for a, t in zip(self.block.args, self.inputs, strict=True)}
-        return derivative_at(self.block, arrays, self.block.args[self.index], position, results, weight_of, self.imported.weight)
+        return derivative_at(self.block, arrays, self.block.args[self.index], position, results, self.imported.weight)
 
 
 def weight_of(count: int) -> Array:
@@ -156,8 +162,8 @@ def _same_draws(graph: fx.GraphModule) -> Iterator[None]:
 
 
 def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float]:
-    """Of each result the elements that have a derivative to compare, finite in float64 before and after and no overflow in the model's
-    own type; and the size of the largest of them."""
+    """Of each result the elements that have a derivative to compare, finite in float64 and no overflow in the model's own type; and
+    the size of the largest of them."""
     types = [t.dtype for t in narrow if _is_differentiable(t)]
     largest = min((torch.finfo(dtype).max for dtype in types), default=math.inf)
     with torch.no_grad():
@@ -171,7 +177,7 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
         if not _is_differentiable(a):
             masks.append(None)
             continue
-        known = (a.abs() <= largest) & (b.abs() <= largest)
+        known = b.abs() <= largest
         masks.append(known)
         size = max(size, float(torch.where(known, b.abs(), torch.zeros_like(b)).max()) if b.numel() else 0.0)
     return masks, size
@@ -211,10 +217,6 @@ def _copied(graph: fx.GraphModule) -> fx.GraphModule:
 
 def _is_differentiable(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _is_float(value: SSAValue) -> bool:
-    return ELEMENT_NAMES.get(getattr(value.type, "element_type", None), "") in FORMATS  # type: ignore[arg-type]
 
 
 _OF_DTYPE = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}

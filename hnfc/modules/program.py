@@ -196,7 +196,8 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
     fixed = frozenset(index for index, source in enumerate(signature.arguments) if not isinstance(source, Given))
     request = Request(
         phases=settings.rules.allowed(), ranges=settings.intervals(captured.names),
-        samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed, assume=settings.assume,
+        samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
+        assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
     )  # fmt: skip
     return request, given

@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from hnfc.backend.fx import raise_function
 from hnfc.errors import ModelError
-from hnfc.modules.tensors import to_numpy, to_torch
+from hnfc.modules.tensors import shared_with_torch, to_numpy
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -31,7 +31,7 @@ class TorchRunner:
         graph = widened(raise_function(module, function))
 
         def run(inputs: Sequence[Array]) -> list[Array]:
-            tensors = [to_torch(array) for array in inputs]
+            tensors = [shared_with_torch(array) for array in inputs]
             results = _run(graph, [t.double() if t.is_floating_point() else t for t in tensors], function)
             return [to_numpy(result) for result in results]
 
@@ -63,7 +63,7 @@ def on_torch(module: ir.Module, function: str) -> Callable[[Sequence[Array]], li
     graph = raise_function(module, function)
 
     def run(inputs: Sequence[Array]) -> list[Array]:
-        return [to_numpy(result) for result in _run(graph, [to_torch(array) for array in inputs], function)]
+        return [to_numpy(result) for result in _run(graph, [shared_with_torch(array) for array in inputs], function)]
 
     return run
 

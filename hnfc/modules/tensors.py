@@ -33,7 +33,13 @@ def to_numpy(tensor: Any) -> Array:
 
 def to_torch(array: Array) -> torch.Tensor:
     """The elements as a tensor with memory of its own."""
-    array = np.array(array, order="C")
+    return shared_with_torch(np.array(array, order="C"))
+
+
+def shared_with_torch(array: Array) -> torch.Tensor:
+    """The elements as a tensor in the same memory, which must not be written to; a copy where torch cannot read them as they lie."""
+    if not array.flags.writeable or not array.flags.c_contiguous:
+        array = np.array(array, order="C")
     narrow = _OF_ARRAYS.get(array.dtype)
     if narrow is None:
         return torch.from_numpy(array)

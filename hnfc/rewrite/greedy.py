@@ -73,6 +73,8 @@ class Greedy:
     outcome: Outcome = field(default_factory=Outcome)
     prober: Prober | None = None
     """Tries each rewrite on inputs beyond the samples."""
+    vouched: frozenset[str] = frozenset()
+    """Rules that the user lets run whatever the prober says."""
     _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
@@ -143,7 +145,7 @@ class Greedy:
                 key = _shapes(match)
                 if key is not None:
                     self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
-            elif self.prober is not None and rule.name not in self.assume and value is not op.results[0]:
+            elif self.prober is not None and rule.within is None and rule.name not in self.vouched and value is not op.results[0]:
                 reason, cause = self.prober.objection(match, builder.operations, value), "probe"
         except DoesNotFit as error:
             reason = str(error)

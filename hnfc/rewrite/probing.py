@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -25,7 +24,7 @@ from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.num.reduction import CumsumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES, CastOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
-from hnfc.dsl.soundness.balls import ArbMath, Balls, Undecided, precision
+from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.evaluate import EXACT_BITS, compute_exactly, compute_into, exact_input
 from hnfc.probes import Probe, Slot, probes
 from hnfc.rewrite.chains import Product, Root, Sum
@@ -88,7 +87,7 @@ class Prober:
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""
         first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
-        leniency = Leniency(mixing=not all(map(is_pointwise, region.operations)), extreme=probe.extreme)
+        leniency = Leniency(mixing=not all(map(is_pointwise, region.operations)), swallowing=probe.extreme)
         found = [regression(narrow[root], narrow[value], truth, form, leniency) for truth in (first, second)]
         if not any(found):
             return ""
@@ -180,10 +179,9 @@ class _Region:
                 found = exact.get(wanted)
                 if not isinstance(found, Balls):
                     return None
-                with suppress(Undecided):
-                    known = found.accurate()
-                    if known.all() or bits == EXACT_BITS[-1]:
-                        return np.where(known, found.to_float(), np.nan)
+                known = found.accurate()
+                if known.all() or bits == EXACT_BITS[-1]:
+                    return np.where(known, found.to_float(math.nan), np.nan)
         return None
 
     def shortened(self, array: Array) -> Array:
