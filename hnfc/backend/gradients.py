@@ -84,7 +84,7 @@ def _protect_branch(graph: fx.Graph, node: fx.Node, branch: Any, condition: Any,
     first = min(cone)
     for part in sorted(cone):
         for operand in part.all_input_nodes:
-            if operand in cone or operand.op == "get_attr":
+            if operand in cone or operand.op == "get_attr" or operand.target in _NO_GRADIENT:
                 continue
             if operand not in gated:
                 with graph.inserting_before(first):

@@ -14,9 +14,18 @@ from hnfc.dialects.num.elementary import AbsOp, RsqrtOp, SqrtOp, SquareOp
 from hnfc.dialects.num.movement import ReshapeOp
 from hnfc.dialects.num.normalization import AttentionOp, BatchNormOp, GroupNormOp, LayerNormOp, RmsNormOp
 from hnfc.dialects.num.reduction import CumsumOp, MaxOp, MeanOp, MinOp, SumOp, VarOp
-from hnfc.dialects.types import BOOL, format_of, reduced_shape
+from hnfc.dialects.types import BOOL, ELEMENT_TYPES, format_of, reduced_shape
 from hnfc.frontend.builder import Builder, Entry
 from hnfc.frontend.registry import axes_of, converts, element, is_number, is_tensor, shape
+
+HALVES = tuple(ELEMENT_TYPES[name] for name in ("f16", "bf16"))
+
+
+def widened(b: Builder, x: SSAValue, result: Attribute) -> tuple[SSAValue, Attribute]:
+    """The operand and the result type in float32 where the result is narrower: what torch computes as one operation it rounds once."""
+    if not isinstance(result, TensorType) or result.element_type not in HALVES:
+        return x, result
+    return b.cast(x, ELEMENT_TYPES["f32"]), b.tensor(ELEMENT_TYPES["f32"], result.get_shape())
 
 
 def reduced(b: Builder, cls: Any, x: SSAValue, axes: tuple[int, ...] | None, result: Attribute, **attributes: Any) -> SSAValue | None:
@@ -99,8 +108,11 @@ def var_all(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None
 @converts("aten.std.correction", "aten.std.dim")
 def std(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """The square root of var."""
-    value = var(b, args, result)
-    return None if value is None else b.emit(SqrtOp, (value,), result)
+    if not isinstance(result, TensorType):
+        return None
+    x, kind = widened(b, args[0], result)
+    value = var(b, [x, *args[1:]], kind)
+    return None if value is None else b.cast(b.emit(SqrtOp, (value,), kind), result.element_type)
 
 
 @converts("aten.std")
@@ -135,11 +147,12 @@ def frobenius_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue
 
 def norm(b: Builder, x: SSAValue, order: Entry, axes: Any, dtype: Entry, result: Attribute) -> SSAValue | None:
     """√Σx², Σ|x| or max|x|."""
-    if axes is None or dtype is not None or (not is_number(order) and order is not None):
+    if axes is None or dtype is not None or (not is_number(order) and order is not None) or not isinstance(result, TensorType):
         return None
     if order in (2, None):
-        total = reduced(b, SumOp, b.emit(SquareOp, (x,), x.type), axes, result)
-        return None if total is None else b.emit(SqrtOp, (total,), result)
+        wide, kind = widened(b, x, result)
+        total = reduced(b, SumOp, b.emit(SquareOp, (wide,), wide.type), axes, kind)
+        return None if total is None else b.cast(b.emit(SqrtOp, (total,), kind), result.element_type)
     magnitude = b.emit(AbsOp, (x,), x.type)
     if order == 1:
         return reduced(b, SumOp, magnitude, axes, result)
