@@ -60,6 +60,8 @@ class Request:
     """Arguments that are parameters and buffers: probes leave them as they are."""
     native: bool = False
     """Whether the model is exported for torch alone (see `Compiled.export`)."""
+    measured: bool = True
+    """Whether old and new are compared; without it the samples serve conditions of rules only."""
     excluded: tuple[str, ...] = ()
     """Rules that do not run, since `withdrawn` was seen of them."""
     withdrawn: tuple[str, ...] = ()
@@ -270,7 +272,8 @@ def _function(compiled: Compiled, function: FuncOp, request: Request, excluded: 
                 interval = lasting(interval) if index in request.fixed else interval
                 intervals[value] = interval if value not in intervals else intervals[value].hull(interval)
     samples = affordable(block, inputs) if request.validate else []
-    compared = bool(samples) or (request.validate and elements_of(block) <= MOST_ELEMENTS and len(block.ops) <= _MOST_OPERATIONS)
+    small = elements_of(block) <= MOST_ELEMENTS and len(block.ops) <= _MOST_OPERATIONS
+    compared = request.measured and (bool(samples) or (request.validate and small))
     original = Original(block) if compared else None
     compiled.samples += len(samples)
     compiled.observed = observed

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 
 _TORCH = str(Path(torch.__file__).parent)
-_SIMPLE = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_SIMPLE = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device)
 _INTERNAL = frozenset((
     "training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks",
     "_is_full_backward_hook", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
     "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks", "_hnfc", "_compiled_call_impl", "call_super_init", "dump_patches",
 ))  # fmt: skip
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 _MOST = 4_000
 _DEPTH = 3
 _MISSING = object()
@@ -33,10 +34,10 @@ _ROOT: dict[str, Any] = {}
 
 @dataclass
 class Guards:
-    """What was where: entries of dictionaries, contents of lists and sets, sizes of dictionaries, and names of one tensor."""
+    """What was where: entries of dictionaries, contents of containers, numbers of submodules, and names of one tensor."""
 
     entries: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
-    contents: list[tuple[Any, Any]] = field(default_factory=list)
+    contents: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
     sizes: list[tuple[dict[str, Any], int]] = field(default_factory=list)
     tied: list[tuple[str, str]] = field(default_factory=list)
 
@@ -60,33 +61,28 @@ class Guards:
         self.sizes.append((modules, len(modules)))
 
     def _attributes(self, values: dict[str, Any], seen: set[int], depth: int, at: dict[str, Any]) -> None:
-        if id(values) in seen or len(self.entries) > _MOST:
+        if id(values) in seen or depth > _DEPTH or len(self.entries) > _MOST:
             return
         seen.add(id(values))
         for name, value in values.items():
             if name in _INTERNAL or isinstance(value, torch.nn.Module | types.ModuleType):
                 continue
+            if isinstance(value, _CONTAINERS):
+                self.contents.append((at, name, _frozen(value)))
+                self._objects(value, seen, depth)
+                continue
             self.entries.append((at, name, value))
-            if not isinstance(value, (*_SIMPLE, torch.Tensor)) and not callable(value):
-                self._inside(value, seen, depth + 1)
+            self._object(value, seen, depth)
 
-    def _inside(self, value: Any, seen: set[int], depth: int) -> None:
-        """What a container or a plain object holds."""
-        if depth > _DEPTH or id(value) in seen or len(self.entries) > _MOST:
-            return
-        if isinstance(value, dict):
-            if all(isinstance(name, str) for name in value):
-                self._attributes(value, seen, depth, value)
-                self.sizes.append((value, len(value)))
-        elif isinstance(value, list | set | tuple):
-            seen.add(id(value))
-            if not isinstance(value, tuple):
-                self.contents.append((value, value.copy()))
-            for item in value:
-                if not isinstance(item, (*_SIMPLE, torch.Tensor, torch.nn.Module)):
-                    self._inside(item, seen, depth + 1)
-        elif hasattr(value, "__dict__") and not isinstance(value, type | types.FunctionType):
-            self._attributes(vars(value), seen, depth, vars(value))
+    def _object(self, value: Any, seen: set[int], depth: int) -> None:
+        """The attributes of a plain object, as a configuration is one."""
+        known = isinstance(value, (*_SIMPLE, torch.Tensor, torch.nn.Module, type, types.FunctionType, types.MethodType))
+        if not known and isinstance(getattr(value, "__dict__", None), dict):
+            self._attributes(vars(value), seen, depth + 1, vars(value))
+
+    def _objects(self, container: Any, seen: set[int], depth: int) -> None:
+        for item in container.values() if isinstance(container, dict) else container:
+            self._object(item, seen, depth + 1)
 
     def hold(self, module: torch.nn.Module) -> bool:
         """Whether all of it is as it was."""
@@ -95,8 +91,9 @@ class Guards:
             now = (root if values is _ROOT else values).get(name, _MISSING)
             if now is not value and not _same(now, value):
                 return False
-        for container, copy in self.contents:
-            if len(container) != len(copy) or not _same_items(container, copy):
+        for values, name, frozen in self.contents:
+            now = (root if values is _ROOT else values).get(name, _MISSING)
+            if not isinstance(now, _CONTAINERS) or _frozen(now) != frozen:
                 return False
         return all(len(values) == size for values, size in self.sizes) and all(
             _tensor(module, a) is _tensor(module, b) for a, b in self.tied
@@ -110,10 +107,18 @@ def _same(now: Any, before: Any) -> bool:
     return bool(now == before) or (isinstance(now, float) and now != now and before != before)
 
 
-def _same_items(now: Any, before: Any) -> bool:
-    if isinstance(now, set):
-        return bool(now == before)
-    return all(a is b or _same(a, b) for a, b in zip(now, before, strict=True))
+def _frozen(value: Any, depth: int = 0) -> Any:
+    """What a container holds, to be compared: numbers and strings by value, the rest by identity. torch.export puts copies of containers
+    in the place of those of a module."""
+    if isinstance(value, _SIMPLE):
+        return type(value), value
+    if not isinstance(value, _CONTAINERS) or depth > _DEPTH:
+        return id(value)
+    if isinstance(value, dict):
+        return tuple((name if isinstance(name, _SIMPLE) else id(name), _frozen(item, depth + 1)) for name, item in value.items())
+    if isinstance(value, set | frozenset):
+        return frozenset(_frozen(item, depth + 1) for item in value)
+    return type(value), tuple(_frozen(item, depth + 1) for item in value)
 
 
 def _ties(module: torch.nn.Module) -> list[tuple[str, str]]:

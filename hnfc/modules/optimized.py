@@ -20,6 +20,8 @@ from hnfc.modules.locking import CAPTURES
 from hnfc.modules.program import Program
 from hnfc.rewriter import Settings
 
+_LARGE = 150
+"""Operations of a model for which a capture takes longer than a caller wants to wait."""
 MOST_PROGRAMS = 16
 """Kinds of calls that are captured; the original answers further ones."""
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
@@ -67,7 +69,8 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
         program = Program.of(model, args, kwargs, settings)
         result = wrapped(model, programs)
         program.guard(result)  # torch.export puts copies in the place of lists and dictionaries
-    programs.add(program)
+        programs.add(program)
+        programs.add_for_other_sizes(model, result, args, kwargs)
     return result
 
 
@@ -130,6 +133,22 @@ class Programs:
 
     def add(self, program: Program) -> None:
         self.known.append(program)
+
+    def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Captures a larger model with its sizes open too, where torch.export can, so that no later call has to wait for it."""
+        first = self.known[0]
+        if self.settings.dynamic_shapes is not None or first.report.data["operations"] < _LARGE:
+            return
+        inputs, structure = pytree.tree_flatten((args, kwargs))
+        axes = [_open_axes(given) for given in inputs]
+        if not any(axes):
+            return
+        given = pytree.tree_unflatten(axes, structure)
+        with contextlib.suppress(Exception):  # that sizes cannot be open is no fault: calls of other sizes are captured when they come
+            shapes = dict(inspect.signature(model.forward).bind(*given[0], **given[1]).arguments)
+            program = Program.of(model, args, kwargs, replace(self.settings, dynamic_shapes=shapes), like=first)
+            program.guard(result)
+            self.add(program)
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs, structure = pytree.tree_flatten((args, kwargs))
@@ -214,6 +233,13 @@ class Programs:
     def forget_others(self, module: Any) -> None:
         """Drops graphs whose tensors the module no longer has in their type and place."""
         self.known = [program for program in self.known if program.fits_state(program.signature.state(module))]
+
+
+def _open_axes(given: Any) -> dict[int, Any] | None:
+    """The axes of a tensor that may have another size in another call; torch makes other graphs for sizes 0 and 1."""
+    if not isinstance(given, torch.Tensor):
+        return None
+    return {axis: torch.export.Dim.AUTO for axis, size in enumerate(given.shape) if size > 1} or None
 
 
 def _is_sharded(module: torch.nn.Module) -> bool:

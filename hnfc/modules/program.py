@@ -69,10 +69,15 @@ class Program:
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
     @staticmethod
-    def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings) -> Program:
-        """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is."""
+    def of(
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, like: Program | None = None
+    ) -> Program:  # fmt: skip
+        """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is.
+
+        like: a program of the same model, whose comparison of old and new is relied on.
+        """
         captured = capture(model, args, kwargs, settings.dynamic_shapes)
-        compiled, graph = rewrite(model, captured, args, kwargs, settings)
+        compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
         if settings.edit is not None:
             graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))
@@ -203,18 +208,22 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
     return request, given
 
 
-def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> tuple[Compiled, fx.GraphModule]:
+def rewrite(
+    model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: Program | None = None
+) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
     """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
 
     A rule by which a result or a gradient becomes worse is taken back.
     """
     request, given = _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)
     request = replace(request, native=True)
+    if like is not None:
+        request = replace(request, runner=None, measured=False, excluded=tuple(like.report.data["taken_back"]))
     signature, fixed, ranges = captured.signature, request.fixed, request.ranges
     returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, Fixed)]
     before = raise_function(captured.module)
     compiled, graph = _rewritten(captured, request, before, returned)
-    if not (settings.validate and request.samples and compiled.applied):
+    if not (settings.validate and request.samples and compiled.applied and like is None):
         return compiled, graph
     named = dict(ranges)
     intervals = [named.get(f"arg{index}") or (_seen(given[index]) if settings.observed else None) for index in range(len(given))]
