@@ -212,11 +212,44 @@ def hypot(x: Tensor, y: Tensor) -> Tensor:
     return _apply(_Elementwise, _ElementwiseForward, "hypot", x, y)
 
 
+class _Softmax(torch.autograd.Function):
+    """softmax along an axis, as `softmax` below has it; only the result is kept for the gradient, as torch does."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        infinite = x.amax(axis, keepdim=True) == math.inf
+        return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        (y,) = ctx.saved_tensors
+        return y * (cotangent - (y * cotangent).sum(ctx.axis, keepdim=True)), None
+
+
+class _SoftmaxForward(_Softmax):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        (y,) = ctx.saved_tensors
+        found: Tensor = y * (tangent - (y * tangent).sum(ctx.axis, keepdim=True))
+        return found
+
+
 @_leaf
 def softmax(x: Tensor, axis: int) -> Tensor:
     """e^x/Σe^x; in a row that holds +inf, 0 for the finite elements, as the quotient has it, and NaN for the others."""
-    infinite = x.amax(axis, keepdim=True) == math.inf
-    return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
+    return _apply(_Softmax, _SoftmaxForward, x, axis)
 
 
 class _LogSoftmax(torch.autograd.Function):

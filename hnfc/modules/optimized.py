@@ -163,10 +163,18 @@ class Programs:
         """The answer of the first graph that is for such a call, and still for such a module; None where there is none."""
         for program in self.known:
             if program.accepts(module, inputs, structure):
+                if program.checkpointed and torch.is_grad_enabled():
+                    return (self._checkpointed(module, inputs, structure),)
                 tensors = program.signature.gather(module, inputs)
                 if program.fits_state(tensors):
                     return (program.run(module, inputs, tensors),)
         return None
+
+    def _checkpointed(self, module: Any, inputs: list[Any], structure: Any) -> Any:
+        """The original's answer, which does not keep the activations that it computes again."""
+        self._refuse("it checkpoints activations, which a rewritten graph would keep")
+        args, kwargs = pytree.tree_unflatten(inputs, structure)
+        return plain(module).forward(*args, **kwargs)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
 from hnfc.compile import Compiled, Request, compile_module
 from hnfc.dialects.interval import Interval
+from hnfc.frontend.checkpointing import noticed
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.modules.gradients import GradientTrial
 from hnfc.modules.guards import Guards
@@ -65,6 +66,8 @@ class Program:
     """What the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
     observed: tuple[tuple[str, Interval], ...] = ()
     """Parameters and buffers whose ranges conditions of rules were shown from."""
+    checkpointed: bool = False
+    """Whether the model checkpoints activations, which the graph does not."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -76,7 +79,10 @@ class Program:
 
         like: a program of the same model, whose comparison of old and new is relied on.
         """
-        captured = capture(model, args, kwargs, settings.dynamic_shapes)
+        given, given_by_name = pytree.tree_map_only(torch.Tensor, _as_contiguous, (args, kwargs))
+        with noticed() as checkpointed:
+            # torch.export would take strides for granted, that differ with each slice
+            captured = capture(model, given, given_by_name, settings.dynamic_shapes)
         compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
         if settings.edit is not None:
             graph = settings.edit(graph)
@@ -87,6 +93,7 @@ class Program:
             tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
             tuple(None if t is None else (t.dtype, t.device, t.shape) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
+            bool(checkpointed),
         )  # fmt: skip
 
     # which calls
@@ -186,6 +193,13 @@ def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, se
         if isinstance(source, State) and tensor is not None and tensor.is_floating_point() and tensor.numel():
             found.append((source.name, lasting(interval_of_array(to_numpy(tensor)))))
     return tuple(found)
+
+
+def _as_contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as an example for a capture."""
+    if tensor.layout != torch.strided or tensor.is_contiguous():
+        return tensor
+    return tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
 
 
 def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
