@@ -213,6 +213,7 @@ class DivOp(BinaryOp):
         range=lambda x, y: x / y,
         torch=("aten.div.Tensor",),
         ulps=1,
+        gradient=lambda m, x, y: (1 / y, -(x / y) / y),
     )
 
 

@@ -144,6 +144,7 @@ class LogOp(UnaryOp):
         evaluate=np.log,
         range=increasing(math.log, 0.0),
         torch=("aten.log",),
+        gradient=lambda m, x: (1 / x,),
     )
 
 
@@ -183,6 +184,7 @@ class Log1pOp(UnaryOp):
         evaluate=np.log1p,
         range=increasing(math.log1p, -1.0),
         torch=("aten.log1p",),
+        gradient=lambda m, x: (1 / (1 + x),),
     )
 
 
@@ -197,6 +199,7 @@ class SqrtOp(UnaryOp):
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
         torch=("aten.sqrt",),
         ulps=2,  # vectorized kernels of torch are not rounded correctly
+        gradient=lambda m, x: (0.5 / m.sqrt(x),),
     )
 
 
@@ -225,6 +228,7 @@ class RsqrtOp(UnaryOp):
         range=rsqrt_range,
         torch=("aten.rsqrt",),
         roundings=2,
+        gradient=lambda m, x: (-0.5 / (x * m.sqrt(x)),),
     )
 
 
@@ -252,4 +256,5 @@ class ReciprocalOp(UnaryOp):
         evaluate=lambda x: 1 / x,
         range=lambda x: x.reciprocal(),
         torch=("aten.reciprocal",),
+        gradient=lambda m, x: (-1 / (x * x),),
     )

@@ -143,6 +143,12 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
     "erfc": _widened(torch.special.erfc),
     "log_ndtr": _widened(torch.special.log_ndtr),
     "hypot": _widened(torch.hypot),
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "reciprocal": torch.reciprocal,
+    "div": torch.div,
 }
 
 
@@ -154,7 +160,7 @@ def expm1(x: Tensor) -> Tensor:
 
 @_leaf
 def log1p(x: Tensor) -> Tensor:
-    return torch.log1p(x) + 0.0
+    return _with_derivative("log1p", x) + 0.0
 
 
 @_leaf
@@ -205,6 +211,45 @@ def erfc(x: Tensor) -> Tensor:
 @_leaf
 def log_ndtr(x: Tensor) -> Tensor:
     return _apply(_Elementwise, _ElementwiseForward, "log_ndtr", x)
+
+
+def _with_derivative(name: str, *operands: Any) -> Tensor:
+    """A function of the operation of that name; a number among the operands becomes a tensor."""
+    kind = next(operand for operand in operands if isinstance(operand, Tensor))
+    if not kind.is_floating_point():
+        return _VALUES[name](*operands)
+    given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
+    return _apply(_Elementwise, _ElementwiseForward, name, *given)
+
+
+@_leaf
+def sqrt(x: Tensor) -> Tensor:
+    """√x, with no gradient where the cotangent is 0; likewise the functions below with infinite derivatives."""
+    return _with_derivative("sqrt", x)
+
+
+@_leaf
+def rsqrt(x: Tensor) -> Tensor:
+    """1/√x."""
+    return _with_derivative("rsqrt", x)
+
+
+@_leaf
+def log(x: Tensor) -> Tensor:
+    """The natural logarithm."""
+    return _with_derivative("log", x)
+
+
+@_leaf
+def reciprocal(x: Tensor) -> Tensor:
+    """1/x."""
+    return _with_derivative("reciprocal", x)
+
+
+@_leaf
+def div(x: Any, y: Any) -> Tensor:
+    """x/y."""
+    return _with_derivative("div", x, y)
 
 
 @_leaf

@@ -57,6 +57,20 @@ def mend_gradients(graph: fx.Graph) -> int:
     return changed
 
 
+_WITH_INFINITE_DERIVATIVES = {
+    aten.sqrt.default: functions.sqrt, aten.rsqrt.default: functions.rsqrt, aten.log.default: functions.log,
+    aten.reciprocal.default: functions.reciprocal, aten.div.Tensor: functions.div,
+}  # fmt: skip
+
+
+def ignore_unused(graph: fx.Graph) -> None:
+    """Lets a result that a caller does not differentiate add nothing to gradients: its cotangent of 0 meets no infinite derivative."""
+    for node in graph.nodes:
+        better = _WITH_INFINITE_DERIVATIVES.get(node.target) if node.op == "call_function" and not node.kwargs else None
+        if better is not None:
+            node.target = better
+
+
 # branches
 
 

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from hnfc.backend.fx import raise_function
+from hnfc.backend.gradients import ignore_unused
 from hnfc.compile import Request, compile_module
 from hnfc.errors import ModelError
 from hnfc.frontend.pytorch import import_graph
@@ -45,6 +46,9 @@ def with_rewritten_gradients(graph: fx.GraphModule, settings: Settings) -> Calla
         return min_cut_rematerialization_partition(joint, inputs, **options)
 
     whole, constants = _with_constants_as_arguments(graph)
+    if len(whole.graph.output_node().args[0]) > 1:  # type: ignore[arg-type]
+        ignore_unused(whole.graph)
+        whole.recompile()
     options: dict[str, Any] = {"fw_compiler": lambda part, _: part, "decompositions": _BACKWARD}
     made: Callable[..., Any] = aot_function(whole, partition_fn=partition, **options)
     return lambda *inputs: made(*inputs, *constants)

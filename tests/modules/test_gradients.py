@@ -1,0 +1,181 @@
+"""Gradients of rewritten modules: where torch's own backward loses digits, at kinks, at 0, and of branches that are not taken."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import hnfc
+
+
+class Function(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def gradient(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    given = x.clone().requires_grad_()
+    return torch.autograd.grad(module(given).sum(), given)[0]
+
+
+TAIL = math.exp(-20) / (1 + math.exp(-20)) ** 2
+CASES = {
+    "expm1": (lambda x: torch.exp(x) - 1, -20.0, math.exp(-20)),
+    "sigmoid": (lambda x: 1 / (1 + torch.exp(-x)), 20.0, TAIL),
+    "tanh": (lambda x: (torch.exp(2 * x) - 1) / (torch.exp(2 * x) + 1), -10.0, 4 * TAIL),
+    "complement": (lambda x: 1 - torch.sigmoid(x), -20.0, -TAIL),
+    "elu": (lambda x: torch.where(x > 0, x, torch.exp(x) - 1), -17.0, math.exp(-17)),
+    "elu_far_out": (lambda x: torch.where(x > 0, x, torch.exp(x) - 1), 100.0, 1.0),
+    "log_sigmoid": (lambda x: torch.log(torch.sigmoid(x)), 0.0, 0.5),
+    "bernoulli": (lambda x: 0.3 * torch.log(torch.sigmoid(x)) + 0.7 * torch.log(1 - torch.sigmoid(x)), 0.0, -0.2),
+    "erfc": (lambda x: 1 - torch.erf(x), 0.0, -2 / math.sqrt(math.pi)),
+    "maximum": (lambda x: torch.maximum(x, torch.zeros(())), 0.0, 0.5),
+    "clamp": (lambda x: torch.clamp(x, min=0) * torch.exp(x) / torch.exp(x), 0.0, 1.0),
+    "root_of_untaken": (lambda x: torch.where(x > 0, torch.sqrt(x), torch.zeros(())), 0.0, 0.0),
+    "log_of_untaken": (lambda x: torch.where(x > 0, x * torch.log(x), 0 * x), 0.0, 0.0),
+    "masked_root": (lambda x: torch.sqrt(x).masked_fill(x <= 0, 0.0), 0.0, 0.0),
+    "norm": (lambda x: torch.sqrt((x * x).sum(-1)), 0.0, 0.0),
+    "norm_by_power": (lambda x: ((x**2).sum(-1)) ** 0.5, 0.0, 0.0),
+    "root_mean_square": (lambda x: torch.sqrt(x.square().mean(-1)), 0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_right(name: str, backward: bool) -> None:
+    function, point, wanted = CASES[name]
+    better = hnfc.optimize(Function(function), torch.tensor([0.5, 1.5]), backward=backward)
+    found = gradient(better, torch.full((2,), point))
+    torch.testing.assert_close(found, torch.full((2,), wanted), rtol=1e-6, atol=0)
+
+
+def test_nested_branches() -> None:
+    def pieces(x: torch.Tensor) -> torch.Tensor:
+        inner = torch.where(x > 2, torch.log(x - 2), torch.where(x > 0, 1 / x, torch.exp(x) * torch.sqrt(-x)))
+        return torch.where(x.abs() < 1, torch.sqrt(1 - x * x), inner)
+
+    x = torch.tensor([0.5, -0.5, 1.5, 3.0, -2.0])
+    better = hnfc.optimize(Function(pieces), x)
+    wanted = torch.tensor([-1 / 3**0.5, 1 / 3**0.5, -1 / 2.25, 1.0, math.exp(-2) * (2**0.5 - 1 / (2 * 2**0.5))])
+    torch.testing.assert_close(gradient(better, x), wanted)
+    assert "gradients" not in str(better) and torch.equal(better(x), pieces(x))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_what_is_not_used_has_no_influence(backward: bool) -> None:
+    model = Function(lambda x: (2 * x, torch.sqrt(x)))
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    hnfc.optimize(model, torch.tensor([1.0, 2.0]), backward=backward)(x)[0].sum().backward()
+    assert torch.equal(x.grad, torch.tensor([2.0, 2.0]))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_an_input_that_cancels(backward: bool) -> None:
+    model = Function(lambda x, y: x * y / x)
+    better = hnfc.optimize(model, (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])), backward=backward)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    better(x, torch.tensor([3.0, 4.0])).sum().backward()
+    assert torch.equal(x.grad, torch.zeros(2))
+
+
+def test_a_row_with_an_infinite_logit() -> None:
+    def softmax(x: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(x)
+        return e / e.sum(-1, keepdim=True)
+
+    x = torch.tensor([[1.0, 2.0, 3.0], [math.inf, 1.0, 2.0]])
+    better = hnfc.optimize(Function(softmax), x[:1])
+    torch.testing.assert_close(better(x), softmax(x), equal_nan=True)
+
+
+def test_the_sign_of_zero() -> None:
+    model = Function(lambda x: 1 / (torch.exp(x) - 1))
+    better = hnfc.optimize(model, torch.tensor([0.5, 1.0]))
+    assert torch.equal(better(torch.tensor([-0.0])), model(torch.tensor([-0.0])))
+
+
+def test_transforms_of_functions() -> None:
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(x)
+        return torch.log(torch.sigmoid(x)) + (e - 1) + torch.log(e / e.sum(-1, keepdim=True))
+
+    torch.manual_seed(0)
+    model, x = Function(mixed), torch.randn(4, 5)
+    better = hnfc.optimize(model, x)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(better)(x), transform(model)(x))
+    hessians = [torch.autograd.functional.hessian(lambda t, m=m: m(t).sum(), x) for m in (better, model)]
+    torch.testing.assert_close(*hessians)
+    torch.testing.assert_close(torch.func.vmap(better)(x.repeat(2, 1, 1)), torch.func.vmap(model)(x.repeat(2, 1, 1)))
+    given = x.clone().requires_grad_()
+    torch.compile(better, fullgraph=True, backend="aot_eager")(given).sum().backward()
+    torch.testing.assert_close(given.grad, gradient(model, x))
+
+
+WIDE = {
+    "std": lambda x: x.std(-1),
+    "norm": lambda x: x.norm(dim=-1),
+    "normalize": lambda x: nn.functional.normalize(x, dim=-1),
+    "unit": lambda x: x / x.norm(dim=-1, keepdim=True),
+    "standardized": lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
+    "log_std": lambda x: torch.log(x.std(-1)),
+}
+
+
+@pytest.mark.parametrize("level", ["precision", "all", "compensated"])
+@pytest.mark.parametrize("name", WIDE)
+def test_half_precision_stays_accumulated_wide(name: str, level: str) -> None:
+    torch.manual_seed(0)
+    model, x = Function(WIDE[name]), torch.randn(4, 16).half()
+    better = hnfc.optimize(model, x, level)
+    for scale in (1.0, 500.0, 1e-4, 0.0):
+        given = (x.double() * scale).half()
+        before, after, truth = model(given).double(), better(given).double(), WIDE[name](given.double())
+        assert not (before.isfinite() & ~after.isfinite()).any()
+        both = before.isfinite() & after.isfinite() & truth.isfinite()
+        errors = [((found - truth).abs() / truth.abs().clamp_min(6e-8))[both] for found in (before, after)]
+        assert (errors[1] <= 4 * errors[0] + 8 * torch.finfo(torch.float16).eps).all()
+        assert not (gradient(model, given).isfinite() & ~gradient(better, given).isfinite()).any()
+
+
+SEARCHED = {
+    "logsumexp": lambda x: torch.logsumexp(x, -1) * 2,
+    "log_softmax": lambda x: torch.log_softmax(x, -1) * x,
+    "likelihood": lambda x: -torch.log_softmax(x, -1)[:, 0].mean(),
+    "softmax": lambda x: torch.softmax(x, -1) * x,
+}
+
+
+@pytest.mark.parametrize("search", ["beam", "restarts"])
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_search_leaves_stable_forms_stable(name: str, search: str) -> None:
+    torch.manual_seed(0)
+    model = Function(SEARCHED[name])
+    better = hnfc.optimize(model, torch.rand(4, 6) * 1.3 + 0.2, "all", search=search, seconds=2)
+    x = (torch.rand(4, 6) - 0.5) * 400
+    torch.testing.assert_close(better(x), model(x))
+
+
+def test_rewrites_that_overflow_earlier_do_not_run() -> None:
+    quotient = hnfc.optimize(Function(lambda a, b, c: a / b / c), tuple(torch.rand(3, 4) + 0.5), "all")
+    tiny = [torch.full((4,), value) for value in (1e-30, 1e-25, 1e-25)]
+    assert torch.isfinite(quotient(*tiny)).all()
+    norm = hnfc.optimize(Function(lambda x: x.norm(dim=-1)), torch.rand(3, 1), "all")
+    assert torch.isfinite(norm(torch.tensor([[1.78e36]]))).all()
+
+    def layer_norm(x: torch.Tensor) -> torch.Tensor:
+        centered = x - x.mean(-1, keepdim=True)
+        return centered / torch.sqrt((centered**2).mean(-1, keepdim=True) + 1e-5)
+
+    x = torch.randn(4, 8)
+    assert torch.isfinite(hnfc.optimize(Function(layer_norm), x, "fusion")(1e37 * x)).all()
+    declared = hnfc.optimize(Function(layer_norm), x, "fusion", ranges={"inputs_0": (-1e3, 1e3)})
+    assert [rewrite["rule"] for rewrite in declared._hnfc.known[0].report.data["rewrites"]] == ["layer_norm_fusion"]
