@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from hnfc.tracing.events import Event, Trace
 
 _VERBS = {"overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite",
-          "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
+          "input": "is not finite", "constant": "puts in infinity or NaN", "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
 _MOST = 8
 
 
 def trace_report(trace: Trace) -> str:
     """The first place that goes wrong with its cause and remedies, then the others, one line each."""
+    if trace.first is None and trace.notes:
+        return "\n".join([f"no operation went wrong in {trace.operations} operations on this sample, but:", *_notes(trace)])
     if trace.first is None:
         return f"nothing went wrong in {trace.operations} operations on this sample"
     lines = _section(trace.first)
@@ -25,8 +27,13 @@ def trace_report(trace: Trace) -> str:
             lines.append(f"  … and {len(others) - _MOST} more")
     for index, span in enumerate(trace.compiled):
         lines.append(f"compiled code gives for result {index}: {str(span.dtype).removeprefix('torch.')} in {span}")
+    lines += _notes(trace)
     lines.append(f"{trace.operations} operations ran, each beside float64")
     return "\n".join(lines)
+
+
+def _notes(trace: Trace) -> list[str]:
+    return [f"    note    {note}" for note in trace.notes]
 
 
 def _section(event: Event) -> list[str]:

@@ -1,0 +1,69 @@
+"""Errors of tensors beside their true values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from hnfc.tracing.memory import WIDE
+
+_ROUNDINGS = 32
+"""Units roundoff of the largest element of a result that sums may lose in a healthy model."""
+
+
+def relative_errors(
+    given: torch.Tensor, true: torch.Tensor, info: Any, noise: float = 0.0, allowed: float = 0.0, least: float | None = None
+) -> torch.Tensor:
+    """The relative errors that matter: of all elements if more than a tenth of them is wrong, else of those that are not negligible
+    beside the largest (a mean taken off leaves some near 0, and their errors are nobody's trouble).
+
+    A true value below `noise` counts as 0, and then errors up to `allowed` as none. least: the size below which errors are relative to it,
+    by default the smallest normal number.
+    """
+    good = torch.isfinite(given) & torch.isfinite(true)
+    size = torch.where(good, true.abs(), 0.0)
+    off = torch.where(good, (given - true).abs(), 0.0)
+    if noise:
+        off = torch.where((size <= noise) & (off <= allowed), 0.0, off)
+    errors = off / size.clamp_min(info.smallest_normal if least is None else least)
+    if int((errors > info.eps**0.5).sum()) * 10 > errors.numel():
+        return errors
+    largest = float(size.max()) if size.numel() else 0.0
+    return torch.where(size >= largest * info.eps**0.5, errors, 0.0)
+
+
+def result_error(given: torch.Tensor, true: torch.Tensor) -> float:
+    """The largest relative error that matters; infinite where an element is not finite and should be."""
+    wide = given.detach().to(WIDE)
+    if bool((~torch.isfinite(wide) & torch.isfinite(true)).any()):
+        return math.inf
+    errors = relative_errors(wide, true, torch.finfo(given.dtype))
+    return float(errors.max()) if errors.numel() else 0.0
+
+
+def is_wrong(given: torch.Tensor, true: torch.Tensor, noise: float = 0.0) -> bool:
+    """Whether the error is more than rounding makes of it: more than the square root of the unit roundoff relative to an element, and more
+    than a few units roundoff of the largest one."""
+    info = torch.finfo(given.dtype)
+    wide = given.detach().to(WIDE)
+    good = torch.isfinite(wide) & torch.isfinite(true)
+    if not bool(good.any()):
+        return False
+    off = torch.where(good, (wide - true).abs(), 0.0)
+    largest = float(torch.where(good, true.abs(), 0.0).max())
+    if largest <= noise:
+        return False
+    errors = relative_errors(wide, true, info)
+    many = int((errors > info.eps**0.5).sum()) * 10 > errors.numel()
+    harmful = off > _ROUNDINGS * info.eps * largest
+    return bool(((errors > info.eps**0.5) & (harmful | torch.tensor(many))).any())
+
+
+def is_lost(given: torch.Tensor, true: torch.Tensor) -> bool:
+    """Whether all of a gradient is 0 where float32 has numbers for what it should be."""
+    if not given.numel() or bool((given != 0).any()):
+        return False
+    size = torch.where(torch.isfinite(true), true.abs(), 0.0)
+    return float(size.max()) >= torch.finfo(torch.float32).smallest_normal
