@@ -12,7 +12,7 @@ from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import arguments_of
 from hnfc.tracing.events import Event, Span, Trace
 from hnfc.tracing.findings import trace_of
-from hnfc.tracing.remedies import add_remedies
+from hnfc.tracing.remedies import Patient, add_remedies
 from hnfc.tracing.step import step_of
 
 __all__ = ["Event", "Span", "Trace", "trace"]
@@ -44,7 +44,7 @@ def trace(
             if span.not_finite and not found.events:
                 found.notes.append(f"result {index} of the compiled code is not finite in {span.not_finite} elements")
     if found.first is not None:
-        add_remedies(found, inside, sample, loss, group, step, backward)
+        add_remedies(found, Patient(inside, sample, loss, step, backward), group)
     return found
 
 

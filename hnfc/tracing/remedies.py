@@ -1,1 +1,168 @@
-def add_remedies(*a): pass
+"""What would mend a place where a model goes wrong: rewrites that hnfc has, and number formats. Each is run, with gradients if these were
+traced, and named only if it was seen to work."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from hnfc.errors import ModelError, UsageError
+from hnfc.modules.losses import Loss, with_loss
+from hnfc.modules.optimized import arguments_of
+from hnfc.modules.program import Program
+from hnfc.rewriter import Settings, load_rules
+from hnfc.tracing.comparing import Comparison, compare
+from hnfc.tracing.events import GRADIENT, Trace
+from hnfc.tracing.step import Step, step_of
+
+_MOST = 3
+"""Places that are told."""
+_WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_FORMATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
+_MOST_OPERATIONS = 400
+"""Operations of a step up to which formats are chosen one by one."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A model that goes wrong on a sample, and the step in which it did."""
+
+    model: torch.nn.Module
+    sample: Any
+    loss: Loss | None
+    step: Step
+    backward: bool
+
+    @property
+    def what(self) -> str:
+        return "the error of the results and gradients" if self.backward else "the error of the results"
+
+
+def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
+    """Adds to events what mends them on the sample."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _add_rewrites(trace, patient, group)
+        _add_formats(trace, patient)
+
+
+# rewrites
+
+
+def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
+    for backward in (False, True) if patient.backward else (False,):
+        settings = Settings(load_rules(*([group] if isinstance(group, str) else group)), ranges="sample", backward=backward)
+        found = _rewritten(patient, settings)
+        if found is None:
+            return
+        program, comparison = found
+        if comparison.mends:
+            _name_rewrites(trace, program, f"{patient.what} {comparison}", "hnfc.optimize(backward=True)" if backward else "hnfc.optimize")
+            return
+
+
+def _rewritten(patient: Patient, settings: Settings) -> tuple[Program, Comparison] | None:
+    """The model with what hnfc.optimize does to it, and what that does to a step; None where nothing is done."""
+    args, kwargs = arguments_of(patient.sample)
+    whole = with_loss(patient.model, patient.loss)
+    try:
+        program = Program.of(whole, tuple(args), dict(kwargs), settings)
+
+        def call(*given: Any, **named: Any) -> Any:
+            leaves = pytree.tree_leaves((given, named))
+            return program.run(whole, leaves, program.signature.gather(whole, leaves))
+
+        return program, compare(patient.step, step_of(whole, args, kwargs, patient.backward, call))
+    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError):  # torch.export cannot follow every model
+        return None
+
+
+def _name_rewrites(trace: Trace, program: Program, effect: str, how: str) -> None:
+    by_place: dict[str, set[str]] = {}
+    for rewrite in program.report.data["rewrites"]:
+        by_place.setdefault(rewrite["place"], set()).add(rewrite["rule"])
+    everything = [f"{', '.join(sorted(rules))} at {place}" for place, rules in by_place.items()]
+    elsewhere = "; ".join(everything[:_MOST]) + (f" and {len(everything) - _MOST} more places" if len(everything) > _MOST else "")
+    for event in trace.events:
+        here = sorted(by_place.get(event.place.removeprefix(GRADIENT), ()))
+        if here:
+            event.remedies.append(f"{how} rewrites this place by {', '.join(here)}: {effect}")
+        elif event is trace.first and elsewhere:
+            event.remedies.append(f"{how} applies {elsewhere}: {effect}")
+        elif event is trace.first:
+            event.remedies.append(f"{how} gives it the right derivative: {effect}")
+
+
+# formats
+
+
+def _add_formats(trace: Trace, patient: Patient) -> None:
+    """The narrowest format in which the whole model is right, and the choice of formats value by value."""
+    first = trace.first
+    if first is None or first.kind in ("input", "constant"):
+        return
+    narrow = _narrowest(patient)
+    for dtype in _WIDER if narrow is not None else ():
+        if torch.finfo(dtype).bits < torch.finfo(narrow).bits or dtype == narrow:
+            continue
+        comparison = _in_format(patient, dtype)
+        if comparison is None or not comparison.accurate:
+            continue
+        name = str(dtype).removeprefix("torch.")
+        size = f" ({first.reached:.3g} ≤ {torch.finfo(dtype).max:.3g})" if first.reached is not None else ""
+        first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}")
+        chosen = _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype])) if narrow is not None else None
+        if chosen is not None:
+            first.remedies.append(chosen)
+        return
+
+
+def _floats(patient: Patient) -> Iterator[torch.Tensor]:
+    tensors = [*patient.model.parameters(), *patient.model.buffers(), *pytree.tree_leaves(arguments_of(patient.sample))]
+    return (x for x in tensors if isinstance(x, torch.Tensor) and x.is_floating_point())
+
+
+def _narrowest(patient: Patient) -> torch.dtype | None:
+    return min((x.dtype for x in _floats(patient) if x.dtype in _WIDER), key=lambda t: (torch.finfo(t).bits, _WIDER.index(t)), default=None)
+
+
+def _in_format(patient: Patient, dtype: torch.dtype) -> Comparison | None:
+    """What a step in a format, a copy of the model in it, does to the error."""
+    try:
+        model = copy.deepcopy(patient.model).to(dtype)
+        sample = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().to(dtype).requires_grad_(x.requires_grad) if x.is_floating_point() else x,
+                                      arguments_of(patient.sample))  # fmt: skip
+        step = step_of(with_loss(model, patient.loss), *sample, patient.backward)
+        return compare(patient.step, step, dtype)
+    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, AttributeError):  # a copy, or a kernel in this format, may not exist
+        return None
+
+
+def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> str | None:
+    """The remedy that formats of single values are, if it was seen to work."""
+    from hnfc.precision.optimizer import PrecisionOptimizer
+
+    if patient.step.run.count > _MOST_OPERATIONS:
+        return None
+    training = patient.backward and any(p.requires_grad for p in patient.model.parameters())
+    whole = patient.model if training else with_loss(patient.model, patient.loss)
+    try:
+        optimizer = PrecisionOptimizer(formats=formats)
+        if training:
+            analysis: Any = optimizer.analyze_training(patient.model, patient.sample, loss=patient.loss)
+        else:
+            analysis = optimizer.analyze(whole, patient.sample)
+        args, kwargs = arguments_of(patient.sample)
+        comparison = compare(patient.step, step_of(analysis.apply(), args, kwargs, patient.backward), torch.float16)
+    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, AttributeError, KeyError):  # not every model can be captured
+        return None
+    if not comparison.accurate:
+        return None
+    call = f"{'analyze_training' if training else 'analyze'}(model, sample{', loss=loss' if training and patient.loss else ''})"
+    return f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}"

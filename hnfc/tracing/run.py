@@ -165,8 +165,8 @@ class Run(TorchDispatchMode):
             known = self._nodes.get(node._sequence_nr())
             own = found if found is not None and is_own(found[0]) else None
             if known is None:
-                return Place(own, "", True, name, node.name())
-            return Place(own or known.place.source, known.place.module, True, known.operation, node.name())
+                return Place(own, "", True, name, type(node).__name__)
+            return Place(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
         place = Place(found, self._modules[-1] if self._modules else "", False, name, "")
         if torch.is_grad_enabled():
             self._nodes.setdefault(torch.autograd._get_sequence_nr() - 1, _Node(name, place))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,17 +41,21 @@ class Step:
     inputs: list[Event] = field(default_factory=list)
 
 
-def step_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool) -> Step:
-    """Runs the model on copies of the inputs. Buffers, gradients and the state of random numbers are as before afterwards."""
+def step_of(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any] | None = None
+) -> Step:
+    """Runs the model, or another call in its stead, on copies of the inputs. Buffers, gradients and the state of random numbers are as before afterwards."""
     try:
-        return _step_of(model, args, kwargs, backward, accumulate=False)
+        return _step_of(model, args, kwargs, backward, call or model, accumulate=False)
     except RuntimeError as error:
         if not backward or "Checkpointing is not compatible" not in str(error):
             raise
-        return _step_of(model, args, kwargs, backward, accumulate=True)
+        return _step_of(model, args, kwargs, backward, call or model, accumulate=True)
 
 
-def _step_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, accumulate: bool) -> Step:
+def _step_of(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any], accumulate: bool
+) -> Step:
     names = {id(part): path for path, part in model.named_modules()}
     run = Run(names, (_call.__code__, _differentiate.__code__))
     trained = [p for p in model.parameters() if p.requires_grad] if backward else []
@@ -61,7 +65,7 @@ def _step_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
         inputs = _not_finite_inputs(run, model, args, kwargs, given)
         with torch.set_grad_enabled(backward or torch.is_grad_enabled()):
             with run:
-                output = _call(model, *given)
+                output = _call(call, *given)
             results = {name: x for name, x in _named(output) if x.is_floating_point()}
             finals = [_final(run, "result", name, x) for name, x in results.items()]
             if backward:
@@ -72,8 +76,8 @@ def _step_of(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
     return Step(finals, run, inputs)
 
 
-def _call(model: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-    return model(*args, **kwargs)
+def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 def _differentiate(losses: list[torch.Tensor], wanted: list[torch.Tensor], accumulate: bool) -> Sequence[torch.Tensor | None]:
