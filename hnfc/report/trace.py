@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hnfc.tracing.events import Event
+
 if TYPE_CHECKING:
-    from hnfc.tracing.events import Event, Trace
+    from hnfc.tracing.events import Trace
 
 _VERBS = {"overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite",
-          "input": "is not finite", "constant": "puts in infinity or NaN", "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
+          "input": "is not finite", "constant": "puts in inf/NaN", "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
 _MOST = 8
 
 
@@ -19,7 +21,12 @@ def trace_report(trace: Trace) -> str:
     if trace.first is None:
         return f"nothing went wrong in {trace.operations} operations on this sample"
     lines = _section(trace.first)
-    others = [event for event in trace.events if event is not trace.first]
+    told = list[Event]()
+    event: Event | None = trace.first
+    while event is not None and event not in told:
+        told.append(event)
+        event = event.cause
+    others = [event for event in trace.events if event not in told]
     if others:
         lines.append(f"{len(others)} other place{'s' if len(others) > 1 else ''}, in the order that they ran:")
         lines += [f"  {_VERBS[event.kind]:16} {event}" for event in others[:_MOST]]

@@ -36,7 +36,9 @@ def _shown(error: float) -> str:
 
 def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparison:
     """The new step beside the old one. The true values are those of the new one in float64 where they are finite, since it may be the more
-    stable form of the same function, else those of the old one. coarse: the type whose roundoff is no error."""
+    stable form of the same function, else those of the old one. coarse: the type whose roundoff is no error; errors are then relative to
+    the largest element of each tensor."""
+    measure = error_of if coarse is None else largest_error_of
     others = {(final.kind, final.name): final for final in new.finals}
     before = after = 0.0
     complete, worse, accurate = True, False, True
@@ -46,23 +48,43 @@ def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparis
             complete = False
             continue
         true = torch.where(torch.isfinite(other.true), other.true, final.true)
-        before, after = max(before, error_of(final, true)), max(after, error_of(other, true))
+        masked = final.kind == "result" and bool(final.given.dim()) and all(event.weak for event in final.state.reach)
+        before, after = max(before, measure(final, true, masked)), max(after, measure(other, true, masked))
         worse |= _is_worse(final, other, true, coarse)
         lost = other.kind == "gradient" and is_lost(other.given, true)
         given = other.given if coarse is None else other.given.to(coarse)
-        accurate &= not lost and not is_wrong(given, true, final.state.noise)
+        accurate &= not lost and not is_wrong(given, true, final.kind == "gradient")
     mends = complete and not worse and math.isfinite(after) and after < before
     return Comparison(before, after, mends, accurate and mends)
 
 
-def error_of(final: Final, true: torch.Tensor) -> float:
-    """The largest relative error that matters; infinite where an element is not finite, unless a result is rightly infinite."""
+def _is_infinite(final: Final, true: torch.Tensor, masked: bool) -> bool:
+    """Whether an element is not finite, but for those that the model puts in on purpose."""
     given = final.given.to(WIDE)
-    right = (given == true) if final.kind == "result" and given.dim() else torch.zeros_like(given, dtype=torch.bool)
-    if bool((~torch.isfinite(given) & ~right).any()):
+    right = (given == true) if masked else torch.zeros_like(given, dtype=torch.bool)
+    return bool((~torch.isfinite(given) & ~right).any())
+
+
+def largest_error_of(final: Final, true: torch.Tensor, masked: bool) -> float:
+    """The largest error relative to the largest element; infinite where an element is not finite."""
+    if _is_infinite(final, true, masked):
         return math.inf
+    given = final.given.to(WIDE)
+    good = torch.isfinite(given) & torch.isfinite(true)
+    size = float(torch.where(good, true.abs(), 0.0).max()) if given.numel() else 0.0
+    off = float(torch.where(good, (given - true).abs(), 0.0).max()) if given.numel() else 0.0
+    if final.kind == "gradient" and not is_wrong(final.given, true, gradient=True) and off > size:
+        return 0.0
+    return off / size if size > torch.finfo(torch.float32).smallest_normal else 0.0
+
+
+def error_of(final: Final, true: torch.Tensor, masked: bool) -> float:
+    """The largest relative error that matters; infinite where an element is not finite, unless a result is rightly infinite."""
+    if _is_infinite(final, true, masked):
+        return math.inf
+    given = final.given.to(WIDE)
     least = torch.finfo(torch.float32).smallest_normal if final.kind == "gradient" else None
-    errors = relative_errors(given, true, torch.finfo(final.given.dtype), final.state.noise, math.inf, least)
+    errors = relative_errors(given, true, torch.finfo(final.given.dtype), gradient=final.kind == "gradient", least=least)
     return float(errors.max()) if errors.numel() else 0.0
 
 
@@ -74,5 +96,5 @@ def _is_worse(old: Final, new: Final, true: torch.Tensor, coarse: torch.dtype | 
     good = torch.isfinite(before) & torch.isfinite(after) & torch.isfinite(true)
     size = float(torch.where(good, true.abs(), 0.0).max()) if true.numel() else 0.0
     eps = torch.finfo(coarse or new.given.dtype).eps
-    allowed = _WORSE * (before - true).abs() + _ROUNDINGS * eps * max(size, old.state.noise)
+    allowed = _WORSE * (before - true).abs() + _ROUNDINGS * eps * max(size, float(torch.where(good, before.abs(), 0.0).max()))
     return bool((good & ((after - true).abs() > allowed)).any())

@@ -41,7 +41,7 @@ def _of_final(final: Final, step: Step, notes: list[str]) -> list[Event]:
             return []
         return reach or [_unexplained(final, f"{final.name} has {what}")]
     lost = final.kind == "gradient" and is_lost(final.given, final.true)
-    if not lost and not is_wrong(final.given, final.true, final.state.noise):
+    if not lost and not is_wrong(final.given, final.true, final.kind == "gradient", step.run.epsilon):
         return []
     if reach:
         return reach

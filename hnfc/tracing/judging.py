@@ -20,13 +20,6 @@ _GROWING = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "pow", "mul", "squ
 """Functions without a pole: an infinite result for finite operands is an overflow, of float64 too if it has none."""
 _GETS_WORSE = 2.0**6
 """An operation that makes errors this many times larger, and larger than the square root of the unit roundoff, cancels."""
-_SUMS = frozenset({"add", "sub", "rsub", "sum", "mean", "cumsum"})
-_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "convolution", "dot", "mv"})
-_MOVES = frozenset({"_to_copy", "clone", "copy", "contiguous", "cat", "stack", "neg"})
-_NOISE = 2.0**-40
-"""A sum this many times smaller than its terms is rounding of float64."""
-_ROUNDINGS = 64
-"""Units roundoff of the largest term that a sum of true value 0 may be off by."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +83,9 @@ class Judge:
         if record is None:
             return
         given, info = outcome.given.detach().to(WIDE), torch.finfo(outcome.given.dtype)
-        scale = step.scale()
-        noise = _NOISE * scale
-        if step.name in _MOVES:
-            noise = max((o.state.noise for o in step.operands), default=0.0)
-        errors = relative_errors(given, outcome.true, info, noise, _ROUNDINGS * info.eps * scale)
+        errors = relative_errors(given, outcome.true, info, gradient=step.place.backward)
         error = float(errors.max()) if errors.numel() else 0.0
-        record.state = state = State(error, noise)
+        record.state = state = State(error)
         finite = bool(torch.isfinite(given).all())
         gone = bool((given == 0).all()) and bool((outcome.true != 0).any())
         if not finite:
@@ -152,6 +141,10 @@ class Judge:
         invalid = torch.isnan(given) & ~_where_any(step.operands, torch.isnan, given)
         if invalid.any() and (reached is None or reached.weak):
             return self._note(step, "undefined", invalid, words.why_undefined(step, invalid), outcome, cause, error)
+        if invalid.any() and reached is not None and step.place.backward and not reached.backward:
+            branch = words.untaken(step, words.first_index(invalid))
+            if branch and branch not in reached.reason:
+                reached.reason += f"; {branch}"
         return cause
 
     # digits
@@ -201,17 +194,6 @@ class _Step:
     operands: list[Operand]
     outside: list[Operand]
     place: Place
-
-    def scale(self) -> float:
-        """The size of the terms of a sum; 0 for what is none."""
-        sizes = [float(x.given.detach().abs().amax()) if x.given.numel() else 0.0 for x in self.operands]
-        if not all(map(math.isfinite, sizes)) or not sizes:
-            return 0.0
-        if self.name in _SUMS:
-            return max(sizes)
-        if self.name in _PRODUCTS and len(sizes) > 1:
-            return sizes[-1] * sizes[-2]
-        return 0.0
 
     def constants(self) -> bool:
         """Whether a number among the arguments, or a constant of one element, is not finite; or nothing but numbers comes in."""

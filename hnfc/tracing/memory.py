@@ -17,11 +17,10 @@ _SWEEP = 256
 
 @dataclass
 class State:
-    """What is known of the values of a storage. noise: the size below which a true value is only rounding of float64. event: what went
-    wrong in them; reach: all that did. branch: of a gradient, the choice that it came through, in words."""
+    """What is known of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that it
+    came through, in words."""
 
     error: float = 0.0
-    noise: float = 0.0
     event: Event | None = None
     reach: frozenset[Event] = frozenset()
     backward: bool = False

@@ -117,10 +117,14 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
         name = str(dtype).removeprefix("torch.")
         size = f" ({first.reached:.3g} ≤ {torch.finfo(dtype).max:.3g})" if first.reached is not None else ""
         first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}")
-        chosen = _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype])) if narrow is not None else None
-        if chosen is not None:
-            first.remedies.append(chosen)
+        break
+    else:
+        dtype = torch.float32
+    if narrow is None or torch.finfo(narrow).bits > torch.finfo(dtype).bits or narrow == dtype:
         return
+    chosen = _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype]))
+    if chosen is not None:
+        first.remedies.append(chosen)
 
 
 def _floats(patient: Patient) -> Iterator[torch.Tensor]:

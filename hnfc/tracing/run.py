@@ -24,6 +24,7 @@ from hnfc.tracing.memory import WIDE, Memory, State, is_float
 
 _CHANGES_UNSAID = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
 """Operations that write running statistics though their signature does not say so."""
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _UNINITIALIZED = ("empty", "new_empty", "_empty")
 _MASKS = {"WhereBackward0": "where", "MaskedFillBackward0": "masked_fill", "MaskedFillBackward1": "masked_fill",
           "MaskedFillBackward2": "masked_fill", "IndexPutBackward0": "an assignment by index"}  # fmt: skip
@@ -45,6 +46,8 @@ class Run(TorchDispatchMode):
         self.memory = Memory()
         self.judge = Judge()
         self.count = 0
+        self.epsilon = 0.0
+        """The roundoff of the narrowest type that something was computed in."""
         self._names, self._stop = names, stop
         self._modules: list[str] = []
         self._nodes: dict[int, _Node] = {}
@@ -112,6 +115,7 @@ class Run(TorchDispatchMode):
         if not made and not changed:
             return result
         self.count += 1
+        self.epsilon = max(self.epsilon, *(torch.finfo(x.dtype).eps for x in (*made, *changed) if x.dtype in _TYPES), 0.0)
         true = _in_float64(func, true_call, written, call, made)
         alone = true if own_call is None else _in_float64(func, own_call, written, call, made)
         self._enter_node(place, operands)

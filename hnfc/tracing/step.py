@@ -48,7 +48,7 @@ def step_of(
     try:
         return _step_of(model, args, kwargs, backward, call or model, accumulate=False)
     except RuntimeError as error:
-        if not backward or "Checkpointing is not compatible" not in str(error):
+        if not backward or "checkpoint" not in str(error).lower() or ".grad()" not in str(error):
             raise
         return _step_of(model, args, kwargs, backward, call or model, accumulate=True)
 
@@ -59,8 +59,7 @@ def _step_of(
     names = {id(part): path for path, part in model.named_modules()}
     run = Run(names, (_call.__code__, _differentiate.__code__))
     trained = [p for p in model.parameters() if p.requires_grad] if backward else []
-    with _kept(model), torch.random.fork_rng(devices=[]), _plain_kernels(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), _plain_kernels(), _kept(model), torch.random.fork_rng(devices=[]):
         given, leaves = _inputs(args, kwargs, backward, bool(trained))
         inputs = _not_finite_inputs(run, model, args, kwargs, given)
         with torch.set_grad_enabled(backward or torch.is_grad_enabled()):
@@ -80,8 +79,9 @@ def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _differentiate(losses: list[torch.Tensor], wanted: list[torch.Tensor], accumulate: bool) -> Sequence[torch.Tensor | None]:
-    ones = [torch.ones_like(x) for x in losses]
+def _differentiate(
+    losses: list[torch.Tensor], ones: list[torch.Tensor], wanted: list[torch.Tensor], accumulate: bool
+) -> Sequence[torch.Tensor | None]:
     with torch.autograd.set_multithreading_enabled(False):  # other threads do not see the mode
         if not accumulate:
             return torch.autograd.grad(losses, wanted, ones, allow_unused=True)
@@ -95,9 +95,13 @@ def _gradients(run: Run, losses: list[torch.Tensor], wanted: list[torch.Tensor],
     kept = [(x, x.grad, x._post_accumulate_grad_hooks) for x in wanted] if accumulate else []
     for x, _, _ in kept:
         x.grad, x._post_accumulate_grad_hooks = None, None
+    ones = [torch.ones_like(x) for x in losses]
+    for record in map(run.memory.made, ones):
+        if record is not None:
+            record.state = State(backward=True)
     try:
         with run:
-            return _differentiate(losses, wanted, accumulate)
+            return _differentiate(losses, ones, wanted, accumulate)
     finally:
         for x, gradient, hooks in kept:
             x.grad, x._post_accumulate_grad_hooks = gradient, hooks
@@ -228,6 +232,7 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> bool:
 @contextlib.contextmanager
 def _plain_kernels() -> Iterator[None]:
     """Without fused kernels of recurrent and transformer layers, which hide many operations in one."""
+    warnings.simplefilter("ignore")
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

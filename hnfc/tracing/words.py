@@ -60,7 +60,8 @@ def why_pole(step: Any, where: torch.Tensor) -> str:
         return f"{step.name} has no finite value at its operand{'s' if len(values) > 1 else ''} {_listed(values)}{at(index)}"
     if any(bool((operand.given == 0).any()) for operand in step.operands):
         return "an operand is 0, and there is no finite value"
-    return f"there is no finite result{at(index)}"
+    why = "; no alignment exists, as where a target is longer than its input" if "ctc" in step.name else ""
+    return f"there is no finite value in exact arithmetic either{at(index)}{why}"
 
 
 def why_undefined(step: Any, where: torch.Tensor) -> str:
@@ -72,7 +73,8 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
         if bool(wrong.any()) and operand.given.shape == where.shape and bool(wrong[index] if index else wrong.any()):
             return f"an operand is 0 that should be {float(true[wrong].abs().max()):.3g}{at(index)}"
     if step.place.backward:
-        return _why_derivative(step, index)
+        more = untaken(step, index)
+        return _why_derivative(step, index) + (f", and {more}" if more else "")
     said = "it has no value there in exact arithmetic either"
     along = _constant_row(step, where, index)
     if along:
@@ -86,24 +88,33 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
         if not bool(torch.isfinite(operand.given).all()):
             return f"{said}: an operand has {kinds_of(operand.given)}"
     zero = next((operand for operand in step.operands if operand.given.numel() and bool((operand.given == 0).all())), None)
-    return f"{said}: an operand is zero everywhere" if zero is not None else f"{said}{at(index)}"
+    if zero is not None:
+        return f"{said}: an operand is zero everywhere"
+    if step.name.startswith("nll_loss"):
+        return f"{said}: 0/0, since no target counts"
+    shapes = " and ".join(str(list(operand.given.shape)) for operand in step.operands)
+    return f"{said}{at(index)}, with operands of shape {shapes}"
 
 
 def _why_derivative(step: Any, index: tuple[int, ...]) -> str:
     """The position at which a derivative is infinite, and the zero that it is multiplied by."""
     place = step.place
     saved = [o for o in step.outside if not o.state.backward]
-    gradients = [o for o in step.outside if o.state.backward]
     values = values_at(saved, None, index)
     held = f" where it took or gave {_listed(dict.fromkeys(values))}" if values else ""
     reason = f"the derivative of {place.operation} has no finite value{held}{at(index)}"
-    incoming = values_at(gradients, None, index)
-    if incoming and incoming[0] == 0:
-        branch = next((o.state.branch for o in gradients if o.state.branch), "")
-        reason += ", and the gradient that comes in is 0: 0 · inf is NaN"
-        if branch:
-            reason += f"; it comes from {branch}"
     return reason
+
+
+def untaken(step: Any, index: tuple[int, ...]) -> str:
+    """Where the gradient that comes in is 0, that it is, and from which branch."""
+    gradients = [o for o in step.outside if o.state.backward]
+    incoming = values_at(gradients, None, index)
+    if 0 not in incoming:
+        return ""
+    branch = next((o.state.branch for o in gradients if o.state.branch), "")
+    said = "the gradient that comes in is 0: 0 · inf is NaN"
+    return f"{said}; it comes from {branch}" if branch else said
 
 
 def values_at(operands: list[Any], like: torch.Tensor | None, index: tuple[int, ...]) -> list[float]:
