@@ -90,7 +90,7 @@ def recorded(start: str) -> Iterator[None]:
 
 
 def _patch() -> None:
-    TracerBase._filter_traceback_frames = _own_frames  # type: ignore[method-assign]
+    TracerBase._filter_traceback_frames = _own_frames  # type: ignore[method-assign,assignment]
     for region, call in zip(_REGIONS, _torch_regions, strict=True):
         region.__call__ = partialmethod(_interpreted, call)  # type: ignore[method-assign,assignment]
 

@@ -9,8 +9,10 @@ from hnfc.tracing.events import Event
 if TYPE_CHECKING:
     from hnfc.tracing.events import Trace
 
-_VERBS = {"overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite",
-          "input": "is not finite", "constant": "puts in inf/NaN", "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
+_VERBS = {
+    "overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite", "input": "is not finite",
+    "constant": "puts in inf/NaN", "cancellation": "loses its digits", "absorption": "adds nothing",
+}  # fmt: skip
 _MOST = 8
 
 

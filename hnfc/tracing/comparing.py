@@ -18,8 +18,8 @@ _ROUNDINGS = 16
 
 @dataclass(frozen=True)
 class Comparison:
-    """The largest relative errors of results and gradients before and after; whether all of them are finite, none is worse, and the error is
-    smaller than before. accurate: whether nothing is wrong afterwards."""
+    """The largest relative errors of results and gradients before and after; whether all of them are finite, none is worse, and the error
+    is smaller than before. accurate: whether nothing is wrong afterwards."""
 
     before: float
     after: float
@@ -55,6 +55,8 @@ def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparis
         given = other.given if coarse is None else other.given.to(coarse)
         accurate &= not lost and not is_wrong(given, true, final.kind == "gradient")
     mends = complete and not worse and math.isfinite(after) and after < before
+    if coarse is not None:
+        accurate &= after <= torch.finfo(coarse).eps ** 0.5
     return Comparison(before, after, mends, accurate and mends)
 
 

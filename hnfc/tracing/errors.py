@@ -24,9 +24,9 @@ def relative_errors(
     """The relative errors that matter: of all elements if more than a tenth of them is wrong, else of those that are not negligible
     beside the largest (a mean taken off leaves some near 0, and their errors are nobody's trouble).
 
-    gradient: where the true value is so small beside the error that float64 has no digit of it either, the exact one is 0, as that of a bias
-    before a normalization; rounding is then no error. least: the size below which errors are relative to it, by default the smallest normal
-    number.
+    gradient: where the true value is so small beside the error that float64 has no digit of it either, the exact one is 0, as that of a
+    bias before a normalization; rounding is then no error. least: the size below which errors are relative to it, by default the smallest
+    normal number.
     """
     good = torch.isfinite(given) & torch.isfinite(true)
     size = torch.where(good, true.abs(), 0.0)
@@ -53,7 +53,7 @@ def is_wrong(given: torch.Tensor, true: torch.Tensor, gradient: bool = False, ep
     """Whether the error is more than rounding makes of it: more than the square root of the unit roundoff relative to an element, and more
     than a few units roundoff of the largest one; or so in a tenth of the elements of a result.
 
-    A gradient that is many times smaller than its error is exactly 0, as that of a bias before a normalization, and all of what was computed
+    A gradient that is many times smaller than its error is exactly 0, as that of a bias before a normalization, and all that was computed
     is rounding. epsilon: the roundoff of the narrowest type on the way.
     """
     info = torch.finfo(given.dtype)

@@ -74,7 +74,9 @@ class Judge:
         memory: Memory,
     ) -> None:  # fmt: skip
         """Notes the worst that happened to the results of an operation, and writes their true values down."""
-        step = _Step(func, name.removesuffix("_") if name.endswith("_") and not name.startswith("_") else name, call, operands, outside, place)
+        step = _Step(
+            func, name.removesuffix("_") if name.endswith("_") and not name.startswith("_") else name, call, operands, outside, place
+        )
         for outcome in outcomes:
             memory.store(outcome.given, outcome.true)
             self._judge(step, outcome, memory.made(outcome.given))
@@ -143,7 +145,7 @@ class Judge:
             return self._note(step, "undefined", invalid, words.why_undefined(step, invalid), outcome, cause, error)
         if invalid.any() and reached is not None and step.place.backward and not reached.backward:
             branch = words.untaken(step, words.first_index(invalid))
-            if branch and branch not in reached.reason:
+            if "branch" in branch and branch not in reached.reason:
                 reached.reason += f"; {branch}"
         return cause
 

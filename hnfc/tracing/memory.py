@@ -17,8 +17,8 @@ _SWEEP = 256
 
 @dataclass
 class State:
-    """What is known of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that it
-    came through, in words."""
+    """What is known of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that
+    it came through, in words."""
 
     error: float = 0.0
     event: Event | None = None
@@ -65,7 +65,7 @@ class Memory:
         storage = tensor.untyped_storage()
         found = self._records.get(storage._cdata)
         if found is None or found.dtype != tensor.dtype:
-            found = self._records[storage._cdata] = Record(StorageWeakRef(storage), tensor.dtype)
+            found = self._records[storage._cdata] = Record(StorageWeakRef(storage), tensor.dtype)  # type: ignore[no-untyped-call]
         return found
 
     def store(self, tensor: torch.Tensor, true: torch.Tensor) -> None:
@@ -83,7 +83,7 @@ class Memory:
     def _sweep(self) -> None:
         self._calls += 1
         if self._calls % _SWEEP == 0:
-            for key in [key for key, record in self._records.items() if record.alive.expired()]:
+            for key in [key for key, record in self._records.items() if record.alive.expired()]:  # type: ignore[no-untyped-call]
                 del self._records[key]
 
 

@@ -7,6 +7,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ _MOST = 3
 """Places that are told."""
 _WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _FORMATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
+_REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
+"""torch.export cannot follow every model, and not every model can be copied or has kernels in a format: it is then no remedy."""
 _MOST_OPERATIONS = 400
 """Operations of a step up to which formats are chosen one by one."""
 
@@ -79,7 +82,15 @@ def _rewritten(patient: Patient, settings: Settings) -> tuple[Program, Compariso
             return program.run(whole, leaves, program.signature.gather(whole, leaves))
 
         return program, compare(patient.step, step_of(whole, args, kwargs, patient.backward, call))
-    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError):  # torch.export cannot follow every model
+    except (
+        ModelError,
+        UsageError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # torch.export cannot follow every model
         return None
 
 
@@ -108,23 +119,16 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
     if first is None or first.kind in ("input", "constant"):
         return
     narrow = _narrowest(patient)
-    for dtype in _WIDER if narrow is not None else ():
-        if torch.finfo(dtype).bits < torch.finfo(narrow).bits or dtype == narrow:
-            continue
+    wider = [] if narrow is None else [t for t in _WIDER if torch.finfo(t).bits >= torch.finfo(narrow).bits and t != narrow]
+    for dtype in wider:
         comparison = _in_format(patient, dtype)
-        if comparison is None or not comparison.accurate:
+        if narrow is None or comparison is None or not comparison.accurate:
             continue
         name = str(dtype).removeprefix("torch.")
         size = f" ({first.reached:.3g} ≤ {torch.finfo(dtype).max:.3g})" if first.reached is not None else ""
         first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}")
-        break
-    else:
-        dtype = torch.float32
-    if narrow is None or torch.finfo(narrow).bits > torch.finfo(dtype).bits or narrow == dtype:
+        first.remedies += _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype]))
         return
-    chosen = _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype]))
-    if chosen is not None:
-        first.remedies.append(chosen)
 
 
 def _floats(patient: Patient) -> Iterator[torch.Tensor]:
@@ -140,20 +144,30 @@ def _in_format(patient: Patient, dtype: torch.dtype) -> Comparison | None:
     """What a step in a format, a copy of the model in it, does to the error."""
     try:
         model = copy.deepcopy(patient.model).to(dtype)
-        sample = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().to(dtype).requires_grad_(x.requires_grad) if x.is_floating_point() else x,
-                                      arguments_of(patient.sample))  # fmt: skip
-        step = step_of(with_loss(model, patient.loss), *sample, patient.backward)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, partial(_converted, dtype), arguments_of(patient.sample))
+        step = step_of(with_loss(model, patient.loss), args, kwargs, patient.backward)
         return compare(patient.step, step, dtype)
-    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, AttributeError):  # a copy, or a kernel in this format, may not exist
+    except (
+        ModelError,
+        UsageError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ):  # a copy, or a kernel in this format, may not exist
         return None
 
 
-def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> str | None:
+def _converted(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad) if tensor.is_floating_point() else tensor
+
+
+def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
     """The remedy that formats of single values are, if it was seen to work."""
     from hnfc.precision.optimizer import PrecisionOptimizer
 
     if patient.step.run.count > _MOST_OPERATIONS:
-        return None
+        return []
     training = patient.backward and any(p.requires_grad for p in patient.model.parameters())
     whole = patient.model if training else with_loss(patient.model, patient.loss)
     try:
@@ -164,9 +178,9 @@ def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> str | None:
             analysis = optimizer.analyze(whole, patient.sample)
         args, kwargs = arguments_of(patient.sample)
         comparison = compare(patient.step, step_of(analysis.apply(), args, kwargs, patient.backward), torch.float16)
-    except (ModelError, UsageError, RuntimeError, ValueError, TypeError, AttributeError, KeyError):  # not every model can be captured
-        return None
+    except _REFUSALS:
+        return []
     if not comparison.accurate:
-        return None
+        return []
     call = f"{'analyze_training' if training else 'analyze'}(model, sample{', loss=loss' if training and patient.loss else ''})"
-    return f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}"
+    return [f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}"]

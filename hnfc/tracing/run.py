@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C._autograd import _get_sequence_nr
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,11 +39,11 @@ class _Node:
     place: Place
 
 
-class Run(TorchDispatchMode):
+class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What happens under it is followed. names: the paths of modules by identity. stop: the code at which the model is called."""
 
     def __init__(self, names: Mapping[int, str], stop: tuple[Any, ...]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.memory = Memory()
         self.judge = Judge()
         self.count = 0
@@ -65,13 +66,13 @@ class Run(TorchDispatchMode):
             torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
             torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True),
         ]
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> Any:
         for hook in self._hooks:
             hook.remove()
-        return super().__exit__(*error)
+        return super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def _enter_module(self, module: torch.nn.Module, _: Any) -> None:
         self._modules.append(self._names.get(id(module), ""))
@@ -173,7 +174,7 @@ class Run(TorchDispatchMode):
             return Place(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
         place = Place(found, self._modules[-1] if self._modules else "", False, name, "")
         if torch.is_grad_enabled():
-            self._nodes.setdefault(torch.autograd._get_sequence_nr() - 1, _Node(name, place))
+            self._nodes.setdefault(_get_sequence_nr() - 1, _Node(name, place))
         return place
 
     def _change_node(self, node: Any) -> None:
@@ -221,7 +222,7 @@ def _written(schema: Any, name: str, args: Any, kwargs: Any) -> list[torch.Tenso
 def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:
     if x.layout is not torch.strided or y.layout is not torch.strided:
         return False
-    return x.untyped_storage()._cdata == y.untyped_storage()._cdata
+    return bool(x.untyped_storage()._cdata == y.untyped_storage()._cdata)
 
 
 def _wide_copy(value: Any, written: list[torch.Tensor]) -> Any:

@@ -10,7 +10,6 @@ import torch
 from hnfc.tracing.memory import WIDE
 
 
-
 def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -102,8 +101,7 @@ def _why_derivative(step: Any, index: tuple[int, ...]) -> str:
     saved = [o for o in step.outside if not o.state.backward]
     values = values_at(saved, None, index)
     held = f" where it took or gave {_listed(dict.fromkeys(values))}" if values else ""
-    reason = f"the derivative of {place.operation} has no finite value{held}{at(index)}"
-    return reason
+    return f"the derivative of {place.operation} has no finite value{held}{at(index)}"
 
 
 def untaken(step: Any, index: tuple[int, ...]) -> str:
