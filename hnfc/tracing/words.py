@@ -75,6 +75,11 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
         more = untaken(step, index)
         return _why_derivative(step, index) + (f", and {more}" if more else "")
     said = "it has no value there in exact arithmetic either"
+    shapes = " and ".join(str(list(operand.given.shape)) for operand in step.operands)
+    if step.name.startswith("nll_loss"):
+        return f"{said}: 0/0, since no target counts"
+    if step.name.startswith(("var", "std")):
+        return f"{said}{at(index)}: too few elements to reduce, with an operand of shape {shapes}"
     along = _constant_row(step, where, index)
     if along:
         return f"{said}: {along}"
@@ -89,9 +94,6 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
     zero = next((operand for operand in step.operands if operand.given.numel() and bool((operand.given == 0).all())), None)
     if zero is not None:
         return f"{said}: an operand is zero everywhere"
-    if step.name.startswith("nll_loss"):
-        return f"{said}: 0/0, since no target counts"
-    shapes = " and ".join(str(list(operand.given.shape)) for operand in step.operands)
     return f"{said}{at(index)}, with operands of shape {shapes}"
 
 

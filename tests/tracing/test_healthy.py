@@ -67,7 +67,7 @@ torch.manual_seed(0)
 HEALTHY = {
     "resnet": (Residual(), torch.randn(4, 3, 16, 16), square),
     "attention": (SelfAttention(), torch.randn(2, 6, 16), square),
-    "encoder": (nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(2, 5, 16), square),
+    "encoder": (nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(2, 5, 16), lambda out: (out[..., 0] ** 2).mean()),
     "lstm": (nn.LSTM(4, 5), torch.randn(3, 2, 4), first_square),
     "gru": (nn.GRU(4, 8, num_layers=2), torch.randn(12, 2, 4), first_square),
     "dropout": (nn.Sequential(nn.Embedding(9, 8), nn.Dropout(), nn.LayerNorm(8), nn.Linear(8, 3)), torch.tensor([[1, 2], [3, 4]]), square),

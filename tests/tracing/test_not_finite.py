@@ -36,7 +36,7 @@ POLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("backward", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", POLES)
 @pytest.mark.filterwarnings("ignore:var_mean")
 def test_poles(name, backward):

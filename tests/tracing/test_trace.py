@@ -10,7 +10,6 @@ import hnfc
 from tests.modules.examples import Attention, naive_softmax
 from tests.tracing.functions import traced
 
-
 _GENERATOR = torch.Generator().manual_seed(0)
 
 
