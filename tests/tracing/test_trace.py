@@ -97,9 +97,9 @@ def test_gradients():
 
 
 def test_modules_and_lines():
-    torch.manual_seed(0)
+    torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(8, 8), Attention()).eval()
-    found = hnfc.trace(model, 60 * torch.randn(2, 5, 8))
+    found = hnfc.trace(model, 300 * torch.randn(2, 5, 8))
     assert found.first.operation == "exp"
     assert found.first.place.startswith("1 (tests/modules/examples.py:")
     assert any("softmax_fusion" in remedy for remedy in found.first.remedies)
