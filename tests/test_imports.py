@@ -28,6 +28,7 @@ FORBIDDEN = {
 ON_TORCH = (
     "hnfc/modules/",
     "hnfc/tracing/",
+    "hnfc/frontend/places.py",
     "hnfc/frontend/pytorch.py",
     "hnfc/frontend/training.py",
     "hnfc/backend/fx.py",

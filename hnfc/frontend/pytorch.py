@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -25,6 +24,7 @@ from torch_mlir import ir
 from torch_mlir.extras import fx_importer
 
 from hnfc.errors import ModelError, UsageError
+from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
 from hnfc.modules.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 
@@ -88,7 +88,7 @@ _IN_GUARDS = {"sizes", "max", "min", "abs"}
 def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Shapes) -> ExportedProgram:
     """The model as a graph without side effects, of operations on as high a level as torch has them."""
     try:
-        with _quiet():
+        with _quiet(), recorded("export"):
             program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             _detach_where_no_gradient_is_wanted(program.graph_module)
             functional: ExportedProgram = program.run_decompositions({})
@@ -117,14 +117,9 @@ def _place(error: Exception) -> tuple[str, int] | tuple[()]:
     found: tuple[str, int] | tuple[()] = ()
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
-        if not file.startswith((*_NOT_THE_MODEL, "<")):
+        if is_own(file):
             found = file, line
     return found
-
-
-_TORCH = str(Path(torch.__file__).parent)
-_HNFC = str(Path(__file__).parent.parent)
-_NOT_THE_MODEL = (_TORCH, _HNFC)
 
 
 def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
@@ -263,8 +258,8 @@ def source_of(node: torch.fx.Node) -> tuple[str, int] | None:
             number = rest.split(",")[0].strip()
             if number.isdigit():
                 frames.append((file.strip('"'), int(number)))
-    frames = [frame for frame in frames if not frame[0].startswith(("<", _HNFC))]  # code that torch generated
-    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    frames = [frame for frame in frames if not frame[0].startswith(("<", HNFC))]  # code that torch generated
+    own = [frame for frame in frames if not frame[0].startswith(TORCH)]
     return (own or frames)[-1] if frames else None
 
 

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hnfc.tracing.events import Event, Trace
+from hnfc.tracing.events import Event
 
-_VERBS = {"overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite",
-          "cancellation": "loses its digits", "absorption": "adds nothing"}  # fmt: skip
+if TYPE_CHECKING:
+    from hnfc.tracing.events import Trace
+
+_VERBS = {
+    "overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite", "input": "is not finite",
+    "constant": "puts in inf/NaN", "cancellation": "loses its digits", "absorption": "adds nothing",
+}  # fmt: skip
 _MOST = 8
 
 
 def trace_report(trace: Trace) -> str:
     """The first place that goes wrong with its cause and remedies, then the others, one line each."""
+    if trace.first is None and trace.notes:
+        return "\n".join([f"no operation went wrong in {trace.operations} operations on this sample, but:", *_notes(trace)])
     if trace.first is None:
         return f"nothing went wrong in {trace.operations} operations on this sample"
     lines = _section(trace.first)
-    others = [event for event in trace.events if event is not trace.first]
+    told = list[Event]()
+    event: Event | None = trace.first
+    while event is not None and event not in told:
+        told.append(event)
+        event = event.cause
+    others = [event for event in trace.events if event not in told]
     if others:
         lines.append(f"{len(others)} other place{'s' if len(others) > 1 else ''}, in the order that they ran:")
         lines += [f"  {_VERBS[event.kind]:16} {event}" for event in others[:_MOST]]
@@ -25,8 +36,13 @@ def trace_report(trace: Trace) -> str:
             lines.append(f"  … and {len(others) - _MOST} more")
     for index, span in enumerate(trace.compiled):
         lines.append(f"compiled code gives for result {index}: {str(span.dtype).removeprefix('torch.')} in {span}")
+    lines += _notes(trace)
     lines.append(f"{trace.operations} operations ran, each beside float64")
     return "\n".join(lines)
+
+
+def _notes(trace: Trace) -> list[str]:
+    return [f"    note    {note}" for note in trace.notes]
 
 
 def _section(event: Event) -> list[str]:

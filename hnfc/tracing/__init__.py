@@ -8,59 +8,55 @@ from typing import Any
 import torch
 
 from hnfc.errors import UsageError
-from hnfc.frontend.pytorch import capture
+from hnfc.modules.losses import Loss, with_loss
 from hnfc.modules.optimized import arguments_of
-from hnfc.rewriter import Settings, load_rules
-from hnfc.tracing.events import Event, Span, Trace, first_of
-from hnfc.tracing.gradients import with_gradients
-from hnfc.tracing.remedies import add_remedies
-from hnfc.tracing.run import Run
+from hnfc.tracing.events import Event, Span, Trace
+from hnfc.tracing.findings import trace_of
+from hnfc.tracing.remedies import Patient, add_remedies
+from hnfc.tracing.step import step_of
 
 __all__ = ["Event", "Span", "Trace", "trace"]
 
 
-def trace(model: torch.nn.Module, sample: Any, *, group: str | Sequence[str] = "stability", backward: bool = False) -> Trace:
+def trace(
+    model: torch.nn.Module, sample: Any, *, group: str | Sequence[str] = "stability", backward: bool = False, loss: Loss | None = None
+) -> Trace:
     """Runs the model on the sample, one operation after another, beside float64, and says where it first goes wrong.
 
-    backward: also what computes the gradients of the sum of the results. group: the rules that are tried as a remedy. A module that
-    torch.compile returned is traced by the operations that it was compiled from; what the compiled code gives for the same sample is
-    said beside it. The model is not changed. Raises ModelError where torch.export cannot capture the model.
+    backward: also the gradients of the loss, by the parameters and inputs that require one; by all floating-point inputs where nothing
+    does. loss: computes it from what the model returns and from as many of the last parts of the sample as it has further arguments
+    without a default; without it the gradients are those of the sum of the results, or of the result called `loss`. group: the rules that
+    are tried as a remedy.
+
+    The model runs eagerly, so that anything that torch runs can be traced. A module that torch.compile returned is traced by the operations
+    that it was compiled from; what the compiled code gives for the same sample is said beside it. The model is not changed.
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.trace takes an nn.Module, not {type(model).__name__}")
-    plain = getattr(model, "_orig_mod", model)
+    inside = unwrapped(model)
     args, kwargs = arguments_of(sample)
-    captured = capture(plain, args, kwargs)
-    inputs = [_copied(value) for value in captured.signature.gather(plain, torch.utils._pytree.tree_leaves((args, kwargs)))]
-    graph = captured.program.graph_module
-    run = Run(with_gradients(graph, inputs) if backward else graph)
-    with torch.no_grad():
-        run.run(*inputs)
-    if not run.events and run.error > run.epsilon**0.5:
-        run.events += run.absorbed[:1] or run.largest[1:]
-    events = _with_consequences(run.events, wrong=run.error > run.epsilon**0.5)
-    found = Trace(events, run.count, first_of(events), run.error)
-    if plain is not model:
-        found.compiled = _compiled_results(model, args, kwargs)
+    whole = with_loss(inside, loss)
+    step = step_of(whole, args, kwargs, backward)
+    found = trace_of(step)
+    if getattr(model, "_orig_mod", None) is not None:
+        found.compiled = _compiled_results(model, args, kwargs) if loss is None else []
+        for index, span in enumerate(found.compiled):
+            if span.not_finite and not found.events:
+                found.notes.append(f"result {index} of the compiled code is not finite in {span.not_finite} elements")
     if found.first is not None:
-        add_remedies(found, plain, args, kwargs, Settings(load_rules(*([group] if isinstance(group, str) else group)), ranges="sample"),
-                     run.results, backward)  # fmt: skip
+        add_remedies(found, Patient(inside, sample, loss, step, backward), group)
     return found
 
 
-def _with_consequences(events: list[Event], wrong: bool) -> list[Event]:
-    """Without what underflowed and harmed nothing, as the tail of a softmax does."""
-    causes = set[int]()
-    for event in events:
-        cause = event.cause
-        while cause is not None and event.kind != "underflow" and id(cause) not in causes:
-            causes.add(id(cause))
-            cause = cause.cause
-    return [event for event in events if wrong or event.kind != "underflow" or id(event) in causes]
-
-
-def _copied(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The module that compiling and distributing ones were made from."""
+    while True:
+        inside = getattr(model, "_orig_mod", None)
+        if inside is None and isinstance(model, torch.nn.parallel.DistributedDataParallel | torch.nn.DataParallel):
+            inside = model.module
+        if not isinstance(inside, torch.nn.Module):
+            return model
+        model = inside
 
 
 def _compiled_results(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Span]:

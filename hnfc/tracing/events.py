@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import torch
 
 GRADIENT = "the gradient of "
+NOT_FINITE = ("input", "overflow", "pole", "undefined", "constant")
+"""Kinds of events after which a value is infinite or NaN."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,15 @@ class Span:
         return f"{inside}, {self.not_finite} of {self.elements} not finite" if self.not_finite else inside
 
 
-@dataclass
+@dataclass(eq=False)
 class Event:
     """What went wrong at one operation, in how many elements of its result, and why.
 
-    kind: `overflow`, `pole` (infinite since an operand lies where the operation has no value), `underflow`, `undefined` (NaN),
-    `cancellation`, or `absorption` (what is added changes nothing). backward: whether it is in what computes gradients. error: the
-    largest relative error of the result. reached: of an overflow, the size that the result should have had. remedies: what would
-    mend it; each was tried on the sample.
+    kind: `input` (an input, parameter or buffer is not finite), `overflow`, `pole` (infinite since an operand lies where the operation has
+    no value), `underflow`, `undefined` (NaN), `constant` (the program puts NaN or infinity in), `cancellation`, or `absorption` (what is
+    added changes nothing). backward: whether it is in what computes gradients. error: the largest relative error of the result. reached:
+    of an overflow, the size that the result should have had. remedies: what would mend it; each was tried on the sample. index: the first
+    element that is wrong.
     """
 
     kind: str
@@ -56,6 +59,14 @@ class Event:
     reached: float | None = None
     cause: Event | None = None
     remedies: list[str] = field(default_factory=list)
+    index: tuple[int, ...] = ()
+    low_only: bool = False
+    """Whether -inf is all that is not finite."""
+
+    @property
+    def weak(self) -> bool:
+        """Whether it is only -inf that was put in, as masks do."""
+        return self.kind in ("input", "constant") and self.low_only
 
     @property
     def place(self) -> str:
@@ -77,6 +88,8 @@ class Trace:
     """The largest relative error of the results."""
     compiled: list[Span] = field(default_factory=list)
     """What compiled code gave for each floating-point result, where the model was compiled."""
+    notes: list[str] = field(default_factory=list)
+    """What is not finite though no operation is at fault, in words."""
 
     def __str__(self) -> str:
         from hnfc.report.trace import trace_report
@@ -90,8 +103,8 @@ class Trace:
 
 def first_of(events: Sequence[Event]) -> Event | None:
     """The first place where a value is no longer finite; else where most digits go; else the first underflow."""
-    for kinds in (("overflow", "pole", "undefined"), ("cancellation", "absorption"), ("underflow",)):
+    for kinds in (NOT_FINITE, ("cancellation", "absorption"), ("underflow",)):
         for event in events:
-            if event.kind in kinds:
+            if event.kind in kinds and not event.weak:
                 return event
-    return None
+    return events[0] if events else None

@@ -1,89 +1,186 @@
-"""What would mend a place where a model goes wrong: rewrites that hnfc has, and number formats that hold the values. Each is tried."""
+"""What would mend a place where a model goes wrong: rewrites that hnfc has, and number formats. Each is run, with gradients if these were
+traced, and named only if it was seen to work."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
-from hnfc.errors import ModelError
+from hnfc.errors import ModelError, UsageError
+from hnfc.modules.losses import Loss, with_loss
+from hnfc.modules.optimized import arguments_of
 from hnfc.modules.program import Program
-from hnfc.rewriter import Settings
-from hnfc.tracing.events import GRADIENT, Event, Trace
-from hnfc.tracing.gradients import with_gradients
-from hnfc.tracing.run import Pair, Run, result_error
+from hnfc.rewriter import Settings, load_rules
+from hnfc.tracing.comparing import Comparison, compare
+from hnfc.tracing.events import GRADIENT, Trace
+from hnfc.tracing.step import Step, step_of
 
 _MOST = 3
 """Places that are told."""
 _WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_FORMATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
+_REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
+"""torch.export cannot follow every model, and not every model can be copied or has kernels in a format: it is then no remedy."""
+_MOST_OPERATIONS = 400
+"""Operations of a step up to which formats are chosen one by one."""
 
 
-def add_remedies(
-    trace: Trace,
-    model: torch.nn.Module,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    settings: Settings,
-    results: Sequence[Pair],
-    backward: bool,
-) -> None:
-    """Adds to each event what mends it on the sample. results: those of the model, and what they should be."""
+@dataclass(frozen=True)
+class Patient:
+    """A model that goes wrong on a sample, and the step in which it did."""
+
+    model: torch.nn.Module
+    sample: Any
+    loss: Loss | None
+    step: Step
+    backward: bool
+
+    @property
+    def what(self) -> str:
+        return "the error of the results and gradients" if self.backward else "the error of the results"
+
+
+def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
+    """Adds to events what mends them on the sample."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _add_rewrites(trace, patient, group)
+        _add_formats(trace, patient)
+
+
+# rewrites
+
+
+def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
+    for backward in (False, True) if patient.backward else (False,):
+        settings = Settings(load_rules(*([group] if isinstance(group, str) else group)), ranges="sample", backward=backward)
+        found = _rewritten(patient, settings)
+        if found is None:
+            return
+        program, comparison = found
+        if comparison.mends:
+            _name_rewrites(trace, program, f"{patient.what} {comparison}", "hnfc.optimize(backward=True)" if backward else "hnfc.optimize")
+            return
+
+
+def _rewritten(patient: Patient, settings: Settings) -> tuple[Program, Comparison] | None:
+    """The model with what hnfc.optimize does to it, and what that does to a step; None where nothing is done."""
+    args, kwargs = arguments_of(patient.sample)
+    whole = with_loss(patient.model, patient.loss)
     try:
-        program = Program.of(model, tuple(args), dict(kwargs), settings)
-    except ModelError:
-        program = None
-    if program is not None and program.report.data["rewrites"]:
-        _add_rewrites(trace, program, *_errors(model, args, kwargs, program, results, backward))
-    for event in trace.events:
-        held = _format_that_holds(event)
-        if held:
-            event.remedies.append(held)
+        program = Program.of(whole, tuple(args), dict(kwargs), settings)
+
+        def call(*given: Any, **named: Any) -> Any:
+            leaves = pytree.tree_leaves((given, named))
+            return program.run(whole, leaves, program.signature.gather(whole, leaves))
+
+        return program, compare(patient.step, step_of(whole, args, kwargs, patient.backward, call))
+    except (
+        ModelError,
+        UsageError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):  # torch.export cannot follow every model
+        return None
 
 
-def _errors(model: Any, args: Any, kwargs: Any, program: Program, results: Sequence[Pair], backward: bool) -> tuple[float, float]:
-    """The largest relative error of the results of the model, and of its rewritten graph.
-
-    The rewritten graph in float64 is what both are measured by, where it is finite: the same function over the reals, but stable.
-    """
-    given = program.signature.gather(model, torch.utils._pytree.tree_leaves((args, kwargs)))
-    copies = [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in given]
-    run = Run(with_gradients(program.graph, copies) if backward else program.graph)
-    with torch.no_grad():
-        run.run(*copies)
-    before = after = 0.0
-    for (old, wide), (new, stable) in zip(results, run.results, strict=True):
-        true = torch.where(torch.isfinite(stable), stable, wide)
-        before, after = max(before, result_error(old, true)), max(after, result_error(new, true))
-    return before, after
-
-
-def _add_rewrites(trace: Trace, program: Program, before: float, after: float) -> None:
+def _name_rewrites(trace: Trace, program: Program, effect: str, how: str) -> None:
     by_place: dict[str, set[str]] = {}
     for rewrite in program.report.data["rewrites"]:
         by_place.setdefault(rewrite["place"], set()).add(rewrite["rule"])
     everything = [f"{', '.join(sorted(rules))} at {place}" for place, rules in by_place.items()]
     elsewhere = "; ".join(everything[:_MOST]) + (f" and {len(everything) - _MOST} more places" if len(everything) > _MOST else "")
-    effect = f"the error of the results goes from {_shown(before)} to {_shown(after)}" if after < before else "it is not enough here"
     for event in trace.events:
         here = sorted(by_place.get(event.place.removeprefix(GRADIENT), ()))
         if here:
-            event.remedies.append(f"hnfc.optimize rewrites this place by {', '.join(here)}: {effect}")
-        elif event is trace.first and after < before:
-            event.remedies.append(f"hnfc.optimize applies {elsewhere}: {effect}")
+            event.remedies.append(f"{how} rewrites this place by {', '.join(here)}: {effect}")
+        elif event is trace.first and elsewhere:
+            event.remedies.append(f"{how} applies {elsewhere}: {effect}")
+        elif event is trace.first:
+            event.remedies.append(f"{how} gives it the right derivative: {effect}")
 
 
-def _shown(error: float) -> str:
-    return f"{error:.1e}" if math.isfinite(error) else "not finite"
+# formats
 
 
-def _format_that_holds(event: Event) -> str | None:
-    """The narrowest format in which an overflow does not happen."""
-    if event.reached is None:
+def _add_formats(trace: Trace, patient: Patient) -> None:
+    """The narrowest format in which the whole model is right, and the choice of formats value by value."""
+    first = trace.first
+    if first is None or first.kind in ("input", "constant"):
+        return
+    narrow = _narrowest(patient)
+    wider = [] if narrow is None else [t for t in _WIDER if torch.finfo(t).bits >= torch.finfo(narrow).bits and t != narrow]
+    for dtype in wider:
+        comparison = _in_format(patient, dtype)
+        if narrow is None or comparison is None or not comparison.accurate:
+            continue
+        name = str(dtype).removeprefix("torch.")
+        size = f" ({first.reached:.3g} ≤ {torch.finfo(dtype).max:.3g})" if first.reached is not None else ""
+        first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}")
+        first.remedies += _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype]))
+        return
+
+
+def _floats(patient: Patient) -> Iterator[torch.Tensor]:
+    tensors = [*patient.model.parameters(), *patient.model.buffers(), *pytree.tree_leaves(arguments_of(patient.sample))]
+    return (x for x in tensors if isinstance(x, torch.Tensor) and x.is_floating_point())
+
+
+def _narrowest(patient: Patient) -> torch.dtype | None:
+    return min((x.dtype for x in _floats(patient) if x.dtype in _WIDER), key=lambda t: (torch.finfo(t).bits, _WIDER.index(t)), default=None)
+
+
+def _in_format(patient: Patient, dtype: torch.dtype) -> Comparison | None:
+    """What a step in a format, a copy of the model in it, does to the error."""
+    try:
+        model = copy.deepcopy(patient.model).to(dtype)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, partial(_converted, dtype), arguments_of(patient.sample))
+        step = step_of(with_loss(model, patient.loss), args, kwargs, patient.backward)
+        return compare(patient.step, step, dtype)
+    except (
+        ModelError,
+        UsageError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ):  # a copy, or a kernel in this format, may not exist
         return None
-    for dtype in _WIDER:
-        largest = torch.finfo(dtype).max
-        if largest > torch.finfo(event.result.dtype).max and event.reached <= largest:
-            return f"{str(dtype).removeprefix('torch.')} holds the result ({event.reached:.3g} ≤ {largest:.3g})"
-    return None
+
+
+def _converted(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad) if tensor.is_floating_point() else tensor
+
+
+def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
+    """The remedy that formats of single values are, if it was seen to work."""
+    from hnfc.precision.optimizer import PrecisionOptimizer
+
+    if patient.step.run.count > _MOST_OPERATIONS:
+        return []
+    training = patient.backward and any(p.requires_grad for p in patient.model.parameters())
+    whole = patient.model if training else with_loss(patient.model, patient.loss)
+    try:
+        optimizer = PrecisionOptimizer(formats=formats)
+        if training:
+            analysis: Any = optimizer.analyze_training(patient.model, patient.sample, loss=patient.loss)
+        else:
+            analysis = optimizer.analyze(whole, patient.sample)
+        args, kwargs = arguments_of(patient.sample)
+        comparison = compare(patient.step, step_of(analysis.apply(), args, kwargs, patient.backward), torch.float16)
+    except _REFUSALS:
+        return []
+    if not comparison.accurate:
+        return []
+    call = f"{'analyze_training' if training else 'analyze'}(model, sample{', loss=loss' if training and patient.loss else ''})"
+    return [f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}"]

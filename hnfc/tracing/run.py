@@ -1,4 +1,4 @@
-"""A graph, run one operation after another beside float64.
+"""A model that runs eagerly, each of its operations beside float64: forward, and backward as autograd does it.
 
 Every operation runs three times: as the model runs it, in float64 on the true values of its operands, and in float64 on the operands
 that the model has. The first two differ by all errors so far, the first and the last by the error of this operation alone.
@@ -6,297 +6,256 @@ that the model has. The first two differ by all errors so far, the first and the
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from torch import fx
+from torch._C._autograd import _get_sequence_nr
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from hnfc.frontend.pytorch import module_path, source_of
+from hnfc.frontend.places import frames_below, innermost, is_own
 from hnfc.frontend.torch_mlir import shortened
-from hnfc.tracing.events import Event, Span
+from hnfc.tracing.events import Event
+from hnfc.tracing.judging import Judge, Operand, Outcome, Place
+from hnfc.tracing.memory import WIDE, Memory, State, is_float
 
-_WIDE = torch.float64
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-_GROWING = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "pow", "mul", "square", "prod", "cumprod", "matmul", "mm", "bmm", "linear"})
-"""Functions without a pole: an infinite result for finite operands is an overflow, of float64 too if it has none."""
-_GETS_WORSE = 2.0**6
-"""An operation that makes errors this many times larger, and larger than the square root of the unit roundoff, cancels."""
+_CHANGES_UNSAID = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
+"""Operations that write running statistics though their signature does not say so."""
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_UNINITIALIZED = ("empty", "new_empty", "_empty")
+_MASKS = {"WhereBackward0": "where", "MaskedFillBackward0": "masked_fill", "MaskedFillBackward1": "masked_fill",
+          "MaskedFillBackward2": "masked_fill", "IndexPutBackward0": "an assignment by index"}  # fmt: skip
 
 
 @dataclass
-class _Value:
-    """What a node is to the model, what it should be, and what went wrong in it so far."""
+class _Node:
+    """A function of autograd: the operation whose gradient it computes, its place, and what it took from other functions."""
 
-    given: Any
-    true: Any
-    """What it should be, in float64; the same as `given` where that is exact, so that weights are there once."""
-    error: float = 0.0
-    faulty: bool = False
-    """Whether it has elements that are not finite and should be."""
-    event: Event | None = None
+    operation: str
+    place: Place
 
 
-class Run(fx.Interpreter):
-    """A graph run beside float64. Afterwards it has the events, the results, and the largest error of these."""
+class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """What happens under it is followed. names: the paths of modules by identity. stop: the code at which the model is called."""
 
-    def __init__(self, graph: fx.GraphModule) -> None:
-        super().__init__(graph)
-        self.events: list[Event] = []
-        self.absorbed: list[Event] = []
-        self.largest: list[Any] = []
-        """The largest growth of an error that was too small to be an event, and the event that it would be."""
-        self.results: list[Pair] = []
-        """The floating-point results, as the model has them and as they should be."""
-        self.error, self.epsilon = 0.0, 0.0
+    def __init__(self, names: Mapping[int, str], stop: tuple[Any, ...]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.memory = Memory()
+        self.judge = Judge()
         self.count = 0
-        self._node: fx.Node
-        self._modules = {n.meta["seq_nr"]: module_path(n) for n in graph.graph.nodes if "seq_nr" in n.meta and module_path(n)}
+        self.epsilon = 0.0
+        """The roundoff of the narrowest type that something was computed in."""
+        self._names, self._stop = names, stop
+        self._modules: list[str] = []
+        self._nodes: dict[int, _Node] = {}
+        self._running: Any = None
+        self._outside: list[Operand] = []
+        self._inside: set[int] = set()
+        self._hooks: list[Any] = []
 
-    def placeholder(self, target: Any, args: Any, kwargs: Any) -> _Value:
-        value = super().placeholder(target, args, kwargs)
-        return _Value(value, value)
+    @property
+    def events(self) -> list[Event]:
+        return self.judge.events
 
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> _Value:
-        value = super().get_attr(target, args, kwargs)
-        return _Value(value, value)
+    def __enter__(self) -> Run:
+        self._hooks = [
+            torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
+            torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
 
-    def output(self, target: Any, args: Any, kwargs: Any) -> None:
-        for value in _leaves(args):
-            if isinstance(value, _Value) and isinstance(value.given, torch.Tensor) and value.given.is_floating_point():
-                self.results.append((value.given, _shaped(value.true, value.given)))
-                self.error = max(self.error, result_error(*self.results[-1]))
-                self.epsilon = max(self.epsilon, torch.finfo(value.given.dtype).eps)
+    def __exit__(self, *error: Any) -> Any:
+        for hook in self._hooks:
+            hook.remove()
+        return super().__exit__(*error)  # type: ignore[no-untyped-call]
 
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> _Value:
-        operands = [value for value in _leaves((args, kwargs)) if isinstance(value, _Value)]
-        given = target(*_map(args, lambda v: v.given), **_map(kwargs, lambda v: v.given))
-        if getattr(target, "tags", None) and torch.Tag.nondeterministic_seeded in target.tags:
-            return _Value(given, given)
-        true = _in_float64(target, _map((args, kwargs), lambda v: _widened(v.true)), given)
-        value = _Value(given, true)
-        inherited = next((operand.event for operand in operands if operand.event is not None), None)
-        value.event = inherited
-        if target is not operator.getitem and isinstance(given, torch.Tensor) and given.is_floating_point() and given.numel():
-            self.count += 1
-            exact = all(operand.true is operand.given for operand in operands)
-            alone = true if exact else _in_float64(target, _map((args, kwargs), lambda v: _widened(v.given)), given)
-            self._judge(target, operands, value, alone, inherited)
-        else:
-            value.error = max((operand.error for operand in operands), default=0.0)
-            value.faulty = any(operand.faulty for operand in operands)
-        return value
+    def _enter_module(self, module: torch.nn.Module, _: Any) -> None:
+        self._modules.append(self._names.get(id(module), ""))
 
-    def _judge(self, target: Any, operands: list[_Value], value: _Value, alone: Any, inherited: Event | None) -> None:
-        """Notes what this operation makes worse."""
-        info = torch.finfo(value.given.dtype)
-        given, true, alone = value.given.to(_WIDE), _shaped(value.true, value.given), _shaped(alone, value.given)
-        floats = [operand for operand in operands if isinstance(operand.given, torch.Tensor) and operand.given.is_floating_point()]
-        inherited_fault = any(operand.faulty for operand in floats)
-        note = partial(self._note, target=target, floats=floats, value=value, cause=inherited)
-        finite = bool(torch.isfinite(given).all())
-        wrong = None if finite else ~torch.isfinite(given) & torch.isfinite(true)
-        value.faulty = inherited_fault or (wrong is not None and bool(wrong.any()))
-        errors = _errors(given, true, info)
-        value.error = float(errors.max()) if errors.numel() else 0.0
-        before = max((operand.error for operand in floats), default=0.0)
-        if wrong is not None:
-            value.event = self._not_finite(note, target, floats, value, alone, wrong, inherited_fault) or inherited
-            if value.event is not inherited:
-                return
-        lost = (given == 0) & (alone != 0) & torch.isfinite(alone)
-        if value.error > max(info.eps**0.5, _GETS_WORSE * max(before, info.eps)) and not value.faulty:
-            value.event = note("cancellation", errors > info.eps**0.5, _why_lost(value, before, info))
-        elif lost.any():
-            least = float(alone[lost].abs().max())
-            value.event = note("underflow", lost, f"results of up to {least:.3g} become 0: {_name(value.given.dtype)} has nothing below "
-                                                  f"{info.smallest_normal * info.eps:.3g}")  # fmt: skip
-        else:
-            self._remember(target, floats, value, alone, before, info)
+    def _leave_module(self, *_: Any) -> None:
+        if self._modules:
+            self._modules.pop()
 
-    def _not_finite(
-        self, note: Any, target: Any, floats: list[_Value], value: _Value, alone: torch.Tensor, wrong: torch.Tensor, inherited: bool
-    ) -> Event | None:
-        """What made elements infinite or NaN whose operands were neither."""
-        given, info = value.given, torch.finfo(value.given.dtype)
-        infinite = torch.isinf(given) & ~_where_any(floats, lambda x: ~torch.isfinite(x), given)
-        grows = _base(target) in _GROWING and not (_base(target) == "pow" and any(bool((x.given == 0).any()) for x in floats))
-        overflown = infinite & (torch.isfinite(alone) | torch.tensor(grows))
-        if overflown.any():
-            reached = float(alone[overflown].abs().max())
-            size = f"reaches {reached:.4g}" if math.isfinite(reached) else f"lies beyond {torch.finfo(_WIDE).max:.2g}"
-            reason = f"the exact result {size}, and {_name(given.dtype)} ends at {info.max:.4g}"
-            return note("overflow", overflown, reason, reached=reached)  # type: ignore[no-any-return]
-        if (infinite & wrong).any():
-            return note("pole", infinite & wrong, _why_pole(floats))  # type: ignore[no-any-return]
-        invalid = torch.isnan(given) & ~_where_any(floats, torch.isnan, given)
-        if not invalid.any() or inherited:
-            return None
-        reason = _why_pole(floats) if value.faulty else "it has no value there in exact arithmetic either"
-        return note("undefined", invalid, reason)  # type: ignore[no-any-return]
+    # one operation
 
-    def _remember(self, target: Any, floats: list[_Value], value: _Value, alone: torch.Tensor, before: float, info: Any) -> None:
-        """Keeps what is no event by itself, but explains a wrong result where nothing else does."""
-        given = value.given
-        event = partial(self._event, target=target, floats=floats, value=value, cause=None)
-        if _base(target) in ("add", "sub") and len(floats) == 2 and not self.absorbed:
-            x, y = (_spread(operand.given, given) for operand in floats)
-            unchanged = (y != 0) & (x == given) & (alone != x.to(_WIDE))
-            if unchanged.any():
-                size, place = float(y[unchanged].abs().max()), float(x[unchanged].abs().max())
-                reason = f"{size:.3g} is less than half a unit in the last place of {place:.4g}, and goes"
-                self.absorbed = [event("absorption", unchanged, reason)]
-        growth = value.error / max(before, info.eps / 2)
-        if growth > (self.largest[0] if self.largest else 2.0):
-            everywhere = torch.ones_like(given, dtype=torch.bool)
-            self.largest = [growth, event("cancellation", everywhere, _why_lost(value, before, info))]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if any(t.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl for t in types):
+            return NotImplemented
+        place = self._place(func)
+        name = func._schema.name.rpartition("::")[2]
+        floats = [x for x in _tensors((args, kwargs)) if x.is_floating_point()]
+        if _is_view(func._schema) or name == "_local_scalar_dense":
+            return func(*args, **kwargs)
+        with torch.no_grad():
+            if torch.Tag.nondeterministic_seeded in func.tags or name.startswith(_UNINITIALIZED):
+                result = func(*args, **kwargs)
+                self._forget(func, args, kwargs)
+                return result
+            return self._followed(func, name, args, kwargs, floats, place)
 
-    def _note(self, *what: Any, **of: Any) -> Event:
-        event = self._event(*what, **of)
-        self.events.append(event)
-        return event
+    def _followed(self, func: Any, name: str, args: Any, kwargs: Any, floats: list[torch.Tensor], place: Place) -> Any:
+        written = _written(func._schema, name, args, kwargs)
+        operands = [self._operand(x, any(x is w for w in written)) for x in floats]
+        exact = all(operand.true is None for operand in operands)
+        narrow = any(x.dtype != WIDE for x in floats) or not floats
+        call = (args, kwargs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            true_call = pytree.tree_map(lambda x: self._widened(x, written), call) if narrow else None
+            own_call = None if exact or not narrow else pytree.tree_map(lambda x: _wide_copy(x, written), call)
+        result = func(*args, **kwargs)
+        made = [x for x in _tensors(result) if x.is_floating_point() and not any(x is w for w in written)]
+        made = [x for x in made if not any(_shares(x, y) for y in floats)]
+        changed = [x for x in written if x.is_floating_point()]
+        if not made and not changed:
+            return result
+        self.count += 1
+        self.epsilon = max(self.epsilon, *(torch.finfo(x.dtype).eps for x in (*made, *changed) if x.dtype in _TYPES), 0.0)
+        true = _in_float64(func, true_call, written, call, made)
+        alone = true if own_call is None else _in_float64(func, own_call, written, call, made)
+        self._enter_node(place, operands)
+        outcomes = []
+        for index, given in enumerate([*made, *changed]):
+            if not given.numel() or given.layout is not torch.strided:
+                continue
+            outcomes.append(Outcome(given, _shaped(true, index, given), _shaped(alone, index, given)))
+        self.judge.judge(func, name, (args, kwargs), operands, self._outside, outcomes, place, self.memory)
+        for outcome in outcomes:
+            record = self.memory.record(outcome.given)
+            if record is not None and place.backward:
+                record.state.backward = True
+                record.state.branch = self._branch(place, operands)
+                self._inside.add(outcome.given.untyped_storage()._cdata)
+        return result
 
-    def _event(
-        self, kind: str, where: torch.Tensor, reason: str, *, target: Any, floats: list[_Value], value: _Value, cause: Event | None,
-        reached: float | None = None,
-    ) -> Event:  # fmt: skip
-        node = self._node
-        backward, source = "autograd_backward" in node.meta, source_of(node)
-        return Event(
-            kind,
-            str(target).removeprefix("aten.").removesuffix(".default"),
-            self._modules.get(node.meta.get("seq_nr"), "") if backward else module_path(node),
-            f"{shortened(source[0])}:{source[1]}" if source else "",
-            tuple(Span.of(operand.given) for operand in floats),
-            Span.of(value.given),
-            int(where.sum()),
-            value.error,
-            reason,
-            backward,
-            reached,
-            cause,
-        )
+    def _operand(self, tensor: torch.Tensor, written: bool) -> Operand:
+        true = self.memory.true(tensor)
+        given = tensor.detach()
+        if written:
+            given, true = given.clone(), None if true is None else true.clone()
+        record = self.memory.record(tensor)
+        return Operand(given, true, State() if record is None else record.state)
 
-    def run_node(self, n: fx.Node) -> Any:
-        self._node = n
-        return super().run_node(n)
+    def _widened(self, value: Any, written: list[torch.Tensor]) -> Any:
+        """The true value of an operand, in float64; a copy where the operation writes it."""
+        if not is_float(value):
+            return _wide_copy(value, written)
+        true = self.memory.true(value)
+        if true is None:
+            return _wide_copy(value, written)
+        return true.clone() if any(value is w for w in written) else true
 
+    def _forget(self, func: Any, args: Any, kwargs: Any) -> None:
+        """What is drawn at random is exact."""
+        for x in _written(func._schema, "", args, kwargs):
+            if x.is_floating_point() and self.memory.record(x) is not None:
+                self.memory.store(x, x.detach().to(WIDE))
 
-def _leaves(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, Mapping):
-        tree = list(tree.values())
-    if isinstance(tree, list | tuple):
-        for part in tree:
-            yield from _leaves(part)
-    else:
-        yield tree
+    # places
 
+    def _place(self, func: Any) -> Place:
+        node = torch._C._current_autograd_node() if hasattr(torch._C, "_current_autograd_node") else None
+        backward = node is not None and not torch.is_grad_enabled()
+        found = innermost(frames_below(sys._getframe(2), self._stop))
+        name = func._schema.name.rpartition("::")[2]
+        if backward:
+            assert node is not None
+            self._change_node(node)
+            known = self._nodes.get(node._sequence_nr())
+            own = found if found is not None and is_own(found[0]) else None
+            if known is None:
+                return Place(own, "", True, name, type(node).__name__)
+            return Place(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
+        place = Place(found, self._modules[-1] if self._modules else "", False, name, "")
+        if torch.is_grad_enabled():
+            self._nodes.setdefault(_get_sequence_nr() - 1, _Node(name, place))
+        return place
 
-def _map(tree: Any, function: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _map(part, function) for key, part in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)(_map(part, function) for part in tree)
-    return function(tree) if isinstance(tree, _Value) else tree
+    def _change_node(self, node: Any) -> None:
+        if self._running is not node:
+            self._running, self._outside, self._inside = node, [], set()
+
+    def _enter_node(self, place: Place, operands: list[Operand]) -> None:
+        """Notes what a function of autograd takes: its incoming gradients and what it saved."""
+        if not place.backward:
+            self._outside = []
+            return
+        known = self._inside
+        self._outside += [operand for operand in operands if operand.given.untyped_storage()._cdata not in known]
+
+    def _branch(self, place: Place, operands: list[Operand]) -> str:
+        if place.node in _MASKS:
+            return f"the branch of {_MASKS[place.node]} ({_spelled(place)}) that is not taken"
+        return next((o.state.branch for o in operands if o.state.backward and o.state.branch), "")
 
 
-def _widened(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(_WIDE)
-    if isinstance(value, list | tuple):
-        return type(value)(_widened(part) for part in value)
-    return value
+def _spelled(place: Place) -> str:
+    return f"{shortened(place.source[0])}:{place.source[1]}" if place.source else "the model"
 
 
-def _in_float64(target: Any, arguments: Any, given: Any) -> Any:
-    """The operation without rounding to narrow types: a cast to one is none. What has no float64 form stays as the model has it."""
-    args, kwargs = _without_narrow_types(arguments)
-    try:
-        return _widened(target(*args, **kwargs))
-    except (RuntimeError, TypeError, NotImplementedError):
-        return _widened(given)
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    return (x for x in pytree.tree_leaves(tree) if isinstance(x, torch.Tensor))
 
 
-def _without_narrow_types(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _without_narrow_types(part) for key, part in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)(_without_narrow_types(part) for part in tree)
-    return _WIDE if isinstance(tree, torch.dtype) and tree.is_floating_point else tree
+def _is_view(schema: Any) -> bool:
+    """Whether the result is the operand seen otherwise."""
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
 
 
-def _shaped(value: Any, like: torch.Tensor) -> torch.Tensor:
-    return value.to(_WIDE) if isinstance(value, torch.Tensor) and value.shape == like.shape else like.to(_WIDE)
-
-
-def _where_any(operands: list[_Value], test: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-    """Elements of the result one of whose operands passes the test; all of a result of another shape, if an element passes."""
-    found = torch.zeros_like(like, dtype=torch.bool)
-    for operand in operands:
-        found |= _spread(test(operand.given), like)
+def _written(schema: Any, name: str, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """The tensors that an operation changes in place."""
+    found: list[torch.Tensor] = []
+    for index, argument in enumerate(schema.arguments):
+        unsaid = name in _CHANGES_UNSAID and argument.name in ("running_mean", "running_var")
+        if unsaid or (argument.alias_info is not None and argument.alias_info.is_write):
+            value = args[index] if index < len(args) else kwargs.get(argument.name)
+            found += [x for x in _tensors(value) if not any(x is y for y in found)]
     return found
 
 
-def _spread(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The values in the shape of a result: each at the elements that it goes into, or, where that is not known, the largest at all."""
+def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:
+    if x.layout is not torch.strided or y.layout is not torch.strided:
+        return False
+    return bool(x.untyped_storage()._cdata == y.untyped_storage()._cdata)
+
+
+def _wide_copy(value: Any, written: list[torch.Tensor]) -> Any:
+    if isinstance(value, torch.dtype):  # a cast to a narrow type is none
+        return WIDE if value.is_floating_point else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_floating_point():
+        return value.detach().to(WIDE, copy=any(value is w for w in written))
+    return value.detach().clone() if any(value is w for w in written) else value.detach()
+
+
+def _in_float64(func: Any, call: Any, written: list[torch.Tensor], given: Any, made: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """The results of an operation in float64, then what it changed; None where it has no float64 form."""
+    if call is None:
+        return None
+    args, kwargs = call
     try:
-        return values.expand(like.shape)
-    except RuntimeError:
-        return values.amax().expand(like.shape) if values.numel() else torch.zeros_like(like, dtype=values.dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = func(*args, **kwargs)
+    except (RuntimeError, TypeError, NotImplementedError, IndexError, ValueError):
+        return None
+    wide = pytree.tree_leaves(call)
+    changed = []
+    for x in written:
+        if x.is_floating_point():
+            changed.append(next(w for w, g in zip(wide, pytree.tree_leaves(given), strict=True) if g is x))
+    results = [x for x in _tensors(result) if x.is_floating_point() and not any(x is c for c in changed)]
+    return [*results, *changed] if len(results) == len(made) else None
 
 
-def _errors(given: torch.Tensor, true: torch.Tensor, info: Any) -> torch.Tensor:
-    """The relative errors that matter: of all elements if more than a tenth of them is wrong, else of those that are not negligible
-    beside the largest (a mean taken off leaves some near 0, and their errors are nobody's trouble)."""
-    good = torch.isfinite(given) & torch.isfinite(true)
-    size = true.abs()
-    errors = torch.where(good, (given - true).abs() / size.clamp_min(info.smallest_normal), 0.0)
-    if int((errors > info.eps**0.5).sum()) * 10 > errors.numel():
-        return errors
-    largest = float(size[good].max()) if good.any() else 0.0
-    return torch.where(size >= largest * info.eps**0.5, errors, 0.0)
-
-
-def result_error(given: torch.Tensor, true: torch.Tensor) -> float:
-    """The largest relative error that matters; infinite where an element is not finite and should be."""
-    wide = given.to(_WIDE)
-    if bool((~torch.isfinite(wide) & torch.isfinite(true)).any()):
-        return math.inf
-    errors = _errors(wide, true, torch.finfo(given.dtype))
-    return float(errors.max()) if errors.numel() else 0.0
-
-
-def _base(target: Any) -> str:
-    return str(getattr(target, "overloadpacket", target)).rpartition(".")[2]
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _why_pole(operands: list[_Value]) -> str:
-    for operand in operands:
-        true = _shaped(operand.true, operand.given)
-        if bool(((operand.given == 0) & (true != 0)).any()):
-            return f"an operand is 0 that should be {float(true[operand.given == 0].abs().max()):.3g}"
-        if bool(((operand.given < 0) & (true >= 0)).any()):
-            return f"an operand is {Span.of(operand.given).low:.3g} that should not be below 0"
-    for operand in operands:
-        if bool(torch.isinf(operand.given).any()):
-            return "an operand is infinite"
-        if bool((operand.given == 0).any()):
-            return "an operand is 0"
-    return "the true result is finite, but this is not"
-
-
-def _why_lost(value: _Value, before: float, info: Any) -> str:
-    digits = round(-math.log2(info.eps)) + 1
-    bits = digits if value.error >= 1 else max(0, digits - 1 + round(math.log2(max(value.error, info.eps))))
-    start = (
-        f"an error of {before:.1e} in its operands becomes {value.error:.1e}" if before else f"its result has an error of {value.error:.1e}"
-    )
-    return f"{start}: {bits} of {digits} bits are lost"
+def _shaped(values: list[torch.Tensor] | None, index: int, like: torch.Tensor) -> torch.Tensor:
+    if values is None or values[index].shape != like.shape:
+        return like.detach().to(WIDE)
+    return values[index].to(WIDE)
