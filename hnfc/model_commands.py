@@ -148,14 +148,14 @@ def _optimize(options: argparse.Namespace) -> int:
         from hnfc.frontend.models import read_model
 
         module = read_model(options.model)
-        rules = rewriting(options, progress, calibrate=options.calibrate)
+        rules = rewriting(options, progress, calibrate=options.calibrate, runner=_runner(module, options.emit))
         if rules is None:
             return WRONG
         rules.rules.check(options.why_not)
         asked = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
-        output = _emit(compiled, options.emit)
+        output = _emit(compiled, options.emit, rewritten=options.level != "none")
     rules.report(compiled)
     for name, places in asked.items():
         from hnfc.report.text import why_not
@@ -189,12 +189,36 @@ def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any
     return found
 
 
-def _emit(compiled: Any, form: str) -> bytes:
+def _runner(module: Any, form: str) -> Any:
+    """What errors are measured on: the runner that the form of the output is for, where it is here."""
+    from hnfc.running import comparing
+
+    return comparing(module, "iree" if form == "iree" else "torch")
+
+
+def prepared(compiled: Any, runner: str) -> Any:
+    """The rewritten module as it is written for a runner; a note says which operations have another form there."""
+    if runner == "torch":
+        return compiled.export()
+    from hnfc.backend.on_iree import sentence, written
+
+    module, counted = written(compiled.export(), library=runner == "stablehlo")
+    if counted:
+        compiled.notes.append(sentence(counted))
+    return module
+
+
+_RUNNERS = {"iree": "iree", "linalg": "iree", "stablehlo": "stablehlo", "vhlo": "stablehlo"}
+"""By form of the output: what compiles it."""
+
+
+def _emit(compiled: Any, form: str, rewritten: bool) -> bytes:
     from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 
     if form == "num":
         return (str(compiled.imported.module) + "\n").encode()
-    module, located = compiled.export(), compiled.imported.located
+    module = prepared(compiled, _RUNNERS.get(form, "torch") if rewritten else "torch")
+    located = compiled.imported.located
     if form == "mlirbc":
         return bytes(emit_bytecode(module))
     if form == "iree":

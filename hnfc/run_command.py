@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hnfc.model_commands import add_rewriting, rewriting
+from hnfc.model_commands import add_rewriting, prepared, rewriting
 from hnfc.terminal import DONE, WRONG, Progress, table, write
 
 Array: TypeAlias = Any
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     with Progress() as progress:
         progress("reading …")
         from hnfc.frontend.models import read_model
-        from hnfc.running import arrays_for, entry, runner
+        from hnfc.running import arrays_for, comparing, entry, runner
 
         module = read_model(options.model)
         target = entry(module, options.function)
@@ -64,14 +64,15 @@ def _run(options: argparse.Namespace) -> int:
             reference, kind = _truth(module, target.name, inputs)
         compiled = rules = None
         if rewritten:
-            rules = rewriting(options, progress, samples=[inputs], observed=True)
+            rules = rewriting(options, progress, samples=[inputs], observed=True, runner=comparing(module, options.on))
             if rules is None:
                 return WRONG
             from hnfc.compile import compile_module
 
             compiled = compile_module(module, rules.request, progress)
             progress(f"running on {options.on} …")
-            results["rewritten" if options.compare else ""] = runner(compiled.export(), target.name, options.on)(inputs)
+            output = prepared(compiled, options.on)
+            results["rewritten" if options.compare else ""] = runner(output, target.name, options.on)(inputs)
     if rules is not None:
         rules.report(compiled)
     if options.output:
