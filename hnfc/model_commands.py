@@ -10,6 +10,7 @@ from typing import Any
 
 from hnfc.errors import UsageError
 from hnfc.terminal import DONE, WRONG, Progress, report_diagnostics, say, width, write
+from hnfc.tolerance import TOLERANCE
 
 EXAMPLE = """example:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
@@ -21,6 +22,7 @@ _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
     "Or FPCore programs (.fpcore), with -O accuracy"
 )
+TOLERATED = TOLERANCE.replace(", or", ",\nor")
 _FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree")
 _BINARY = ("mlirbc", "vhlo", "iree")
 
@@ -32,7 +34,8 @@ def optimize(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.",
+        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
+        f"A rewrite is taken back unless each output has {TOLERATED}.",
         epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help=_MODEL)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hnfc.model_commands import add_rewriting, prepared, rewriting
+from hnfc.model_commands import TOLERATED, add_rewriting, prepared, rewriting
 from hnfc.terminal import DONE, WRONG, Progress, table, write
 
 Array: TypeAlias = Any
@@ -28,7 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hnfc run", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs a function of a model on arrays and says what comes out: types, the least and greatest finite value,\n"
-        "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these.",
+        "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these;\n"
+        f"a rewrite is taken back unless each output has {TOLERATED}.",
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
     parser.add_argument("--inputs", metavar="F.npz", help="arrays arg0, arg1, …, or by the names that the model has for its inputs")

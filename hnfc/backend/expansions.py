@@ -58,7 +58,7 @@ _NARROW_IN_LOWERED_CODE = {
 
 
 def widened(operation: Any) -> Term | None:
-    """The same operation in float32, rounded afterwards, where the elements are narrower and torch widens them but lowered code does not."""
+    """The same operation in float32, rounded afterwards, for narrower elements; None where lowered code computes as torch does."""
     if operation.name not in _NARROW_IN_LOWERED_CODE or (x := Term(operation.operands[0])).element not in HALVES:
         return None
     others = [Term(operand).cast("f32") for operand in operation.operands[1:]]

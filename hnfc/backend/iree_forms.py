@@ -84,10 +84,12 @@ def atanh(x: Term) -> Term:
 
 
 def log2(x: Term) -> Term:
+    """log(x)/log 2."""
     return x.of("log") * (1 / math.log(2))
 
 
 def log10(x: Term) -> Term:
+    """log(x)/log 10."""
     return x.of("log") * (1 / math.log(10))
 
 
@@ -202,4 +204,3 @@ def hypot(x: Term, y: Term) -> Term:
     ratio = small / large.compare("eq", 0.0).where(1.0, large)
     finite = large * (ratio * ratio + 1.0).of("sqrt")
     return infinite(a).where(a, infinite(b).where(b, finite + (x - x) + (y - y)))
-

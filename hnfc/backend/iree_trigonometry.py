@@ -54,12 +54,13 @@ def _reduced(x: Term) -> tuple[Term, Term, Term]:
 
 
 def sin(x: Term) -> Term:
+    """fdlibm's polynomials after a reduction by π/2 in five parts; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     return _chosen(sine, cosine, quarter)
 
 
 def cos(x: Term) -> Term:
-    """sin of a quarter turn more."""
+    """sin of a quarter turn more; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     return _chosen(sine, cosine, quarter.compare("eq", 3.0).where(0.0, quarter + 1.0))
 
@@ -71,6 +72,7 @@ def _chosen(sine: Term, cosine: Term, quarter: Term) -> Term:
 
 
 def tan(x: Term) -> Term:
+    """sin x/cos x; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     odd = quarter.compare("eq", 1.0).of("logical_or", quarter.compare("eq", 3.0))
     return odd.where(-cosine / sine, sine / cosine)

@@ -117,6 +117,12 @@ def form_of(operation: Operation) -> Term | None:
     return _fitted(found, kind)
 
 
+def form_named(name: str) -> Form | None:
+    """The form of an operation in the format in which it has one first; of `gelu (tanh)` that of the approximation."""
+    table = _GELU["tanh" if "tanh" in name else "none"] if name.startswith("gelu") else FORMS.get(name, {})
+    return next((form for _, form in table.values()), None)
+
+
 def _fitted(term: Term, kind: TensorType[Any]) -> Term:
     """The term in the operation's own shape."""
     shape = tuple(kind.get_shape())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch_mlir import ir
@@ -10,8 +11,8 @@ from xdsl.ir import Block, Operation
 from hnfc.backend.emitter import Emitter
 from hnfc.backend.writers import WRITERS, plain_function
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp, as_tensor, is_plain_function
-from hnfc.dialects.types import FORMATS, tensor
+from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp, is_plain_function
+from hnfc.dialects.types import tensor
 from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import new_context
 
@@ -46,21 +47,33 @@ def example(kind: type[NumOp], attributes: dict[str, Any], element: str, size: i
 
 def program(operation: Operation) -> ir.Module:
     """A module whose `main` is the operation. Raises ModelError where torch has none of its name."""
+    return programs({FUNCTION: operation})
+
+
+def programs(operations: Mapping[str, Operation]) -> ir.Module:
+    """A module with a function for each operation. Raises ModelError where torch has none of its name."""
     context = new_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.create()
+    for name, operation in operations.items():
+        _add(module, name, operation)
+    return module
+
+
+def _add(module: ir.Module, name: str, operation: Operation) -> None:
+    context = module.context
     values: dict[Any, ir.Value] = {}
     emitter = Emitter(context, values.__getitem__, {})
     inputs = [emitter.type(operand.type) for operand in operation.operands]
     output = emitter.type(operation.results[0].type)
     location = ir.Location.unknown(context)
     with context, location:
-        module = ir.Module.create()
-        signature = {"sym_name": ir.StringAttr.get(FUNCTION), "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, [output]))}
+        signature = {"sym_name": ir.StringAttr.get(name), "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, [output]))}
         made = ir.Operation.create("func.func", attributes=signature, regions=1, ip=ir.InsertionPoint(module.body))
         body = made.regions[0].blocks.append(*inputs, arg_locs=[location] * len(inputs))
     values.update(zip(operation.operands, body.arguments, strict=True))
     emitter.move(ir.InsertionPoint(body), location)
     emitter.create("func.return", [_written(emitter, operation)])
-    return module
 
 
 def _written(emitter: Emitter, operation: Any) -> ir.Value:
@@ -79,8 +92,3 @@ def _written(emitter: Emitter, operation: Any) -> ir.Value:
     result = writer(emitter, operation)
     assert isinstance(result, ir.Value)
     return result
-
-
-def has_format(operation: Operation) -> bool:
-    """Whether the result is of floating-point numbers."""
-    return str(as_tensor(operation.results[0].type).element_type) in FORMATS
