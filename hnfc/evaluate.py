@@ -224,7 +224,7 @@ def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> 
         return True
     try:
         numbers, known = balls.to_float(), balls.accurate()
-        known |= _NEGLIGIBLE(balls.values).astype(bool)
+        known = known | np.asarray(_NEGLIGIBLE(balls.values), dtype=bool)
     except Undecided:
         return False
     found[value] = np.where(known, numbers, np.nan)
