@@ -142,8 +142,9 @@ def softplus(operation: Any) -> Term | None:
 
 @expands("isfinite")
 def isfinite(operation: Any) -> Term:
-    """|x| < inf: false for NaN."""
-    return Term(operation.x).of("abs").compare("lt", math.inf)
+    """|x| < inf: false for NaN; every integer is finite."""
+    x = Term(operation.x)
+    return x.of("abs").compare("lt", math.inf) if x.element in FORMATS else x.compare("eq", x)
 
 
 @expands("fma")
