@@ -28,6 +28,16 @@ def signed(x: Term, magnitude: Term) -> Term:
     return x.compare("eq", 0.0).where(x, x.compare("lt", 0.0).where(-magnitude, magnitude))
 
 
+def negated(x: Term) -> Term:
+    """x - x - x, for integers, whose negation IREE's front end computes in float32."""
+    return (x - x) - x
+
+
+def itself(x: Term) -> Term:
+    """x, for integers without a sign, whose absolute value IREE's front end takes of signed ones."""
+    return x
+
+
 def log1p(x: Term) -> Term:
     """log(u)·x/(u - 1) with u = 1 + x (Kahan)."""
     u = x + 1.0

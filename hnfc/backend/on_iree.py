@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 from torch_mlir import ir
@@ -22,7 +23,7 @@ from hnfc.backend.term import Term
 from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module, read
 
 Form: TypeAlias = Callable[..., Term]
@@ -30,6 +31,11 @@ Form: TypeAlias = Callable[..., Term]
 
 def _in(wide: dict[str, str], form: Form) -> dict[str, tuple[str, Form]]:
     return {element: (computed, form) for element, computed in wide.items()}
+
+
+def _same(name: str, x: Term, y: Term) -> Term:
+    """The operation itself, in another type."""
+    return x.of(name, y)
 
 
 _ALL_F64 = {"f64": "f64", "f32": "f64", "f16": "f64", "bf16": "f64"}
@@ -54,6 +60,12 @@ FORMS: dict[str, dict[str, tuple[str, Form]]] = {
     "hypot": _in(_ALL_F64, forms.hypot), "logaddexp": _in(_ALL_F64, forms.logaddexp), "xlogy": _in(_ALL_F32, forms.xlogy),
 }  # fmt: skip
 """By element type: the type that a form computes in, and the form."""
+_SIGNED = ("si8", "si16", "si32", "si64")
+FORMS["neg"] = _in({element: element for element in (*_SIGNED, "ui8")}, forms.negated)
+FORMS["abs"] = _in({"ui8": "ui8"}, forms.itself)
+for _name in ("fmod", "remainder"):
+    # of numbers without a sign the front end takes signed remainders
+    FORMS[_name]["ui8"] = "si16", partial(_same, _name)
 _LIBRARY = {"expm1", "log1p", "tanh", "log2", "log10", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "fmod", "remainder"}
 """Functions that other compilers of StableHLO have in their own libraries; the others torch-mlir takes apart, or refuses."""
 _GELU = {"none": _in(_ALL_F64, forms.gelu), "tanh": _in(_ALL_F32, forms.gelu_tanh)}
@@ -120,7 +132,7 @@ def form_of(operation: Operation) -> Term | None:
 def form_named(name: str) -> Form | None:
     """The form of an operation in the format in which it has one first; of `gelu (tanh)` that of the approximation."""
     table = _GELU["tanh" if "tanh" in name else "none"] if name.startswith("gelu") else FORMS.get(name, {})
-    return next((form for _, form in table.values()), None)
+    return next((form for element, (_, form) in table.items() if element in FORMATS), None)
 
 
 def _fitted(term: Term, kind: TensorType[Any]) -> Term:

@@ -82,7 +82,7 @@ def test_every_form(name: str, element: str) -> None:
     if not counted:
         pytest.skip("IREE's own is good")
     if (name, element) == ("gelu (tanh)", "f64"):
-        want[arrays[0] < -20] = np.nan  # e^x overflows in its logistic function, as it does in torch
+        want[arrays[0] < -10] = np.nan  # e^x overflows in its logistic function, as it does in torch
     if name in ("silu", "mish") and element == "bf16":
         want[arrays[0] < -87] = np.nan  # IREE's e^x is 0 there
     found = on_runner(module, arrays, want, element, "iree")
