@@ -118,6 +118,9 @@ def form_of(operation: Operation) -> Term | None:
     element, name = ELEMENT_NAMES.get(kind.element_type, ""), operation.name.removeprefix("num.")
     attributes = operation.attributes_as_python()
     table = _GELU[attributes["approximate"]] if name == "gelu" else FORMS.get(name, {})
+    if (name, element) == ("max_pool", "ui8"):
+        # of numbers without a sign the front end takes the largest signed one
+        return Term(operation.operands[0]).cast("si16").of(name, **attributes).cast("ui8")
     if element not in table or _is_plain_power(operation):
         return widened(operation)
     wide, form = table[element]
