@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ _HOMES = {
     "PrecisionOptimizer": "hnfc.precision.optimizer",
 }
 """What `hnfc` itself offers, and where it lies: the command line on a `.mlir` file must not wait for torch."""
+
+# torch's copies of its own argument specifications warn of themselves: in every capture, and when a user pickles a module (torch 2.13)
+warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
 
 
 def __getattr__(name: str) -> Any:

@@ -196,7 +196,7 @@ def _attempt(source: ir.Module, request: Request, excluded: frozenset[str], prog
     functions = [op for op in compiled.imported.module.ops if isinstance(op, FuncOp) and op.body.blocks]
     for function in functions:
         _function(compiled, function, request, excluded, progress)
-    if request.runner is not None and any(trial.inputs() for trial in compiled.trials) and compiled.applied:
+    if request.runner is not None and any(t.inputs() for t in compiled.trials) and (compiled.applied or request.runner.adapts):
         progress(f"running old and new on {request.runner.name} …")
         _measure_on(compiled, request.runner, request.native)
     compiled.regressions = _regressions(compiled)
@@ -216,7 +216,7 @@ def _measure_on(compiled: Compiled, runner: Runner, native: bool) -> None:
     try:
         old = [runner.load(compiled.imported.torch, trial.function) for trial in compiled.trials]
         wide = [runner.wide(compiled.imported.torch, trial.function) for trial in compiled.trials]
-        new_module = compiled.export(native)
+        new_module = runner.prepared(compiled.export(native))
         new = [runner.load(new_module, trial.function) for trial in compiled.trials]
     except ModelError as error:
         compiled.notes.append(f"errors are those of hnfc's own evaluation: {error}")

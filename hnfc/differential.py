@@ -33,6 +33,11 @@ class Runner(Protocol):
     """What runs a model for its user."""
 
     name: str
+    adapts: bool
+    """Whether `prepared` changes modules."""
+
+    def prepared(self, module: ir.Module) -> ir.Module:
+        """A rewritten module as it is written for this runner."""
 
     def load(self, module: ir.Module, function: str) -> Function:
         """The function as one of arrays; later changes of the module do not reach it. Raises ModelError."""

@@ -219,11 +219,16 @@ def derivative_at(
         return float(slope) if is_accurate(slope) or abs(float(slope)) < 2.0**-200 else None
 
 
+_LEAST = 2.0**-1074
+_NEGLIGIBLE = np.frompyfunc(lambda x: isinstance(x, arb) and bool(abs(x) < arb(_LEAST) / 4), 1, 1)
+"""Whether a ball holds only numbers that float64 rounds to 0, as a sum does whose terms cancel."""
+
+
 def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> bool:
     """Adds the value in float64, elements that are not determined being NaN; whether more digits would say no more."""
     if not isinstance(balls, Balls):
         return True
-    known = balls.accurate()
+    known = balls.accurate() | np.asarray(_NEGLIGIBLE(balls.values), dtype=bool)
     found[value] = np.where(known, balls.to_float(math.nan), np.nan)
     return bool(known.all())
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hnfc.errors import UsageError
 from hnfc.terminal import DONE, WRONG, Progress, report_diagnostics, say, width, write
+from hnfc.tolerance import TOLERANCE
 
 EXAMPLE = """example:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
@@ -21,6 +22,7 @@ _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
     "Or FPCore programs (.fpcore), with -O accuracy"
 )
+TOLERATED = TOLERANCE.replace(", or", ",\nor")
 _FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree")
 _BINARY = ("mlirbc", "vhlo", "iree")
 
@@ -32,7 +34,8 @@ def optimize(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.",
+        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
+        f"A rewrite is taken back unless each output has {TOLERATED}.",
         epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
@@ -154,14 +157,14 @@ def _optimize(options: argparse.Namespace) -> int:
         from hnfc.frontend.models import read_model
 
         module = read_model(options.model)
-        rules = rewriting(options, progress, calibrate=options.calibrate)
+        rules = rewriting(options, progress, calibrate=options.calibrate, runner=_runner(module, options.emit))
         if rules is None:
             return WRONG
         rules.rules.check(options.why_not)
         asked = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
-        output = _emit(compiled, options.emit)
+        output = _emit(compiled, options.emit, rewritten=options.level != "none")
     rules.report(compiled)
     for name, places in asked.items():
         from hnfc.report.text import why_not
@@ -195,12 +198,36 @@ def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any
     return found
 
 
-def _emit(compiled: Any, form: str) -> bytes:
+def _runner(module: Any, form: str) -> Any:
+    """What errors are measured on: the runner that the form of the output is for, where it is here."""
+    from hnfc.running import comparing
+
+    return comparing(module, "iree" if form == "iree" else "torch")
+
+
+def prepared(compiled: Any, runner: str) -> Any:
+    """The rewritten module as it is written for a runner; a note says which operations have another form there."""
+    if runner == "torch":
+        return compiled.export()
+    from hnfc.backend.on_iree import sentence, written
+
+    module, counted = written(compiled.export(), library=runner == "stablehlo")
+    if counted:
+        compiled.notes.append(sentence(counted))
+    return module
+
+
+_RUNNERS = {"iree": "iree", "linalg": "iree", "stablehlo": "stablehlo", "vhlo": "stablehlo"}
+"""By form of the output: what compiles it."""
+
+
+def _emit(compiled: Any, form: str, rewritten: bool) -> bytes:
     from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 
     if form == "num":
         return (str(compiled.imported.module) + "\n").encode()
-    module, located = compiled.export(), compiled.imported.located
+    module = prepared(compiled, _RUNNERS.get(form, "torch") if rewritten else "torch")
+    located = compiled.imported.located
     if form == "mlirbc":
         return bytes(emit_bytecode(module))
     if form == "iree":

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hnfc.model_commands import add_rewriting, rewriting
+from hnfc.model_commands import TOLERATED, add_rewriting, prepared, rewriting
 from hnfc.terminal import DONE, WRONG, Progress, table, write
 
 Array: TypeAlias = Any
@@ -28,7 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hnfc run", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs a function of a model on arrays and says what comes out: types, the least and greatest finite value,\n"
-        "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these.",
+        "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these;\n"
+        f"a rewrite is taken back unless each output has {TOLERATED}.",
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
     parser.add_argument("--inputs", metavar="F.npz", help="arrays arg0, arg1, …, or by the names that the model has for its inputs")
@@ -47,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     with Progress() as progress:
         progress("reading …")
         from hnfc.frontend.models import read_model
-        from hnfc.running import arrays_for, entry, runner
+        from hnfc.running import arrays_for, comparing, entry, runner
 
         module = read_model(options.model)
         target = entry(module, options.function)
@@ -64,14 +65,15 @@ def _run(options: argparse.Namespace) -> int:
             reference, kind = _truth(module, target.name, inputs)
         compiled = rules = None
         if rewritten:
-            rules = rewriting(options, progress, samples=[inputs], observed=True)
+            rules = rewriting(options, progress, samples=[inputs], observed=True, runner=comparing(module, options.on))
             if rules is None:
                 return WRONG
             from hnfc.compile import compile_module
 
             compiled = compile_module(module, rules.request, progress)
             progress(f"running on {options.on} …")
-            results["rewritten" if options.compare else ""] = runner(compiled.export(), target.name, options.on)(inputs)
+            output = prepared(compiled, options.on)
+            results["rewritten" if options.compare else ""] = runner(output, target.name, options.on)(inputs)
     if rules is not None:
         rules.report(compiled)
     if options.output:

@@ -182,6 +182,40 @@ def _check_sizes(wanted: Entry, found: list[Array], path: str | None) -> None:
 # running
 
 
+class IreeRunner:
+    """IREE, for models that are compared before and after a rewrite. Rewritten ones get its forms of what it computes badly."""
+
+    name = "IREE"
+    adapts = True
+
+    def prepared(self, module: ir.Module) -> ir.Module:
+        """The module with IREE's forms."""
+        from hnfc.backend.on_iree import written
+
+        return written(module)[0]
+
+    def load(self, module: ir.Module, function: str) -> Runner:
+        """The function as one of arrays. Raises ModelError where IREE cannot compile it."""
+        return runner(module, function, "iree")
+
+    def wide(self, module: ir.Module, function: str) -> Runner | None:
+        """None: torch-dialect modules are of one precision."""
+        return None
+
+
+def comparing(module: ir.Module, backend: str) -> Any:
+    """What measures errors for a user of this backend; None where it is not here, or torch lacks an operation of the module."""
+    if backend == "iree":
+        return IreeRunner()
+    if next(kept_operations(module), None) is not None:
+        return None
+    try:
+        from hnfc.modules.running import TorchRunner
+    except ImportError:
+        return None
+    return TorchRunner()
+
+
 def runner(module: ir.Module, function: str, backend: str) -> Runner:
     """The function as one of arrays: what it computes stays, whatever becomes of the module. Raises ModelError."""
     if backend == "iree":

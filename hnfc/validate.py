@@ -14,16 +14,14 @@ from xdsl.ir import Block, Region, SSAValue
 from hnfc.analysis.ranges import WeightReader
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.evaluate import evaluate, evaluate_exactly
+from hnfc.tolerance import TOLERANCE as TOLERANCE
+from hnfc.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 EXACT_BUDGET = 150_000
 """Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 MAX_RESIDENT = 100_000_000
 """Elements of all values on all samples together; fewer samples are taken of larger functions, and none of the largest."""
-TOLERATED_GROWTH = 4.0
-TOLERATED_ULPS = 8.0
-TOLERANCE = f"an error that is at most {TOLERATED_GROWTH:g} times as large as before, or at most {TOLERATED_ULPS:g} units in the last place"
-"""What a result may lose by a rewrite before the rewrite is taken back, in words."""
 NO_DIGIT = 0.5
 """A relative error from which no digit of a number is right."""
 

@@ -35,7 +35,7 @@ def expands(*names: str) -> Callable[[Expansion], Expansion]:
 def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     """The torch values of the operation's results. Raises ModelError where there is no way to write it."""
     expansion = EXPANSIONS.get(operation.name)
-    made: Term | tuple[Term, ...] | None = _widened(operation) if operation.name in _NARROW_IN_LOWERED_CODE else None
+    made: Term | tuple[Term, ...] | None = widened(operation)
     if made is None and expansion is not None:
         made = expansion(operation)
     if made is not None:
@@ -57,10 +57,9 @@ _NARROW_IN_LOWERED_CODE = {
 """Operations that torch computes in float32 for narrower elements, and torch-mlir's lowering in the elements' own format."""
 
 
-def _widened(operation: Any) -> Term | None:
-    """The same operation in float32, rounded afterwards, where the elements are narrower."""
-    x = Term(operation.operands[0])
-    if x.element not in HALVES:
+def widened(operation: Any) -> Term | None:
+    """The same operation in float32, rounded afterwards, for narrower elements; None where lowered code computes as torch does."""
+    if operation.name not in _NARROW_IN_LOWERED_CODE or (x := Term(operation.operands[0])).element not in HALVES:
         return None
     others = [Term(operand).cast("f32") for operand in operation.operands[1:]]
     return x.cast("f32").of(operation.name.removeprefix("num."), *others, **operation.attributes_as_python()).cast(x.element)
@@ -143,8 +142,9 @@ def softplus(operation: Any) -> Term | None:
 
 @expands("isfinite")
 def isfinite(operation: Any) -> Term:
-    """|x| < inf: false for NaN."""
-    return Term(operation.x).of("abs").compare("lt", math.inf)
+    """|x| < inf: false for NaN; every integer is finite."""
+    x = Term(operation.x)
+    return x.of("abs").compare("lt", math.inf) if x.element in FORMATS else x.compare("eq", x)
 
 
 @expands("fma")

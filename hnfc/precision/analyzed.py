@@ -98,6 +98,11 @@ class PrecisionAnalysis:
         return math.nan if found is None else as_given(found, self.sites, self.wishes)
 
     @property
+    def infinite(self) -> int:
+        """Elements of the outputs that are infinite on the samples in the model as it is: no error counts them."""
+        return self._found().infinite
+
+    @property
     def proved(self) -> float | None:
         """What the error of all outputs together is proved not to be above, in the same terms; None where no proof was asked for."""
         found = self._found().certified

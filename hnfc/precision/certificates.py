@@ -79,4 +79,8 @@ BUDGETS = (
     "no cycle: each budget alone can be kept, and not all of them together. They are constraints on all sites, which lie in no smaller "
     "part of a cover: no class, zero or not, says anything of them. That there is no assignment was found by the solver"
 )
+MEMORY = (
+    "no cycle: the budget of memory cannot be kept by itself. The certificate is the least that the values take in formats that they may "
+    "have; no class is claimed"
+)
 RUN = "no cycle: there are assignments by the estimates, and it is a run or a proof that they did not pass. No class is claimed"

@@ -98,7 +98,7 @@ class FileAnalysis:
              "elements": s.elements, "moves_outputs_by": s.moved[self.outcome.formats[s.name]]}
             for s in self.sites.sites
         ]  # fmt: skip
-        errors: dict[str, Any] = {"error": self.error, "measured": self.measured, "proved": self.proved}
+        errors: dict[str, Any] = {"error": self.error, "measured": self.measured, "proved": self.proved, "infinite": self.outcome.infinite}
         if self.outputs:
             errors["outputs"] = [asdict(o) for o in self.outputs]
         return {

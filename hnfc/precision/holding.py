@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TypeAlias
 
 from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
 from hnfc.precision.certificates import RUN
+from hnfc.precision.formats import format_named
 from hnfc.precision.scaled import ceiling, is_plain, largest
 from hnfc.precision.sites import Sites
 from hnfc.precision.targets import Allowance, Errors
 
 _ROUNDS = 6
+_MOST_SUBSETS = 30
+"""Sets of fewer formats that are tried before a refusal: all of those of five."""
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
 _BETWEEN = 2
@@ -29,8 +33,37 @@ def assign_what_holds(
     """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
     A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors are
-    proved not to be above, which are held to the targets as well. An output without a target must be finite.
+    proved not to be above, which are held to the targets as well. An output without a target must be finite. Where a run refutes the
+    formats that estimates choose, fewer formats are tried: what some of the formats allow, all of them do.
     """
+    outcome = _attempted(sites, wishes, measure, bound)
+    if isinstance(outcome, Assignment) or outcome.certificate != RUN:
+        return outcome
+    first = assign(sites, wishes)
+    for fewer in _fewer(wishes):
+        found = _attempted(sites, fewer, measure, bound)
+        if isinstance(found, Assignment):
+            return replace(found, bound=first.bound) if isinstance(first, Assignment) else found
+    return outcome
+
+
+def _fewer(wishes: Wishes) -> Iterator[Wishes]:
+    """The same wishes with fewer ways to store a value: without scales, then without one format and another, the coarsest first."""
+    plain = replace(wishes, scaling=False)
+    if wishes.scaling:
+        yield plain
+    order = sorted(wishes.formats, key=lambda form: format_named(form).precision)
+    subsets = [kept for size in range(len(order) - 1, 0, -1) for kept in combinations(order[::-1], size)]
+    for kept in subsets[:_MOST_SUBSETS]:
+        yield replace(wishes, formats=tuple(form for form in wishes.formats if form in kept))
+        if wishes.scaling:
+            yield replace(plain, formats=tuple(form for form in wishes.formats if form in kept))
+
+
+def _attempted(
+    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+) -> Assignment | Refusal:
+    """The same with these formats and ways alone."""
     limits = wishes.allowances(sites)
     outcome = assign(sites, wishes)
     # what holds of stricter targets is no bound for those that were asked for

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from hnfc.dialects.formats import Float
-from hnfc.precision.certificates import BUDGETS, FORMATS, SUM, Cycle
+from hnfc.precision.certificates import BUDGETS, FORMATS, MEMORY, SUM, Cycle
 from hnfc.precision.formats import format_named
 from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
 from hnfc.precision.problem import Problem
@@ -44,6 +44,8 @@ class _Refusing:
         self.running = [form for form in self.wishes.formats if problem.runs(form)]
         self.best = {a: self._least_error(a, released) for a in problem.allowances}
         self.failing = [a for a in problem.allowances if self.best[a] > problem.limit(a)]
+        self.least = self._least_bytes()
+        """Bytes that no formats go below, whatever the errors."""
 
     def refusal(self) -> Refusal:
         cycle = cycle_of(self.problem, self.released)
@@ -59,9 +61,10 @@ class _Refusing:
         reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
         if without is not None:
             which = "the values live at once" if self.wishes.least == "peak" else "all values together"
-            reasons.append(f"{which} may take {self.wishes.memory:.4g} bytes")
+            tight = f", and take {self.least:,.0f} at least" if self.least > self.wishes.memory else ""
+            reasons.append(f"{which} may take {self.wishes.memory:.4g} bytes{tight}")
         reasons += self._unrun()
-        certificate = SUM if self.failing else self.budgets
+        certificate = SUM if self.failing else MEMORY if self.least > self.wishes.memory else self.budgets
         certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
         nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
         return Refusal(
@@ -84,6 +87,21 @@ class _Refusing:
         if machine is not None and others:
             left = "" if self.running else ", and there is no other to choose from"
             yield f"{machine.name} does not run {', '.join(others)}{left}"
+
+    def _least_bytes(self) -> float:
+        """The bytes of all sites, or of those live at once, with each site in the smallest format that it may have."""
+        if self.wishes.memory == math.inf:
+            return 0.0
+        smallest: dict[str, str] = {}
+        for group in self.problem.groups:
+            forms = self.problem.common(group, self.released, False)
+            if not forms:
+                return 0.0
+            chosen = min(forms, key=lambda form: math.fsum(bytes_of(site, form) for site in group))
+            smallest.update({site.name: chosen for site in group})
+        if self.wishes.least == "peak":
+            return self.problem.peak(smallest)
+        return math.fsum(bytes_of(site, smallest[site.name]) for site in self.sites.sites)
 
     # which sites
 

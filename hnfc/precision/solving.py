@@ -112,7 +112,17 @@ def solved(
         pairs = zip(mixed, given, strict=True)
         return worst_of([certified_errors(m, t, inputs, width or 0.0, elementwise, outputs) for m, t in pairs])
 
-    return sites, assign_what_holds(sites, wishes, measure, None if width is None else bound), found
+    outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
+    if isinstance(outcome, Assignment):
+        outcome = replace(outcome, infinite=_infinite_results(reference.graph, given))
+    return sites, outcome, found
+
+
+def _infinite_results(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]]) -> int:
+    """Elements of the results that are infinite, on all samples."""
+    with torch.no_grad():
+        results = [t for tensors in given for t in pytree.tree_leaves(graph(*tensors)) if isinstance(t, torch.Tensor)]
+    return sum(int(torch.isinf(t).sum()) for t in results if t.is_floating_point())
 
 
 def _check_results(imported: Imported, block: Block, found: Calibration) -> None:

@@ -95,6 +95,8 @@ class Assignment:
     """The same, measured on the samples."""
     certified_errors: Errors = field(default_factory=dict)
     """The same, proved."""
+    infinite: int = 0
+    """Elements of the outputs that are infinite on the samples before anything is in another format: no error counts them."""
     peak: float = math.nan
     """Bytes live at the worst moment: what the model is given, and values from what computes them to what reads them last."""
 

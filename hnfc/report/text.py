@@ -12,7 +12,7 @@ from hnfc.compile import Applied, Compiled
 from hnfc.dsl.soundness import Status, Verdict
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
-from hnfc.validate import Error
+from hnfc.validate import TOLERANCE, Error
 
 _MAX_PLACES = 6
 _MAX_NEAR = 8
@@ -32,9 +32,9 @@ def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: l
             lines.append(f"  rule {name} did not run: no input meets its conditions and gives its left side a value")
         else:
             lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
-    for name in compiled.rolled_back:
-        lines.append(f"  rule {name} was taken back: it made a result worse on the samples")
-    lines += [f"  note: {note}" for note in compiled.notes]
+    lines += _taken_back(compiled, width)
+    for note in compiled.notes:
+        lines += _wrapped(f"note: {note}", width)
     lines += _near_misses(compiled, width)
     return "\n".join(lines)
 
@@ -75,25 +75,58 @@ def _change(before: Error | None, after: Error | None) -> str:
     return f"{before} → {after if after is not None else 'part of a later rewrite'}"
 
 
+_REFERENCES = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}
+
+
 def _totals(compiled: Compiled, width: int) -> list[str]:
     count = len(compiled.applied)
     lines = [f"{count} rewrite{'s' if count != 1 else ''} in {compiled.operations} operations" if count else "nothing to rewrite"]
+    if compiled.mended_gradients:
+        lines.append(f"  {_counted(compiled.mended_gradients, 'gradient')} mended: an infinite derivative no longer meets a factor 0")
     if compiled.samples:
-        reference = {"exact": "the values over the reals", "float64": "float64 arithmetic", "none": "nothing (too large to run)"}[
-            compiled.reference
-        ]
-        lines.append(f"  measured on {compiled.samples} sample{'s' if compiled.samples != 1 else ''} against {reference}")
+        lines += _wrapped(_measured(compiled), width)
         lines += [
             f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None
         ]
         if any(output.before is None for output in compiled.outputs):
             lines.append("  an output could not be computed on the samples: an operation on its way is not known, or has no evaluation")
+        if count or compiled.rolled_back:
+            lines += _wrapped(f"tolerance of each output: {TOLERANCE}", width)
     elif count:
         lines.append("  errors were not measured: give --range arg0=LO:HI or --calibrate F.npz")
     if compiled.opaque:
         names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in sorted(compiled.opaque.items()))
-        lines += textwrap.wrap(f"not known to hnfc, carried through: {names}", width - 2, initial_indent="  ", subsequent_indent="    ")
+        lines += _wrapped(f"not known to hnfc, carried through: {names}", width)
     return lines
+
+
+def _measured(compiled: Compiled) -> str:
+    """Where the numbers of the outputs come from."""
+    samples, reference = _counted(compiled.samples, "sample"), _REFERENCES[compiled.reference]
+    if not compiled.runner:
+        return f"measured in hnfc's own evaluation on {samples} against {reference}"
+    places = "; errors at places are those of hnfc's own evaluation" if compiled.applied else ""
+    return f"measured as {compiled.runner} runs it on {samples} against {reference}{places}"
+
+
+def _taken_back(compiled: Compiled, width: int) -> list[str]:
+    """The rules that were taken back, and why."""
+    names = compiled.rolled_back
+    lines = []
+    if names:
+        verb = "was" if len(names) == 1 else "were"
+        lines = _wrapped(f"rule{'s' if len(names) > 1 else ''} {', '.join(names)} {verb} taken back", width)
+    for reason in dict.fromkeys(compiled.withdrawn):
+        lines += textwrap.wrap(reason, width - 2, initial_indent="    ", subsequent_indent="      ")
+    return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width - 2, initial_indent="  ", subsequent_indent="    ")
 
 
 def _near_misses(compiled: Compiled, width: int) -> list[str]:
@@ -152,6 +185,8 @@ def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str
         "operations": compiled.operations,
         "samples": compiled.samples,
         "reference": compiled.reference,
+        "measured_on": compiled.runner or "hnfc's own evaluation",
+        "tolerance": TOLERANCE,
         "rewrites": [
             {
                 "rule": a.rule.name, "group": a.rule.group, "place": a.place, "reason": a.rule.reason,
@@ -165,9 +200,13 @@ def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str
         "rules": {name: counted.data() for name, counted in compiled.statistics.items()},
         "opaque": compiled.opaque,
         "taken_back": compiled.rolled_back,
+        "taken_back_because": compiled.withdrawn,
+        "mended_gradients": compiled.mended_gradients,
         "notes": compiled.notes,
     }  # fmt: skip
 
 
 def _error(error: Error | None) -> dict[str, Any] | None:
-    return None if error is None else {"not_finite": error.not_finite, "relative": error.relative, "elements": error.elements}
+    if error is None:
+        return None
+    return {"not_finite": error.not_finite, "undefined": error.undefined, "relative": error.relative, "elements": error.elements}

@@ -1,0 +1,6 @@
+"""What a result may lose by a rewrite before the rewrite is taken back."""
+
+TOLERATED_GROWTH = 4.0
+TOLERATED_ULPS = 8.0
+TOLERANCE = f"an error that is at most {TOLERATED_GROWTH:g} times as large as before, or at most {TOLERATED_ULPS:g} units in the last place"
+"""The same in words."""
