@@ -260,7 +260,7 @@ class RulePattern(RewritePattern):
         self._search.numbering, self._search.ranges = Numbering(), Ranges()
         step = self._search.step(op)
         if step is not None:
-            rewriter.replace_matched_op(step.operations, [step.value])
+            rewriter.replace(op, step.operations, [step.value])
 
 
 def _shapes(match: Match) -> tuple[Any, ...] | None:

@@ -20,7 +20,7 @@ from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, TypeMismatch
 from hnfc.dsl import core
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, ArbMath, Balls, precision, surely_different
-from hnfc.evaluate import Array, _compute_exactly
+from hnfc.evaluate import Array, compute_exactly
 from hnfc.rewrite.movement import is_movement, properties
 from tests.graphs import Graph
 
@@ -371,7 +371,7 @@ def exactly(block: Block, inputs: dict[SSAValue, Array], bits: int = 300) -> dic
             exact[value] = Balls.of(np.asarray(array).astype(np.float64) if array.dtype.kind in "fV" else array)
         for operation in block.ops:
             if isinstance(operation, NumOp):
-                _compute_exactly(operation, exact, ArbMath(), None)
+                compute_exactly(operation, exact, ArbMath(), None)
     return exact
 
 

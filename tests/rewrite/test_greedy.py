@@ -143,7 +143,6 @@ def test_what_kept_a_rule_from_running_is_counted_by_its_cause():
     assert counted.data()["blocked_by"] == {"where": counted.matched}
 
 
-@pytest.mark.filterwarnings("ignore:Use .replace:DeprecationWarning")  # xDSL renamed what `RulePattern` calls
 def test_a_rule_is_an_xdsl_pattern_by_itself():
     (rule,) = rules("rule r log(1 + x) => log1p(x)")
     g = Graph((4,))
