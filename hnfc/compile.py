@@ -77,6 +77,8 @@ class Applied:
     before: Error | None = None
     after: Error | None = None
     unit_roundoff: float = 0.0
+    backwards: bool = False
+    """Whether the rule was read from right to left."""
 
     @property
     def worse(self) -> bool:
@@ -334,7 +336,7 @@ def _report(
     for rewrite in outcome.rewrites:
         old = rewrite.before
         errors = reference.before(old), reference.after(old, outcome.final(old), now)
-        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, *errors, unit_roundoff(old)))
+        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, *errors, unit_roundoff(old), rewrite.backwards))
     for value in outputs:
         after = reference.after(value, outcome.final(value), now)
         name = f"output {len(compiled.outputs)}"

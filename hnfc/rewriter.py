@@ -174,7 +174,7 @@ def optimize(
     deepening: float = 0.0,
     seconds: float | None = None,
 ) -> torch.nn.Module:
-    """The model with its unstable formulas rewritten: a module of the same class, on the same parameters and buffers.
+    """The model with its unstable formulas rewritten: a module of a subclass of its class, on the same parameters and buffers.
 
     The result shares every tensor and submodule with `model`, trains, compiles, copies, pickles and saves as `model` does, and
     `model` itself is not touched. Rewrites happen before differentiation, so gradients are those of the stable form. A call with
@@ -186,7 +186,7 @@ def optimize(
     the sample for them, and what was shown so holds for inputs like it.
     assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof, if they are not vacuous.
     backward: rewrites the graph of the gradients too.
-    validate: runs old and new on the sample and takes back a rule that made a result worse.
+    validate: compares old and new, results and gradients, on the sample and on probes, and takes back a rule that made one worse.
     dynamic_shapes: as for `torch.export.export`; without it, sizes that change between calls are made dynamic by themselves.
     search: "greedy" takes every rule that fits; "egraph", "beam" and "restarts" look among all that the rules can make for what costs
     least, and never take what costs more than what greedy found.

@@ -100,7 +100,8 @@ class Explorer:
             start = graph.home[program.inside[old]] if old in program.inside else -1
             for reason in because(graph, start, origin, chosen) if origin is not None and start >= 0 else ():
                 if reason.rule in names:
-                    outcome.rewrites.append(Rewrite(names[reason.rule], self.place(_origin(old.owner, origins)), old, new, reason.given))
+                    place = self.place(_origin(old.owner, origins))
+                    outcome.rewrites.append(Rewrite(names[reason.rule], place, old, new, reason.given, backwards=reason.backwards))
             if new.name_hint is None:
                 new.name_hint = old.name_hint
         erase_dead([op for op in self.block.ops if op.results and not any(result.uses for result in op.results)])
@@ -165,7 +166,7 @@ def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, Node]) ->
 
 
 def _reason(rewrite: Rewrite | None) -> Reason | None:
-    return None if rewrite is None else Reason(rewrite.rule.name, rewrite.given, ())
+    return None if rewrite is None else Reason(rewrite.rule.name, rewrite.given, (), rewrite.backwards)
 
 
 def because(graph: EGraph, start: int, node: Node, chosen: Mapping[int, Node]) -> list[Reason]:

@@ -37,6 +37,8 @@ class Reason:
     rule: str
     given: str
     premises: tuple[Node, ...]
+    backwards: bool = False
+    """Whether the rule was read from right to left."""
 
 
 @dataclass(eq=False, slots=True)

@@ -106,7 +106,7 @@ class Saturation:
             # what is not known now may be known once intervals are narrower
             self._seen.discard(key_of(graph, found))
             return False
-        reason = Reason(rule.name, given, found.premises)
+        reason = Reason(rule.name, given, found.premises, found.direction.compiled.backwards)
         built = replacement(graph, found, reason)
         if built is None:
             statistics.blocked["types"] += 1

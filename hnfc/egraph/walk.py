@@ -223,7 +223,9 @@ class Walk:
             for bindings in matching.node(rule.pattern, node, {}):
                 found = Found(rule, node, bindings, tuple(matching.used))
                 given = given_at(self.graph, found, self.assume)
-                new = None if given is None else replacement(self.graph, found, Reason(rule.compiled.rule.name, given, found.premises))
+                compiled = rule.compiled
+                reason = Reason(compiled.rule.name, given or "", found.premises, compiled.backwards)
+                new = None if given is None else replacement(self.graph, found, reason)
                 self.graph.rebuild()
                 if new is not None and self.graph.find(new) != place and new not in built:
                     built.add(new)

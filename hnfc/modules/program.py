@@ -56,8 +56,8 @@ class Program:
     output_structure: pytree.TreeSpec
     kinds: tuple[Kind, ...]
     sizes: Sizes
-    state: tuple[tuple[torch.dtype, torch.device, torch.Size] | None, ...]
-    """Of each argument that is a parameter or buffer, its type, place and shape."""
+    state: tuple[tuple[torch.dtype, torch.device, torch.Size, type] | None, ...]
+    """Of each argument that is a parameter or buffer, its element type, device, shape and class."""
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
@@ -91,7 +91,7 @@ class Program:
         return Program(
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
             tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
-            tuple(None if t is None else (t.dtype, t.device, t.shape) for t in states), autocast_state(),
+            tuple(None if t is None else (t.dtype, t.device, t.shape, _kind(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             bool(checkpointed),
         )  # fmt: skip
@@ -149,7 +149,7 @@ class Program:
     def fits_state(self, tensors: Sequence[Any]) -> bool:
         """Whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
-            if kind is not None and (tensor.dtype, tensor.device, tensor.shape) != kind:
+            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, _kind(tensor)) != kind:
                 return False
         return True
 
@@ -193,6 +193,11 @@ def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, se
         if isinstance(source, State) and tensor is not None and tensor.is_floating_point() and tensor.numel():
             found.append((source.name, lasting(interval_of_array(to_numpy(tensor)))))
     return tuple(found)
+
+
+def _kind(tensor: torch.Tensor) -> type:
+    """The class of a tensor, a parameter being a tensor; that of a sharded one differs."""
+    return torch.Tensor if isinstance(tensor, torch.nn.Parameter) and type(tensor) is torch.nn.Parameter else type(tensor)
 
 
 def _as_contiguous(tensor: torch.Tensor) -> torch.Tensor:

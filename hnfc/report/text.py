@@ -45,7 +45,8 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, obs
     proof = {True: "proved over the reals", False: "NOT PROVED: it ran because you allowed it"}[bool(verdict and verdict.proved)]
     if rule.within is not None:
         proof = f"an approximation within {float(rule.within):g}"
-    lines = [f"{name}{count}"]
+    read = sum(place.backwards for place in places)
+    lines = [f"{name}{count}" + (", read from right to left" + (f" at {read} of them" if read < len(places) else "") if read else "")]
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
     given = next((p.given for p in places if p.given), "")
     lines.append(f"    safe  {proof}" + (f"; {given} {'on the observed inputs' if observed else 'holds here'}" if given else ""))
@@ -190,7 +191,7 @@ def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str
         "rewrites": [
             {
                 "rule": a.rule.name, "group": a.rule.group, "place": a.place, "reason": a.rule.reason,
-                "source": a.rule.source, "given": a.given,
+                "source": a.rule.source, "given": a.given, "read": "right to left" if a.backwards else "left to right",
                 "verdict": verdicts[a.rule.name].status.value, "error_before": _error(a.before), "error_after": _error(a.after),
             }
             for a in compiled.applied

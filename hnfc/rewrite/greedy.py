@@ -193,7 +193,9 @@ class Greedy:
         for operation in step.operations:
             block.insert_op_before(operation, op)
         old = op.results[0]
-        self.outcome.rewrites.append(Rewrite(rule, self._place(op), old, step.value, step.given, tuple(step.operations)))
+        self.outcome.rewrites.append(
+            Rewrite(rule, self._place(op), old, step.value, step.given, tuple(step.operations), step.match.compiled.backwards)
+        )
         self.outcome.replaced[old] = step.value
         self.outcome.statistics[rule.name].applied += 1
         if step.value.name_hint is None:

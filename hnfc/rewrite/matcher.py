@@ -55,6 +55,11 @@ class CompiledRule:
     replacement: core.Expr
     needs_gain: bool = False
 
+    @property
+    def backwards(self) -> bool:
+        """Whether the rule is read from right to left."""
+        return self.replacement == self.rule.pattern and self.replacement != self.rule.replacement
+
     @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """What a chain must hold for the pattern to fit, and how many of each."""

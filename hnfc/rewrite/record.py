@@ -22,6 +22,8 @@ class Rewrite:
     given: str = ""
     made: tuple[Operation, ...] = ()
     """The operations that were made for it."""
+    backwards: bool = False
+    """Whether the rule was read from right to left."""
 
 
 @dataclass(frozen=True)
