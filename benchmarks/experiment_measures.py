@@ -24,7 +24,7 @@ from hnfc.backend.fx import raise_function
 from hnfc.evaluate import evaluate, evaluate_exactly
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.modules.program import rewrite
+from hnfc.modules.program import rewrite_values
 from hnfc.rewriter import Settings
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -73,8 +73,8 @@ def both(model: torch.nn.Module, inputs: Sequence[torch.Tensor], settings: Setti
     """What `look` sees of a program before and after its rewriting, and the rules that ran."""
     captured = capture(model, inputs, {})
     before = look(Function.of(captured, inputs))
-    compiled = rewrite(model, captured, tuple(inputs), {}, settings)
-    compiled.export()
+    compiled = rewrite_values(model, captured, tuple(inputs), {}, settings)
+    captured.module = compiled.export()
     rules = [applied.rule.name for applied in compiled.applied]
     return Pair(before, look(Function.of(captured, inputs)) if rules else before, rules, list(compiled.rolled_back), compiled.operations)
 

@@ -143,14 +143,15 @@ def add_probes(
 
 
 def agreed(old: Array | None, new: Array | None, form: Any) -> Array | None:
-    """Values over the reals where the function before and after, which are equal there, agree in float64; NaN elsewhere."""
+    """Values over the reals, from the function before and after in float64: where both agree, or only the second is finite; else NaN."""
     if old is None or new is None or form is None:
         return None
     first, second = np.broadcast_arrays(old.astype(np.float64), new.astype(np.float64))
     with np.errstate(all="ignore"):
         close = np.abs(first - second) <= form.unit_roundoff * np.abs(first) + form.tiny
-        alone = np.isfinite(first) ^ np.isfinite(second)
-        return np.where(close | (first == second), first, np.where(alone, np.where(np.isfinite(first), first, second), np.nan))
+        # float64 may have dropped digits before, without which the new form is not finite: that says nothing
+        mended = ~np.isfinite(first) & np.isfinite(second)
+        return np.where(close | (first == second), first, np.where(mended, second, np.nan))
 
 
 def elements_of(block: Block) -> int:

@@ -42,7 +42,7 @@ def with_loss(model: torch.nn.Module, loss: Loss | None) -> torch.nn.Module:
         raise UsageError(f"the loss is a function of what the model returns, not {type(loss).__name__}")
     if isinstance(loss, torch.nn.Module) and any(True for _ in loss.parameters()):
         raise UsageError(f"the loss {type(loss).__name__} has parameters of its own: make it a part of the model")
-    return wrapped(model, LossOf(loss, _targets(loss)))
+    return wrapped(model, LossOf(loss, _targets(loss)), same_call=False)
 
 
 def _targets(loss: Loss) -> int:

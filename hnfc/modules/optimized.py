@@ -87,10 +87,10 @@ _OWN_FORWARD = "_hnfc_forward"
 """The attribute that keeps a `forward` which was set on the original object itself; one that is set later is the caller's, around ours."""
 
 
-def wrapped(model: torch.nn.Module, programs: Answers) -> torch.nn.Module:
-    """A module with the class and the tensors of `model` whose calls the programs answer."""
+def wrapped(model: torch.nn.Module, programs: Answers, same_call: bool = True) -> torch.nn.Module:
+    """A module with the class and the tensors of `model` whose calls the programs answer. same_call: it is called as the model is."""
     kind: Any = type(model)
-    result: Any = object.__new__(_class_for(kind))
+    result: Any = object.__new__(_class_for(kind, same_call))
     result.__dict__.update(model.__dict__)
     if "forward" in result.__dict__:
         result.__dict__[_OWN_FORWARD] = result.__dict__.pop("forward")
@@ -103,12 +103,13 @@ def _forward(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @cache
-def _class_for(original: Any) -> type:
+def _class_for(original: Any, same_call: bool) -> type:
     # torch.compile counts recompilations by code object: each class has one of its own
     forward = FunctionType(_forward.__code__.replace(), _forward.__globals__, "forward")
     with contextlib.suppress(TypeError, ValueError):
         # trainers look there for the names of inputs
-        forward.__signature__ = inspect.signature(original.forward)  # type: ignore[attr-defined]
+        if same_call:
+            forward.__signature__ = inspect.signature(original.forward)  # type: ignore[attr-defined]
     forward.__doc__ = original.forward.__doc__
     names = {"__module__": original.__module__, "__qualname__": original.__qualname__, "forward": forward, "_hnfc_original": original}
     return type(original.__name__, (Optimized, original), names)

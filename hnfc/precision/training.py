@@ -70,7 +70,7 @@ class TrainingAnalysis(PrecisionAnalysis):
         casts = self._casts(step)
         steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts), self._first())
         steps.add(self.model, *arguments_of(self.sample), step.edited(casts))
-        return self._taking_narrow(wrapped(self.model, steps))
+        return self._taking_narrow(wrapped(self.model, steps, same_call=False))
 
     def loss_scale(self, form: str = "fp16") -> float:
         """The power of two to multiply the loss by so that as few gradients as can be vanish in a format and none overflows, with the

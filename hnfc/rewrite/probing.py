@@ -87,7 +87,9 @@ class Prober:
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""
         first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
-        leniency = Leniency(mixing=not all(map(is_pointwise, region.operations)), swallowing=probe.extreme)
+        mixing = not all(map(is_pointwise, region.operations))
+        noise = _accumulated(probe.arrays, second, form) if mixing else 0.0
+        leniency = Leniency(mixing, noise, swallowing=probe.extreme)
         found = [regression(narrow[root], narrow[value], truth, form, leniency) for truth in (first, second)]
         if not any(found):
             return ""
@@ -207,6 +209,13 @@ class _Region:
             elif not is_pointwise(operation):
                 return None
         return found
+
+
+def _accumulated(arrays: Sequence[Array], results: Array, form: Any) -> float:
+    """About how far sums of so many elements may be off by the order in which they are added."""
+    finite = np.abs(results[np.isfinite(results)])
+    count = max((array.size for array in arrays), default=1)
+    return float(4 * form.unit_roundoff * math.sqrt(count) * finite.max(initial=0.0))
 
 
 def is_pointwise(operation: Operation) -> bool:

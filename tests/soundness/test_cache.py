@@ -88,7 +88,7 @@ def test_a_prover_that_dies_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(judge, "verdict", dies)
     reasons = [v.reason for v in prove_all(RULES[:3], jobs=1)]
     assert reasons[0] == "the prover's process died"
-    assert reasons[1].startswith("the prover failed: KeyError")
+    assert reasons[1].startswith("the prover failed") and "KeyError" in reasons[1]
 
 
 def test_the_version_covers_everything_that_a_verdict_rests_on(tmp_path, monkeypatch):
