@@ -223,6 +223,7 @@ def test_rounding_to_eight_bits_is_that_of_the_formats() -> None:
     torch.testing.assert_close(rounded(x, 0.0625), round_to(x, "int8_affine(0.0625)").clamp(min=-127 * 0.0625))
 
 
+@pytest.mark.slow
 def test_a_network_is_measured_in_every_way(experiments: ModuleType) -> None:
     pytest.importorskip("sklearn")
     import experiment_network_page

@@ -48,7 +48,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("backward", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_right(name: str, backward: bool) -> None:
     function, point, wanted = CASES[name]
@@ -130,7 +130,7 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("level", ["precision", "all", "compensated"])
+@pytest.mark.parametrize("level", ["all", *(pytest.param(level, marks=pytest.mark.slow) for level in ("precision", "compensated"))])
 @pytest.mark.parametrize("name", WIDE)
 def test_half_precision_stays_accumulated_wide(name: str, level: str) -> None:
     torch.manual_seed(0)
@@ -154,7 +154,7 @@ SEARCHED = {
 }
 
 
-@pytest.mark.parametrize("search", ["beam", "restarts"])
+@pytest.mark.parametrize("search", ["beam", pytest.param("restarts", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SEARCHED)
 def test_a_search_leaves_stable_forms_stable(name: str, search: str) -> None:
     torch.manual_seed(0)
