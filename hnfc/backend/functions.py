@@ -7,17 +7,14 @@ function is called by name from the graphs that `raise_function` makes, so that 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
-from torch import fx
 
+from hnfc.backend.autograd import Tensor, apply, leaf
 from hnfc.dialects.num import OPERATIONS
 
-Tensor = torch.Tensor
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -37,25 +34,6 @@ class TorchMath:
     hypot = staticmethod(torch.hypot)
     abs = staticmethod(torch.abs)
     where = staticmethod(torch.where)
-
-
-def _leaf(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function as one node of a graph that torch.fx traces, as it does to unpickle a module."""
-
-    @wraps(function)
-    def called(*arguments: Any) -> Any:
-        proxy = next((argument for argument in arguments if isinstance(argument, fx.Proxy)), None)
-        if proxy is not None:
-            return proxy.tracer.create_proxy("call_function", called, arguments, {})
-        return function(*arguments)
-
-    return called
-
-
-def _apply(function: Any, with_forward_mode: Any, *arguments: Any) -> Tensor:
-    """The value of a differentiable function."""
-    chosen = function if torch.compiler.is_compiling() else with_forward_mode
-    return chosen.apply(*arguments)  # type: ignore[no-any-return]
 
 
 def _times(cotangent: Tensor, slope: Tensor) -> Tensor:
@@ -152,65 +130,65 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@_leaf
+@leaf
 def expm1(x: Tensor) -> Tensor:
     """e^x - 1, with +0 at both zeros, as the difference has; likewise the functions below that stand for a sum or a difference."""
-    return _apply(_Elementwise, _ElementwiseForward, "expm1", x) + 0.0
+    return apply(_Elementwise, _ElementwiseForward, "expm1", x) + 0.0
 
 
-@_leaf
+@leaf
 def log1p(x: Tensor) -> Tensor:
     return _with_derivative("log1p", x) + 0.0
 
 
-@_leaf
+@leaf
 def tanh(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "tanh", x) + 0.0
+    return apply(_Elementwise, _ElementwiseForward, "tanh", x) + 0.0
 
 
-@_leaf
+@leaf
 def asinh(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "asinh", x) + 0.0
+    return apply(_Elementwise, _ElementwiseForward, "asinh", x) + 0.0
 
 
-@_leaf
+@leaf
 def atanh(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "atanh", x) + 0.0
+    return apply(_Elementwise, _ElementwiseForward, "atanh", x) + 0.0
 
 
-@_leaf
+@leaf
 def acosh(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "acosh", x)
+    return apply(_Elementwise, _ElementwiseForward, "acosh", x)
 
 
-@_leaf
+@leaf
 def sigmoid(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "sigmoid", x)
+    return apply(_Elementwise, _ElementwiseForward, "sigmoid", x)
 
 
-@_leaf
+@leaf
 def log_sigmoid(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "log_sigmoid", x)
+    return apply(_Elementwise, _ElementwiseForward, "log_sigmoid", x)
 
 
-@_leaf
+@leaf
 def softplus(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "softplus", x)
+    return apply(_Elementwise, _ElementwiseForward, "softplus", x)
 
 
-@_leaf
+@leaf
 def cbrt(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "cbrt", x)
+    return apply(_Elementwise, _ElementwiseForward, "cbrt", x)
 
 
-@_leaf
+@leaf
 def erfc(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "erfc", x)
+    return apply(_Elementwise, _ElementwiseForward, "erfc", x)
 
 
-@_leaf
+@leaf
 def log_ndtr(x: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "log_ndtr", x)
+    return apply(_Elementwise, _ElementwiseForward, "log_ndtr", x)
 
 
 def _with_derivative(name: str, *operands: Any) -> Tensor:
@@ -219,156 +197,42 @@ def _with_derivative(name: str, *operands: Any) -> Tensor:
     if not kind.is_floating_point():
         return _VALUES[name](*operands)
     given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
-    return _apply(_Elementwise, _ElementwiseForward, name, *given)
+    return apply(_Elementwise, _ElementwiseForward, name, *given)
 
 
-@_leaf
+@leaf
 def sqrt(x: Tensor) -> Tensor:
     """√x, with no gradient where the cotangent is 0; likewise the functions below with infinite derivatives."""
     return _with_derivative("sqrt", x)
 
 
-@_leaf
+@leaf
 def rsqrt(x: Tensor) -> Tensor:
     """1/√x."""
     return _with_derivative("rsqrt", x)
 
 
-@_leaf
+@leaf
 def log(x: Tensor) -> Tensor:
     """The natural logarithm."""
     return _with_derivative("log", x)
 
 
-@_leaf
+@leaf
 def reciprocal(x: Tensor) -> Tensor:
     """1/x."""
     return _with_derivative("reciprocal", x)
 
 
-@_leaf
+@leaf
 def div(x: Any, y: Any) -> Tensor:
     """x/y."""
     return _with_derivative("div", x, y)
 
 
-@_leaf
+@leaf
 def hypot(x: Tensor, y: Tensor) -> Tensor:
-    return _apply(_Elementwise, _ElementwiseForward, "hypot", x, y)
-
-
-class _Softmax(torch.autograd.Function):
-    """softmax along an axis, as `softmax` below has it; only the result is kept for the gradient, as torch does."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, axis: int) -> Tensor:
-        infinite = x.amax(axis, keepdim=True) == math.inf
-        return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.axis = inputs[1]
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Any:
-        (y,) = ctx.saved_tensors
-        return y * (cotangent - (y * cotangent).sum(ctx.axis, keepdim=True)), None
-
-
-class _SoftmaxForward(_Softmax):
-    """The same with a derivative in forward mode, which Dynamo does not trace."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        (y,) = ctx.saved_tensors
-        found: Tensor = y * (tangent - (y * tangent).sum(ctx.axis, keepdim=True))
-        return found
-
-
-@_leaf
-def softmax(x: Tensor, axis: int) -> Tensor:
-    """e^x/Σe^x; in a row that holds +inf, 0 for the finite elements, as the quotient has it, and NaN for the others."""
-    return _apply(_Softmax, _SoftmaxForward, x, axis)
-
-
-class _LogSoftmax(torch.autograd.Function):
-    """log softmax; its gradient by softmax of the operand, which keeps the digits that e^result loses."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, axis: int) -> Tensor:
-        return torch.log_softmax(x, axis)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.axis = inputs[1]
-        ctx.save_for_backward(inputs[0])
-        ctx.save_for_forward(inputs[0])
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Any:
-        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
-        return cotangent - weights * cotangent.sum(ctx.axis, keepdim=True), None
-
-
-class _LogSoftmaxForward(_LogSoftmax):
-    """The same with a derivative in forward mode, which Dynamo does not trace."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
-        return tangent - (weights * tangent).sum(ctx.axis, keepdim=True)
-
-
-@_leaf
-def log_softmax(x: Tensor, axis: int) -> Tensor:
-    """x - log Σe^x."""
-    return _apply(_LogSoftmax, _LogSoftmaxForward, x, axis)
-
-
-class _LogSumExp(torch.autograd.Function):
-    """log Σe^x with the axis kept; its gradient is softmax of the operand."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, axis: int) -> Tensor:
-        return torch.logsumexp(x, axis, keepdim=True)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.axis = inputs[1]
-        ctx.save_for_backward(inputs[0])
-        ctx.save_for_forward(inputs[0])
-
-    @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Any:
-        return cotangent * torch.softmax(ctx.saved_tensors[0], ctx.axis), None
-
-
-class _LogSumExpForward(_LogSumExp):
-    """The same with a derivative in forward mode, which Dynamo does not trace."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
-        return (torch.softmax(ctx.saved_tensors[0], ctx.axis) * tangent).sum(ctx.axis, keepdim=True)
-
-
-@_leaf
-def logsumexp(x: Tensor, axis: int) -> Tensor:
-    """log Σe^x, with the axis kept."""
-    return _apply(_LogSumExp, _LogSumExpForward, x, axis)
+    return apply(_Elementwise, _ElementwiseForward, "hypot", x, y)
 
 
 class _Selected(torch.autograd.Function):
@@ -400,16 +264,16 @@ class _SelectedForward(_Selected):
         return torch.where(ctx.saved_tensors[0], tangent, torch.zeros_like(tangent))
 
 
-@_leaf
+@leaf
 def selected(x: Tensor, condition: Tensor) -> Tensor:
     """x in the shape that it has together with the condition; gradients pass where the condition holds."""
     if not x.is_floating_point():
         return x
     whole, chosen = torch.broadcast_tensors(x, condition.bool())  # type: ignore[no-untyped-call]
-    return _apply(_Selected, _SelectedForward, whole, chosen)
+    return apply(_Selected, _SelectedForward, whole, chosen)
 
 
-@_leaf
+@leaf
 def not_selected(x: Tensor, condition: Tensor) -> Tensor:
     """The same for where the condition does not hold."""
     return selected(x, ~condition.bool())
@@ -446,10 +310,10 @@ class _RootForward(_Root):
         return torch.where(root == 0, torch.zeros_like(root), tangent / (2 * torch.where(root == 0, torch.ones_like(root), root)))
 
 
-@_leaf
+@leaf
 def root_of_squares(s: Tensor) -> Tensor:
     """√s, for s a sum, mean or variance of squares."""
-    return _apply(_Root, _RootForward, s)
+    return apply(_Root, _RootForward, s)
 
 
 class _Kept(torch.autograd.Function):
@@ -481,9 +345,9 @@ class _KeptForward(_Kept):
         return tangent if tangent is not None else torch.zeros_like(ctx.saved_tensors[0])
 
 
-@_leaf
+@leaf
 def with_cancelled(result: Tensor, *cancelled: Tensor) -> Tensor:
     """The result, in which `cancelled` occurred before a rule took them out."""
     if not result.is_floating_point():
         return result
-    return _apply(_Kept, _KeptForward, result, *cancelled)
+    return apply(_Kept, _KeptForward, result, *cancelled)

@@ -15,7 +15,7 @@ from torch import fx
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_INT, TORCH_MEMORY_FORMAT_TO_INT
 
-from hnfc.backend import functions
+from hnfc.backend import functions, rows
 from hnfc.backend.native import NAMESPACE
 from hnfc.errors import ModelError
 from hnfc.frontend import weights
@@ -138,7 +138,8 @@ class _Raising:
 def torch_operation(name: str) -> Any:
     """The overload that an operation of the torch dialect is named after (`torch.aten.add.Tensor`), or None; a function of ours."""
     if name.startswith(_NATIVE):
-        return getattr(functions, name.removeprefix(_NATIVE))
+        own = name.removeprefix(_NATIVE)
+        return getattr(rows, own, None) or getattr(functions, own)
     _, namespace, base, *overload = _OF_ANY_STRIDES.get(name, name).split(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     return getattr(packet, overload[0] if overload else "default", None)

@@ -21,7 +21,7 @@ _PLAIN = (
 
 
 def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
-    """The operation as a function of `hnfc.backend.functions`; None where it has none."""
+    """The operation as a function of `hnfc.backend.functions` or `rows`; None where it has none."""
     name = operation.name.removeprefix("num.")
     if name in _PLAIN:
         return _call(e, operation, name)

@@ -1,0 +1,124 @@
+"""softmax and its kin along an axis as functions of torch, with gradients that keep the digits of small weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from hnfc.backend.autograd import Tensor, apply, leaf
+
+
+class _Softmax(torch.autograd.Function):
+    """softmax along an axis, as `softmax` below has it; only the result is kept for the gradient, as torch does."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        infinite = x.amax(axis, keepdim=True) == math.inf
+        return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        (y,) = ctx.saved_tensors
+        return y * (cotangent - (y * cotangent).sum(ctx.axis, keepdim=True)), None
+
+
+class _SoftmaxForward(_Softmax):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        (y,) = ctx.saved_tensors
+        found: Tensor = y * (tangent - (y * tangent).sum(ctx.axis, keepdim=True))
+        return found
+
+
+@leaf
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """e^x/Σe^x; in a row that holds +inf, 0 for the finite elements, as the quotient has it, and NaN for the others."""
+    return apply(_Softmax, _SoftmaxForward, x, axis)
+
+
+class _LogSoftmax(torch.autograd.Function):
+    """log softmax; its gradient by softmax of the operand, which keeps the digits that e^result loses."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return torch.log_softmax(x, axis)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
+        return cotangent - weights * cotangent.sum(ctx.axis, keepdim=True), None
+
+
+class _LogSoftmaxForward(_LogSoftmax):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        weights = torch.softmax(ctx.saved_tensors[0], ctx.axis)
+        return tangent - (weights * tangent).sum(ctx.axis, keepdim=True)
+
+
+@leaf
+def log_softmax(x: Tensor, axis: int) -> Tensor:
+    """x - log Σe^x."""
+    return apply(_LogSoftmax, _LogSoftmaxForward, x, axis)
+
+
+class _LogSumExp(torch.autograd.Function):
+    """log Σe^x with the axis kept; its gradient is softmax of the operand."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return torch.logsumexp(x, axis, keepdim=True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        return cotangent * torch.softmax(ctx.saved_tensors[0], ctx.axis), None
+
+
+class _LogSumExpForward(_LogSumExp):
+    """The same with a derivative in forward mode, which Dynamo does not trace."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: Any) -> Tensor:
+        return (torch.softmax(ctx.saved_tensors[0], ctx.axis) * tangent).sum(ctx.axis, keepdim=True)
+
+
+@leaf
+def logsumexp(x: Tensor, axis: int) -> Tensor:
+    """log Σe^x, with the axis kept."""
+    return apply(_LogSumExp, _LogSumExpForward, x, axis)
