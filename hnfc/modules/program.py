@@ -56,8 +56,8 @@ class Program:
     output_structure: pytree.TreeSpec
     kinds: tuple[Kind, ...]
     sizes: Sizes
-    state: tuple[tuple[torch.dtype, torch.device, torch.Size, type] | None, ...]
-    """Of each argument that is a parameter or buffer, its element type, device, shape and class."""
+    state: tuple[tuple[torch.dtype, torch.device, torch.Size, bool] | None, ...]
+    """Of each argument that is a parameter or buffer, its element type, device and shape, and whether it is sharded."""
     autocast: tuple[tuple[str, torch.dtype], ...]
     """Its casts are in the graph, which therefore runs without it."""
     report: Report
@@ -91,7 +91,7 @@ class Program:
         return Program(
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
             tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
-            tuple(None if t is None else (t.dtype, t.device, t.shape, _kind(t)) for t in states), autocast_state(),
+            tuple(None if t is None else (t.dtype, t.device, t.shape, _is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             bool(checkpointed),
         )  # fmt: skip
@@ -149,7 +149,7 @@ class Program:
     def fits_state(self, tensors: Sequence[Any]) -> bool:
         """Whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
-            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, _kind(tensor)) != kind:
+            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, _is_sharded(tensor)) != kind:
                 return False
         return True
 
@@ -195,9 +195,9 @@ def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, se
     return tuple(found)
 
 
-def _kind(tensor: torch.Tensor) -> type:
-    """The class of a tensor, a parameter being a tensor; that of a sharded one differs."""
-    return torch.Tensor if isinstance(tensor, torch.nn.Parameter) and type(tensor) is torch.nn.Parameter else type(tensor)
+def _is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether it is a tensor that lies on several devices."""
+    return hasattr(tensor, "placements")
 
 
 def _as_contiguous(tensor: torch.Tensor) -> torch.Tensor:
