@@ -39,7 +39,7 @@ class Interval:
 
     @property
     def minus_zero(self) -> bool:
-        """Whether -0 may be among the values."""
+        """Return whether -0 may be among the values."""
         return self.lo <= 0 <= self.hi and (self.lo < 0 or self.minus)
 
     @property

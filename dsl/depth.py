@@ -58,7 +58,7 @@ def with_room(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def is_deep(*roots: Expr) -> bool:
-    """Whether an expression is nested deeper than SHALLOW."""
+    """Return whether an expression is nested deeper than SHALLOW."""
     level = list(roots)
     for _ in range(SHALLOW):
         level = [part for node in {id(node): node for node in level}.values() for part in _parts(node)]

@@ -85,7 +85,7 @@ def _without_declaration(source: str, span: Span | None) -> str | None:
 
 
 def is_long(source: str) -> bool:
-    """Whether an expression of the source may be nested deeply: it has many operators or brackets and no `=>` between them."""
+    """Return whether an expression of the source may be nested deeply: it has many operators or brackets and no `=>` between them."""
     return any(sum(part.count(c) for c in "-+*/@([") > SHALLOW for part in source.split("=>"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -55,13 +56,13 @@ class Request:
     validate: bool = True
     search: Search = field(default_factory=Search)
     runner: Runner | None = None
-    """What runs the model for the user; errors are measured on it. None: in hnfc's own evaluation."""
+    """Runner of the user, on which errors are measured. None: hnfc's own evaluation."""
     fixed: frozenset[int] = frozenset()
     """Arguments that are parameters and buffers: probes leave them as they are."""
     native: bool = False
-    """Whether the model is exported for torch alone (see `Compiled.export`)."""
+    """True if the model is exported for torch alone (see `Compiled.export`)."""
     measured: bool = True
-    """Whether old and new are compared; without it the samples serve conditions of rules only."""
+    """True if old and new are compared; without it the samples serve conditions of rules only."""
     excluded: tuple[str, ...] = ()
     """Rules that do not run, since `withdrawn` was seen of them."""
     withdrawn: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ class Applied:
     after: Error | None = None
     unit_roundoff: float = 0.0
     backwards: bool = False
-    """Whether the rule was read from right to left."""
+    """True if the rule was read from right to left."""
 
     @property
     def worse(self) -> bool:
@@ -128,7 +129,7 @@ class Compiled:
     withdrawn: list[str] = field(default_factory=list)
     """Why rules or a search were taken back."""
     runner: str = ""
-    """What the errors of the outputs were measured on; empty for hnfc's own evaluation."""
+    """Name of the runner that output errors were measured on; empty for hnfc's own evaluation."""
     trials: list[Trial] = field(default_factory=list)
     mended_gradients: int = 0
     """Places whose gradient no longer multiplies 0 by infinity (see `backend.gradients`)."""
@@ -163,17 +164,18 @@ def compile_module(source: ir.Module, request: Request, progress: Progress = lam
             withdrawn.append(f"the form that the {request.search.kind} search found was given up for that of the greedy search")
             request = replace(request, search=Search())
             continue
-        if len(guilty) > 1:
-            guilty = _sufficient(source, request, excluded, guilty, progress)
-        excluded += guilty
+        excluded += sufficient(guilty, partial(_is_right_without, source, request, frozenset(excluded), progress))
 
 
-def _sufficient(source: ir.Module, request: Request, excluded: list[str], guilty: list[str], progress: Progress) -> list[str]:
-    """One of the rules without which nothing is worse; all of them where one alone is not enough."""
-    for rule in guilty[:_MOST_TRIED]:
-        if not _guilty(_attempt(source, request, frozenset((*excluded, rule)), progress))[0]:
-            return [rule]
-    return guilty
+def _is_right_without(source: ir.Module, request: Request, excluded: frozenset[str], progress: Progress, rule: str) -> bool:
+    return not _guilty(_attempt(source, request, excluded | {rule}, progress))[0]
+
+
+def sufficient(guilty: list[str], mends: Callable[[str], bool]) -> list[str]:
+    """One of the rules without which nothing is worse, as `mends` finds; all of them where one alone is not enough."""
+    if len(guilty) == 1:
+        return guilty
+    return next(([rule] for rule in guilty[:_MOST_TRIED] if mends(rule)), guilty)
 
 
 _MOST_TRIED = 6

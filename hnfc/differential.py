@@ -30,11 +30,11 @@ _SIZE_OF_UNKNOWN = 4
 
 
 class Runner(Protocol):
-    """What runs a model for its user."""
+    """Runner of a model for its user."""
 
     name: str
     adapts: bool
-    """Whether `prepared` changes modules."""
+    """True if `prepared` changes modules."""
 
     def prepared(self, module: ir.Module) -> ir.Module:
         """A rewritten module as it is written for this runner."""
@@ -55,11 +55,11 @@ class Trial:
     formats: list[Any]
     sample_truth: list[Results]
     mixing: bool = False
-    """Whether results are sums over elements of the inputs."""
+    """True if results are sums over elements of the inputs."""
     probes: list[list[Array]] = field(default_factory=list)
     probe_names: list[str] = field(default_factory=list)
     extreme: list[bool] = field(default_factory=list)
-    """Whether a probe is of sizes that no model sees every day."""
+    """True if a probe is of sizes that no model sees every day."""
     probe_truth: list[Results] = field(default_factory=list)
     old: list[Results] = field(default_factory=list)
     new: list[Results] = field(default_factory=list)

@@ -167,7 +167,8 @@ def evaluate_exactly(
         with precision(bits):
             math = ArbMath()
             for value, array in inputs.items():
-                exact[value] = exact_input(array)
+                if array.dtype.kind != "c":
+                    exact[value] = exact_input(array)
             for operation in block.ops:
                 if isinstance(operation, OpaqueOp) and operation in needed:
                     _size_into(exact, operation)
@@ -221,7 +222,7 @@ def derivative_at(
 
 _LEAST = 2.0**-1074
 _NEGLIGIBLE = np.frompyfunc(lambda x: isinstance(x, arb) and bool(abs(x) < arb(_LEAST) / 4), 1, 1)
-"""Whether a ball holds only numbers that float64 rounds to 0, as a sum does whose terms cancel."""
+"""True if a ball holds only numbers that float64 rounds to 0, as a sum does whose terms cancel."""
 
 
 def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> bool:

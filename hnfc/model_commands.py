@@ -199,7 +199,7 @@ def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any
 
 
 def _runner(module: Any, form: str) -> Any:
-    """What errors are measured on: the runner that the form of the output is for, where it is here."""
+    """Runner to measure errors on: the one that the output is for, if it is installed."""
     from hnfc.running import comparing
 
     return comparing(module, "iree" if form == "iree" else "torch")

@@ -23,7 +23,7 @@ _SCALES = 13
 
 @dataclass(frozen=True)
 class Slot:
-    """What a probe has to fill: the element type of an input, its range, and an array of its shape that was observed or drawn."""
+    """Argument that a probe fills: the element type of an input, its range, and an array of its shape that was observed or drawn."""
 
     element: str
     interval: Interval
@@ -41,7 +41,7 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     extreme: bool = False
-    """Whether an array has only numbers below 2^-40, or one above 2^40."""
+    """True if an array has only numbers below 2^-40, or one above 2^40."""
 
 
 def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
@@ -146,7 +146,7 @@ _EXTREME = 2.0**40
 
 
 def _is_extreme(array: Array) -> bool:
-    """Whether there are only numbers below 2^-40, or one above 2^40: sizes that no model sees every day."""
+    """Return whether there are only numbers below 2^-40, or one above 2^40: sizes that no model sees every day."""
     if array.dtype.kind in "iub":
         return False
     sizes = np.abs(array.astype(np.float64))
@@ -155,7 +155,7 @@ def _is_extreme(array: Array) -> bool:
 
 
 def _inside(array: Array, slot: Slot) -> bool:
-    """Whether every element lies in the range of the slot, and is no NaN unless the range holds it."""
+    """Return whether every element lies in the range of the slot, and is no NaN unless the range holds it."""
     if slot.format is None:
         return True
     wide = array.astype(np.float64)

@@ -204,7 +204,7 @@ class IreeRunner:
 
 
 def comparing(module: ir.Module, backend: str) -> Any:
-    """What measures errors for a user of this backend; None where it is not here, or torch lacks an operation of the module."""
+    """Runner that measures errors for this backend; None if it is not installed, or torch lacks an operation of the module."""
     if backend == "iree":
         return IreeRunner()
     if next(kept_operations(module), None) is not None:

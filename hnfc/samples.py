@@ -132,7 +132,7 @@ def _draw(generator: np.random.Generator, index: int, interval: Interval, shape:
 
 
 _DRIFT = 2.0**10
-"""How far a parameter may move away from what it was, as a factor, while a condition that was shown from it stands."""
+"""Factor by which a parameter may change while a condition that was shown from it stands."""
 
 
 def lasting(observed: Interval) -> Interval:

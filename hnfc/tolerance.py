@@ -1,4 +1,4 @@
-"""What a result may lose by a rewrite before the rewrite is taken back."""
+"""Tolerated loss of a result by a rewrite; beyond it the rewrite is taken back."""
 
 TOLERATED_GROWTH = 4.0
 TOLERATED_ULPS = 8.0

@@ -65,7 +65,7 @@ def _grew(now: float, before: float, unit_roundoff: float) -> bool:
 
 @dataclass(frozen=True)
 class Leniency:
-    """How results are compared.
+    """Rules for the comparison of results.
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
     numbers that cancel. coarse: an error counts only where no digit is left of some. swallowing: a NaN may become a number without a right
@@ -82,7 +82,7 @@ STRICT = Leniency()
 
 
 def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leniency = STRICT) -> str:
-    """What became worse from `old` to `new` beside the true values (NaN where there is none), in words; empty if nothing did.
+    """Description of what became worse from `old` to `new` beside the true values (NaN where there is none); empty if nothing did.
 
     Worse is a finite element that is no longer finite, a NaN or infinity that became a number without a right digit, and an
     error that grew by more than the tolerance.

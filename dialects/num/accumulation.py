@@ -17,7 +17,7 @@ _DEPTH = 6
 
 
 def terms_of(value: SSAValue) -> float:
-    """How many products each element is a sum of (inf: not known); 0 for a value that is no matrix product or convolution."""
+    """Number of products in the sum that each element is (inf: unknown); 0 for a value that is no matrix product or convolution."""
     for _ in range(_DEPTH):
         operation = value.owner
         name = getattr(operation, "name", "")

@@ -110,7 +110,7 @@ def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOW
 
 
 def lost_left(form: Format, x: Any) -> Any:
-    """What is left of x/(1 + e^-x) where e^-x overflows, or is flushed, and it is taken for 0."""
+    """Loss of x/(1 + e^-x) that is taken for 0, since e^-x overflows or is flushed."""
     left = np.maximum(-np.asarray(x.lo, np.float64), 0.0)
     return np.where(left > 80, np.minimum(left, 800.0) * (2 / form.largest + 2 * form.flushed), 0.0)
 

@@ -153,7 +153,7 @@ class SumOp(BinaryOp):
 
 
 def _interpolates(operation: SumOp) -> bool:
-    """Whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
+    """Return whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
     for x, scaled in ((operation.x, operation.y), (operation.y, operation.x)):
         if isinstance(scaled.owner, MulOp):
             return any(isinstance(o.owner, SubOp) and o.owner.y is x for o in scaled.owner.operands)

@@ -104,6 +104,7 @@ class ExpOp(UnaryOp):
         evaluate=np.exp,
         range=increasing(math.exp),
         torch=("aten.exp",),
+        gradient=lambda m, x: (m.exp(x),),
     )
 
 

@@ -19,7 +19,7 @@ NaN. loses digits: left right in half of its digits, right not (`digits.lost`, a
 reason, right finite. value: both finite. signed zero: both 0. nan: a result that is not finite, at
 an input that is NaN. inf: the same at an input that is infinite; or results that are both not finite, and differ."""
 WRONG = (LOSES, SWALLOWS, TO_NAN, DIGITS)
-"""What was right on the left and is wrong on the right."""
+"""Results that are right on the left and wrong on the right."""
 
 SIGNED_ZEROS, NANS, INFINITIES = "signed zeros", "NaNs", "infinities"
 

@@ -109,7 +109,7 @@ class Balls:
         return np.vectorize(number, otypes=[np.float64])(self.values) if self.values.size else np.zeros(self.shape)
 
     def accurate(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each element is known to a float64's digits (undefined ones are)."""
+        """Return whether each element is known to a float64's digits (undefined ones are)."""
         known = np.frompyfunc(elements.is_accurate, 1, 1)
         return np.asarray(known(self.values), dtype=bool) if self.values.size else np.ones(self.shape, bool)
 

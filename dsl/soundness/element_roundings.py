@@ -94,7 +94,7 @@ def _modulo(element: str) -> Rounding:
 
 
 def is_number_of(value: Any, element: str) -> bool:
-    """Whether the fraction is a number of the element type."""
+    """Return whether the fraction is a number of the element type."""
     if element in BITS:
         low, high = bounds(element)
         return bool(value.denominator == 1 and low <= value <= high)

@@ -267,7 +267,7 @@ ACCURATE_BITS = 56
 
 
 def is_accurate(x: Any) -> bool:
-    """Whether the digits of a float64 are known: what no number stands for counts as known."""
+    """Return whether the digits of a float64 are known: what no number stands for counts as known."""
     if isinstance(x, Mark | fmpq | bool):
         return x is not UNDECIDED
     ball = arb(x)

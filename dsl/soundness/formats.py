@@ -86,7 +86,7 @@ def _sources(node: Expr) -> set[str]:
 
 
 def holds_all(wide: str, narrow: str) -> bool:
-    """Whether every number of `narrow` is one of `wide`, which is a floating-point format or the same integer type."""
+    """Return whether every number of `narrow` is one of `wide`, which is a floating-point format or the same integer type."""
     if narrow in BITS:
         return wide == narrow or (wide in FORMATS and max(map(abs, bounds(narrow))) <= FLOATS[wide].exact_integers)
     if wide not in FORMATS:

@@ -185,7 +185,7 @@ def _of_type(side: Expr, wanted: str, found: str) -> Expr:
 
 
 def _limits(capture: Capture, known: tuple[str, ...]) -> Iterator[Condition]:
-    """Which numbers the capture may be."""
+    """Numbers that the capture may be."""
     yield Property(VALUES, (capture,), known)
     if known[0] in BITS:
         low, high = bounds(known[0])

@@ -61,7 +61,7 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
 
 
 def failure(what: str, error: Exception) -> str:
-    """What is said of a fault of ours: its kind, for a report of it, and no words of Python's that the author could take for theirs."""
+    """Message for a fault of ours: its kind, without Python's words, which the author could take for theirs."""
     if isinstance(error, RecursionError):
         return "the rule is nested too deeply"
     said = str(error).splitlines()[0][:200] if str(error) else ""

@@ -110,7 +110,7 @@ def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = 
 
 
 def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
-    """Whether the right side has a type anywhere: conditions that leave no such shape do not make a rule wrong."""
+    """Return whether the right side has a type anywhere: conditions that leave no such shape do not make a rule wrong."""
     free = replace(rule, where=AllOf(tuple(part for part in conjuncts(rule.where) if isinstance(part, Property) and part.name == VALUES)))
     own = Sampler(free, sampler.random, any_rank=True)
     for _ in range(UNCONDITIONED if free.where != rule.where else 0):

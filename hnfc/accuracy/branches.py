@@ -14,7 +14,7 @@ from hnfc.dialects.interval import Interval
 
 
 def taken(evaluator: Evaluator, where: Sequence[Bound], count: int) -> Any:
-    """Which points take a branch."""
+    """Points that take a branch."""
     here = np.ones(count, bool)
     for bound in where:
         values = evaluator.values(bound.feature)
@@ -25,7 +25,7 @@ def taken(evaluator: Evaluator, where: Sequence[Bound], count: int) -> Any:
 
 
 def branch_ranges(domain: Domain, where: Sequence[Bound]) -> dict[str, Interval]:
-    """Where the arguments lie on a branch."""
+    """Ranges of the arguments on a branch."""
     ranges = {}
     for name in domain.names:
         lo, hi = domain.interval(name)

@@ -27,12 +27,12 @@ from hnfc.accuracy.terms import Term, Terms
 
 _ROUNDS = 6
 _CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
-"""How often points next to those where a tree loses most are looked at, how many of these, and how many next to each."""
+"""Rounds of the search around the worst points of a tree, points kept in each, and neighbours of each point."""
 
 
 @dataclass
 class Guard:
-    """What speaks against the candidates. unproved: neither conditions that fail nor remainders without a proof do."""
+    """Objections to the candidates. unproved: neither conditions that fail nor remainders without a proof do."""
 
     terms: Terms
     domain: Domain
@@ -75,7 +75,7 @@ class Guard:
         return any(form is not self.original and not self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
 
     def _refused_nearby(self, tree: Tree, rng: np.random.Generator) -> bool:
-        """Whether something speaks against the tree next to the everyday points where it loses most."""
+        """Return whether something speaks against the tree next to the everyday points where it loses most."""
         for _ in range(_CLIMBS):
             assert self.sample is not None and self._evaluator is not None
             before, after = (self._evaluator.values(t) for t in (self.original.term, assembled(self.terms, tree)))
@@ -107,7 +107,7 @@ class Guard:
         return self.sample.part(found), self.of_everyday[found]
 
     def passes(self, tree: Tree, even: Sample) -> bool:
-        """Whether nothing speaks against the tree at these points either."""
+        """Return whether nothing speaks against the tree at these points either."""
         self.sample, self.of_everyday = None, np.zeros(0, bool)
         self.see(even, even.part(slice(0, 0)))
         return all(form is self.original or self._allowed(form, where, self._taken(where)) for where, form in paths(tree))

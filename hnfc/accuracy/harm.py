@@ -1,4 +1,4 @@
-"""Where a form is worse than the program that it replaces.
+"""Points at which a form is worse than the program that it replaces.
 
 A point counts only if its true value is finite. NaN and infinity are then as bad as can be, and yet better than a wrong finite number,
 which nobody notices.
@@ -27,18 +27,18 @@ def costs(computed: Floats, exact: Floats) -> Floats:
 
 
 def harmed(before: Floats, after: Floats, exact: Floats) -> Any:
-    """Where `after` must not stand for `before` at everyday points: more than MOST_LOST bits worse, or wrong instead of not finite."""
+    """Everyday points at which `after` must not stand for `before`: more than MOST_LOST bits worse, or wrong instead of not finite."""
     old, new = bits_of_error(before, exact), bits_of_error(after, exact)
     told, said = np.isfinite(before), np.isfinite(after)
     return np.where(said, np.where(told, new > old + MOST_LOST, new > WRONG), told & (old < 64.0 - MOST_LOST))
 
 
 def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:
-    """Where `after` must not stand for `before` at any point: not finite where that was right."""
+    """Points at which `after` must not stand for `before` at any point: not finite where that was right."""
     return np.isfinite(before) & (bits_of_error(before, exact) <= MOST_LOST) & ~np.isfinite(after)
 
 
 def worse(form: Term, original: Term, evaluator: Evaluator, exact: Floats, of_everyday: Any) -> Any:
-    """Where the form must not stand for the program: `harmed` at everyday points, `overflowed` at the others."""
+    """Points at which the form must not stand for the program: `harmed` at everyday points, `overflowed` at the others."""
     before, after = evaluator.values(original), evaluator.values(form)
     return np.where(of_everyday, harmed(before, after, exact), overflowed(before, after, exact))

@@ -1,4 +1,4 @@
-"""How far a truncated series may be used: the arguments for which what is left off is proved to be below the digits of a double."""
+"""Reach of a truncated series: the arguments for which what is left off is proved to be below the digits of a double."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reach = tuple[float, float]
 
 
 def proved(original: Term, cut: Truncated, lo: float, hi: float) -> bool:
-    """Whether the series has a remainder of at most ENOUGH on the whole interval."""
+    """Return whether the series has a remainder of at most ENOUGH on the whole interval."""
     try:
         return bound(original, cut, lo, hi).relative <= ENOUGH
     except NoBound:

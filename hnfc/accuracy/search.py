@@ -49,7 +49,7 @@ class Candidate:
     reach: Reach | None = None
     """Of a series: the arguments where its remainder is proved; None where that is not asked for."""
     asked: Term | None = None
-    """What the term itself asks before it uses the steps, a comparison; None where it uses them everywhere."""
+    """Comparison that the term makes before it uses the steps; None where it uses them everywhere."""
 
     @property
     def mean(self) -> float:

@@ -105,7 +105,7 @@ def interval_of_box(box: Boxes) -> Interval:
 
 
 def _with_infinities(bounds: Bounds, node: Node, ranges: Ranges, value: SSAValue) -> Bounds:
-    """Where an element may be infinite or no number at all, the range that holds those too, and whether one may be NaN."""
+    """Range that holds infinite elements and NaN too, and whether NaN may be among them."""
     if node.lost is None:
         return bounds
     interval = ranges.of(value)

@@ -146,7 +146,7 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
 
 
 def onto(other: Array, error: Array, n: float, form: Format) -> Array:
-    """What a sum of n products may be off by besides its own error where a kernel accumulates it onto another term: γ(n+2) of that.
+    """Additional error of a sum of n products that a kernel accumulates onto another term: γ(n+2) of that.
 
     One step is for the sum, and one for a factor that both may have.
     """

@@ -1,4 +1,4 @@
-"""How functions with derivatives of our own are called: as one node of a traced graph, and by Dynamo."""
+"""Calls of functions with derivatives of our own: one node of a traced graph, also under Dynamo."""
 
 from __future__ import annotations
 

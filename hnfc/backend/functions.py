@@ -121,6 +121,7 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
     "erfc": _widened(torch.special.erfc),
     "log_ndtr": _widened(torch.special.log_ndtr),
     "hypot": _widened(torch.hypot),
+    "exp": torch.exp,
     "sqrt": torch.sqrt,
     "rsqrt": torch.rsqrt,
     "log": torch.log,
@@ -130,109 +131,43 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@leaf
-def expm1(x: Tensor) -> Tensor:
-    """e^x - 1, with +0 at both zeros, as the difference has; likewise the functions below that stand for a sum or a difference."""
-    return apply(_Elementwise, _ElementwiseForward, "expm1", x) + 0.0
+def _function(name: str, positive_zero: bool = False) -> Callable[..., Tensor]:
+    """The differentiable function of the operation `name`, of tensors and numbers.
+
+    positive_zero: 0 is +0, as of the sum or difference that a rule replaced by it.
+    """
+
+    def function(*operands: Any) -> Tensor:
+        kind = next(operand for operand in operands if isinstance(operand, Tensor))
+        if not kind.is_floating_point():
+            return _VALUES[name](*operands)
+        given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
+        found = apply(_Elementwise, _ElementwiseForward, name, *given)
+        return found + 0.0 if positive_zero else found
+
+    function.__name__ = function.__qualname__ = name
+    return leaf(function)
 
 
-@leaf
-def log1p(x: Tensor) -> Tensor:
-    return _with_derivative("log1p", x) + 0.0
-
-
-@leaf
-def tanh(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "tanh", x) + 0.0
-
-
-@leaf
-def asinh(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "asinh", x) + 0.0
-
-
-@leaf
-def atanh(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "atanh", x) + 0.0
-
-
-@leaf
-def acosh(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "acosh", x)
-
-
-@leaf
-def sigmoid(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "sigmoid", x)
-
-
-@leaf
-def log_sigmoid(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "log_sigmoid", x)
-
-
-@leaf
-def softplus(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "softplus", x)
-
-
-@leaf
-def cbrt(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "cbrt", x)
-
-
-@leaf
-def erfc(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "erfc", x)
-
-
-@leaf
-def log_ndtr(x: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "log_ndtr", x)
-
-
-def _with_derivative(name: str, *operands: Any) -> Tensor:
-    """A function of the operation of that name; a number among the operands becomes a tensor."""
-    kind = next(operand for operand in operands if isinstance(operand, Tensor))
-    if not kind.is_floating_point():
-        return _VALUES[name](*operands)
-    given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
-    return apply(_Elementwise, _ElementwiseForward, name, *given)
-
-
-@leaf
-def sqrt(x: Tensor) -> Tensor:
-    """√x, with no gradient where the cotangent is 0; likewise the functions below with infinite derivatives."""
-    return _with_derivative("sqrt", x)
-
-
-@leaf
-def rsqrt(x: Tensor) -> Tensor:
-    """1/√x."""
-    return _with_derivative("rsqrt", x)
-
-
-@leaf
-def log(x: Tensor) -> Tensor:
-    """The natural logarithm."""
-    return _with_derivative("log", x)
-
-
-@leaf
-def reciprocal(x: Tensor) -> Tensor:
-    """1/x."""
-    return _with_derivative("reciprocal", x)
-
-
-@leaf
-def div(x: Any, y: Any) -> Tensor:
-    """x/y."""
-    return _with_derivative("div", x, y)
-
-
-@leaf
-def hypot(x: Tensor, y: Tensor) -> Tensor:
-    return apply(_Elementwise, _ElementwiseForward, "hypot", x, y)
+expm1 = _function("expm1", positive_zero=True)
+log1p = _function("log1p", positive_zero=True)
+tanh = _function("tanh", positive_zero=True)
+asinh = _function("asinh", positive_zero=True)
+atanh = _function("atanh", positive_zero=True)
+acosh = _function("acosh")
+sigmoid = _function("sigmoid")
+log_sigmoid = _function("log_sigmoid")
+softplus = _function("softplus")
+cbrt = _function("cbrt")
+erfc = _function("erfc")
+log_ndtr = _function("log_ndtr")
+hypot = _function("hypot")
+exp = _function("exp")
+log = _function("log")
+sqrt = _function("sqrt")
+rsqrt = _function("rsqrt")
+reciprocal = _function("reciprocal")
+div = _function("div")
 
 
 class _Selected(torch.autograd.Function):

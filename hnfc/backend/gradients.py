@@ -33,7 +33,10 @@ _UNSAFE = _overloads(
     "addcdiv", "square", "float_power", "elu", "special_log_ndtr", "logaddexp", "softplus",
 ) | {
     getattr(functions, name)
-    for name in ("expm1", "log1p", "hypot", "acosh", "atanh", "cbrt", "log_ndtr", "root_of_squares", "softplus")
+    for name in (
+        "expm1", "log1p", "exp", "sqrt", "rsqrt", "log", "reciprocal", "div", "hypot", "acosh", "atanh", "cbrt", "log_ndtr",
+        "root_of_squares", "softplus",
+    )
 }  # fmt: skip
 _POINTWISE = _UNSAFE | _overloads(
     "add", "sub", "rsub", "mul", "neg", "abs", "sign", "sgn", "sin", "cos", "atan", "tanh", "asinh", "sigmoid", "erf", "erfc",
@@ -42,6 +45,10 @@ _POINTWISE = _UNSAFE | _overloads(
     "maximum", "minimum", "where", "masked_fill", "floor", "ceil", "trunc", "round", "to", "_to_copy", "clone", "alias", "addcmul", "lerp",
     "fmod", "remainder", "nan_to_num",
 ) | {getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "selected", "not_selected")}  # fmt: skip
+_MOVING = _overloads(
+    "clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "select",
+    "flatten",
+)  # fmt: skip
 _WHERE = _overloads("where")
 _MASKED_FILL = _overloads("masked_fill")
 _NO_GRADIENT = _overloads("detach", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "isnan", "isinf", "isfinite", "sym_size")
@@ -57,18 +64,25 @@ def mend_gradients(graph: fx.Graph) -> int:
     return changed
 
 
-_WITH_INFINITE_DERIVATIVES = {
-    aten.sqrt.default: functions.sqrt, aten.rsqrt.default: functions.rsqrt, aten.log.default: functions.log,
-    aten.reciprocal.default: functions.reciprocal, aten.div.Tensor: functions.div,
+_WITH_INFINITE_DERIVATIVES: dict[Any, Callable[..., Any]] = {
+    aten.exp.default: functions.exp, aten.sqrt.default: functions.sqrt, aten.rsqrt.default: functions.rsqrt,
+    aten.log.default: functions.log, aten.reciprocal.default: functions.reciprocal, aten.div.Tensor: functions.div,
 }  # fmt: skip
 
 
 def ignore_unused(graph: fx.Graph) -> None:
     """Lets a result that a caller does not differentiate add nothing to gradients: its cotangent of 0 meets no infinite derivative."""
-    for node in graph.nodes:
+    _ignore_unused_among(graph.nodes)
+
+
+def _ignore_unused_among(nodes: Iterable[fx.Node]) -> bool:
+    """Return whether a node has changed."""
+    changed = False
+    for node in nodes:
         better = _WITH_INFINITE_DERIVATIVES.get(node.target) if node.op == "call_function" and not node.kwargs else None
         if better is not None:
-            node.target = better
+            node.target, changed = better, True
+    return changed
 
 
 # branches
@@ -89,9 +103,11 @@ def _protect(graph: fx.Graph, node: fx.Node) -> int:
 def _protect_branch(graph: fx.Graph, node: fx.Node, branch: Any, condition: Any, gate: Callable[..., Any]) -> int:
     if not isinstance(branch, fx.Node) or not isinstance(condition, fx.Node):
         return 0
-    cone = _alone(branch, node)
+    cone = _alone(branch, node, _POINTWISE)
+    # behind a reshape the condition has another shape, but the cotangent of what is not taken is 0 there too
+    behind = _ignore_unused_among(_alone(branch, node, _POINTWISE | _MOVING) - cone)
     if not any(part.target in _UNSAFE for part in cone) or condition in cone:
-        return 0
+        return int(behind)
     gated: dict[fx.Node, fx.Node] = {}
     for part in sorted(cone):
         node.prepend(part)  # behind the condition; nothing else uses it
@@ -107,14 +123,14 @@ def _protect_branch(graph: fx.Graph, node: fx.Node, branch: Any, condition: Any,
     return 1
 
 
-def _alone(branch: fx.Node, node: fx.Node) -> set[fx.Node]:
-    """The pointwise operations that only this branch of the node uses."""
+def _alone(branch: fx.Node, node: fx.Node, among: set[Any]) -> set[fx.Node]:
+    """The operations of these kinds that only this branch of the node uses."""
     cone: set[fx.Node] = set()
     stack = [branch]
     while stack:
         part = stack.pop()
         users = set(part.users)
-        if part in cone or part.op != "call_function" or part.target not in _POINTWISE or not users <= cone | {node}:
+        if part in cone or part.op != "call_function" or part.target not in among or not users <= cone | {node}:
             continue
         if node in users and list(node.all_input_nodes).count(part) and sum(operand is part for operand in node.args) > 1:
             continue
@@ -127,15 +143,15 @@ def _alone(branch: fx.Node, node: fx.Node) -> set[fx.Node]:
 
 
 def _is_root(node: fx.Node) -> bool:
-    return node.target is aten.sqrt.default or (node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5))
+    return node.target in (aten.sqrt.default, functions.sqrt) or (node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5))
 
 
 _REDUCTIONS = _overloads("sum", "mean", "var")
-_SAME_AT_ZERO = _overloads("clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "relu")
+_SAME_AT_ZERO = _MOVING | _overloads("relu", "to", "_to_copy")
 
 
 def _is_of_squares(node: Any) -> bool:
-    """Whether the value is a sum, mean or positive multiple of squares, so that it is flat wherever it is 0."""
+    """Return whether the value is a sum, mean or positive multiple of squares, so that it is flat wherever it is 0."""
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return False
     target, args = node.target, node.args

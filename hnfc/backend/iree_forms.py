@@ -19,7 +19,7 @@ _LN2_HIGH, _LN2_LOW = 0.6931471787393093, 1.8206359985041462e-09
 
 
 def infinite(x: Term) -> Term:
-    """Whether x > 0 is infinite."""
+    """Return whether x > 0 is infinite."""
     return x.compare("gt", FORMATS[x.element].largest)
 
 

@@ -145,7 +145,7 @@ def _fitted(term: Term, kind: TensorType[Any]) -> Term:
 
 
 def _is_plain_power(operation: Any) -> bool:
-    """Whether it is a power by a number: a constant exponent is lowered well."""
+    """Return whether it is a power by a number: a constant exponent is lowered well."""
     return operation.name == "num.pow" and isinstance(operation.y.owner, ConstantOp)
 
 

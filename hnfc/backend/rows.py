@@ -50,7 +50,19 @@ def softmax(x: Tensor, axis: int) -> Tensor:
     return apply(_Softmax, _SoftmaxForward, x, axis)
 
 
-class _LogSoftmax(torch.autograd.Function):
+class _OfOperand(torch.autograd.Function):
+    """A function along an axis that keeps its operand for the gradient."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[1]
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+
+class _LogSoftmax(_OfOperand):
     """log softmax; its gradient by softmax of the operand, which keeps the digits that e^result loses."""
 
     generate_vmap_rule = True
@@ -58,12 +70,6 @@ class _LogSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, axis: int) -> Tensor:
         return torch.log_softmax(x, axis)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.axis = inputs[1]
-        ctx.save_for_backward(inputs[0])
-        ctx.save_for_forward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
@@ -88,7 +94,7 @@ def log_softmax(x: Tensor, axis: int) -> Tensor:
     return apply(_LogSoftmax, _LogSoftmaxForward, x, axis)
 
 
-class _LogSumExp(torch.autograd.Function):
+class _LogSumExp(_OfOperand):
     """log Σe^x with the axis kept; its gradient is softmax of the operand."""
 
     generate_vmap_rule = True
@@ -96,12 +102,6 @@ class _LogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, axis: int) -> Tensor:
         return torch.logsumexp(x, axis, keepdim=True)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.axis = inputs[1]
-        ctx.save_for_backward(inputs[0])
-        ctx.save_for_forward(inputs[0])
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:

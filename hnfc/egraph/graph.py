@@ -38,7 +38,7 @@ class Reason:
     given: str
     premises: tuple[Node, ...]
     backwards: bool = False
-    """Whether the rule was read from right to left."""
+    """True if the rule was read from right to left."""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,4 +1,4 @@
-"""Whether a model checkpoints activations while it is captured: torch.export puts what is checkpointed in line and forgets it."""
+"""Detection of activation checkpointing during a capture: torch.export puts what is checkpointed in line and forgets it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _CALLING = (f"{_MODULES}module.py", f"{_MODULES}container.py")
 
 @cache
 def is_own(file: str) -> bool:
-    """Whether a file is the model's own code."""
+    """Return whether a file is the model's own code."""
     if file.startswith(("<", TORCH, HNFC)):
         return False
     return not file.startswith(_PYTHON) or any(folder in file for folder in _PACKAGES)
@@ -62,7 +62,7 @@ _patching = threading.Lock()
 _patches = 0
 _torch_filter = TracerBase._filter_traceback_frames
 _REGIONS = (type(torch.ops.higher_order.wrap_with_autocast), type(torch.ops.higher_order.wrap_with_set_grad_enabled))
-"""What torch puts regions under `torch.autocast` and `torch.no_grad` in; when it takes them out again it forgets the frames."""
+"""Operations that hold regions under `torch.autocast` and `torch.no_grad`; when it takes them out again it forgets the frames."""
 _torch_regions = [region.__call__ for region in _REGIONS]
 
 

@@ -46,12 +46,17 @@ class GradientTrial:
     fixed: frozenset[int]
     source: ir.Module
     """The graph before as a function of the torch dialect."""
+    skipped: str = ""
+    """The reason why gradients were not compared, on the sample at least."""
 
     def regressions(self, tensors: Sequence[Any], intervals: Sequence[Interval | None]) -> Iterator[str]:
-        """What is worse of a gradient, in words; one for each argument and input on which it is. Nothing of the largest models, whose
+        """Reasons why a gradient is worse, one for each argument and input on which it is. None of the largest models, whose
         gradients would take several times the memory of their parameters."""
         wanted = [i for i, t in enumerate(tensors) if _is_differentiable(t) and (t.requires_grad or i not in self.fixed)]
-        if not wanted or sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_ELEMENTS:
+        if not wanted:
+            return
+        if sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_ELEMENTS:
+            self.skipped = f"the model has more than {MOST_ELEMENTS:,} numbers"
             return
         imported = import_module(self.source)
         block = next(op for op in imported.module.ops if isinstance(op, FuncOp)).body.block
@@ -66,12 +71,14 @@ class GradientTrial:
             narrow = [_gradients(graph, inputs, wanted, self.returned, defined) for graph in (self.before, self.after)]
             exact = [_gradients(graph, doubled, wanted, self.returned, defined) for graph in wide]
             if any(found is None for found in (*narrow, *exact)):
+                self.skipped = "torch cannot compute them, or not in float64" if count == 0 else ""
                 return
             for position, index in enumerate(wanted):
                 arrays = [to_numpy(found[position]) for found in (*narrow, *exact) if found is not None]
                 arbiter = _Arbiter(imported, block, inputs, index, self.returned, defined)
                 form = _format(inputs[index])
-                noise = _NOISE * form.unit_roundoff * size / max(float(inputs[index].detach().abs().max()), form.tiny) if mixing else 0.0
+                largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
+                noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
                 reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, coarse=mixing and count > 0, swallowing=mixing or extreme))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
@@ -145,7 +152,7 @@ class _Arbiter:
 
 
 def weight_of(count: int) -> Array:
-    """What each element of a result counts: numbers between 1/2 and 3/2, exact in every format, so that nothing cancels by chance."""
+    """Weights of the elements of a result: numbers between 1/2 and 3/2, exact in every format, so that nothing cancels by chance."""
     return 0.5 + (np.arange(count) * 5 % 9) / 8
 
 

@@ -1,4 +1,4 @@
-"""What a captured graph took from a module besides its tensors: numbers, flags, submodules, tensors that are no parameters.
+"""State that a captured graph took from a module besides its tensors: numbers, flags, submodules, tensors that are no parameters.
 
 Capturing reads them as they are. They are looked at again before the graph answers, so that a changed one means a new capture.
 """
@@ -34,7 +34,7 @@ _ROOT: dict[str, Any] = {}
 
 @dataclass
 class Guards:
-    """What was where: entries of dictionaries, contents of containers, numbers of submodules, and names of one tensor."""
+    """Snapshot of entries of dictionaries, contents of containers, numbers of submodules, and names of one tensor."""
 
     entries: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
     contents: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Guards:
 
     @staticmethod
     def of(module: torch.nn.Module) -> Guards:
-        """What the module holds now."""
+        """Snapshot of the module."""
         found = Guards(tied=_ties(module))
         seen: set[int] = set()
         kinds: set[type] = set()
@@ -85,7 +85,7 @@ class Guards:
             self._object(item, seen, depth + 1)
 
     def hold(self, module: torch.nn.Module) -> bool:
-        """Whether all of it is as it was."""
+        """Return whether all of it is as it was."""
         root = module.__dict__
         for values, name, value in self.entries:
             now = (root if values is _ROOT else values).get(name, _MISSING)
@@ -101,14 +101,14 @@ class Guards:
 
 
 def _same(now: Any, before: Any) -> bool:
-    """Whether two values count as one: the same object, or equal numbers and strings of one type."""
+    """Return whether two values count as one: the same object, or equal numbers and strings of one type."""
     if type(now) is not type(before) or not isinstance(now, _SIMPLE):
         return False
     return bool(now == before) or (isinstance(now, float) and now != now and before != before)
 
 
 def _frozen(value: Any, depth: int = 0) -> Any:
-    """What a container holds, to be compared: numbers and strings by value, the rest by identity. torch.export puts copies of containers
+    """Comparable contents of a container: numbers and strings by value, the rest by identity. torch.export puts copies of containers
     in the place of those of a module."""
     if isinstance(value, _SIMPLE):
         return type(value), value

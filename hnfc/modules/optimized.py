@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from hnfc.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import first_line
 from hnfc.modules.locking import CAPTURES
-from hnfc.modules.program import Program
+from hnfc.modules.program import Program, is_sharded
 from hnfc.rewriter import Settings
 
 _LARGE = 150
@@ -181,7 +181,7 @@ class Programs:
     def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Captures a kind of call that comes for the first time, and answers it; by the original, with a warning, where that fails."""
         original = plain(module)
-        if _is_sharded(module):
+        if any(map(is_sharded, module.parameters())):
             self._refuse("parameters are sharded over devices")
             return original.forward(*args, **kwargs)
         with CAPTURES.capturing():
@@ -249,10 +249,6 @@ def _open_axes(given: Any) -> dict[int, Any] | None:
     if not isinstance(given, torch.Tensor):
         return None
     return {axis: torch.export.Dim.AUTO for axis, size in enumerate(given.shape) if size > 1} or None
-
-
-def _is_sharded(module: torch.nn.Module) -> bool:
-    return any(hasattr(tensor, "placements") for tensor in module.parameters())
 
 
 def _warn_of_hooks(model: torch.nn.Module) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.utils import _pytree as pytree
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
-from hnfc.compile import Compiled, Request, compile_module
+from hnfc.compile import Compiled, Request, compile_module, sufficient
 from hnfc.dialects.interval import Interval
 from hnfc.frontend.checkpointing import noticed
 from hnfc.frontend.pytorch import Captured, capture
@@ -63,11 +64,11 @@ class Program:
     report: Report
     settings: Settings
     guards: Guards | None = None
-    """What the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
+    """State that the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
     observed: tuple[tuple[str, Interval], ...] = ()
     """Parameters and buffers whose ranges conditions of rules were shown from."""
     checkpointed: bool = False
-    """Whether the model checkpoints activations, which the graph does not."""
+    """True if the model checkpoints activations, which the graph does not."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -91,7 +92,7 @@ class Program:
         return Program(
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
             tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
-            tuple(None if t is None else (t.dtype, t.device, t.shape, _is_sharded(t)) for t in states), autocast_state(),
+            tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             bool(checkpointed),
         )  # fmt: skip
@@ -113,7 +114,7 @@ class Program:
         self.guards = Guards.of(module)
 
     def holds_for(self, module: Any) -> bool:
-        """Whether the module still holds what was captured, and its parameters lie where conditions need them."""
+        """Return whether the module still holds what was captured, and its parameters lie where conditions need them."""
         if self.guards is None:
             self.guard(module)
         assert self.guards is not None
@@ -149,7 +150,7 @@ class Program:
     def fits_state(self, tensors: Sequence[Any]) -> bool:
         """Whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
-            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, _is_sharded(tensor)) != kind:
+            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, is_sharded(tensor)) != kind:
                 return False
         return True
 
@@ -195,8 +196,8 @@ def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, se
     return tuple(found)
 
 
-def _is_sharded(tensor: torch.Tensor) -> bool:
-    """Whether it is a tensor that lies on several devices."""
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Return whether it is a tensor that lies on several devices."""
     return hasattr(tensor, "placements")
 
 
@@ -213,7 +214,7 @@ def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs
 
 
 def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], settings: Settings) -> tuple[Request, list[Any]]:
-    """What is to be done, and the arguments of the captured function."""
+    """Request for a capture, and the arguments of the captured function."""
     signature = captured.signature
     given = [signature.argument(model, inputs, source) for source in signature.arguments]
     real = not any(isinstance(tensor, FakeTensor) for tensor in given)
@@ -249,18 +250,19 @@ def rewrite(
 
     def worse(graph: fx.GraphModule) -> list[str]:
         trial = GradientTrial(before, graph, returned, fixed, captured.module)
-        return list(islice(trial.regressions(given, intervals), _MOST_REASONS))
+        found = list(islice(trial.regressions(given, intervals), _MOST_REASONS))
+        if trial.skipped:
+            compiled.notes.append(f"gradients were not compared: {trial.skipped}")
+        return found
+
+    def is_right_without(request: Request, rule: str) -> bool:
+        tried = replace(request, excluded=(*request.excluded, rule))
+        return not worse(_rewritten(captured, tried, before, returned)[1])
 
     reasons, excluded = worse(graph), list[str]()
     while reasons:
         guilty = sorted({applied.rule.name for applied in compiled.applied})
-        single = guilty if len(guilty) == 1 else []
-        for rule in guilty[:_MOST_TRIED] if len(guilty) > 1 else ():
-            _, tried = _rewritten(captured, replace(request, excluded=(*excluded, rule)), before, returned)
-            if not worse(tried):
-                single = [rule]
-                break
-        excluded += single or guilty
+        excluded += sufficient(guilty, partial(is_right_without, replace(request, excluded=tuple(excluded))))
         request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
         compiled, graph = _rewritten(captured, request, before, returned)
         reasons = worse(graph) if compiled.applied else []
@@ -273,7 +275,6 @@ def _seen(given: Any) -> Interval | None:
 
 
 _MOST_REASONS = 3
-_MOST_TRIED = 6
 
 
 def _rewritten(

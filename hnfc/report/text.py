@@ -102,7 +102,7 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
 
 
 def _measured(compiled: Compiled) -> str:
-    """Where the numbers of the outputs come from."""
+    """Origin of the outputs' numbers."""
     samples, reference = _counted(compiled.samples, "sample"), _REFERENCES[compiled.reference]
     if not compiled.runner:
         return f"measured in hnfc's own evaluation on {samples} against {reference}"

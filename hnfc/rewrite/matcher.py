@@ -57,7 +57,7 @@ class CompiledRule:
 
     @property
     def backwards(self) -> bool:
-        """Whether the rule is read from right to left."""
+        """Return whether the rule is read from right to left."""
         return self.replacement == self.rule.pattern and self.replacement != self.rule.replacement
 
     @cached_property

@@ -77,7 +77,7 @@ class UnsupportedPattern(Exception):
 
 
 def compile_pattern(expression: core.Expr, structural: bool) -> Pattern:
-    """What to look for; a left side that is nothing but a name once its arithmetic is done, as `a * b / b`, as it is written."""
+    """Pattern to match; a left side that is nothing but a name once its arithmetic is done, as `a * b / b`, as it is written."""
     pattern = tree(expression) if structural else _flat(expression)
     return tree(expression, commuting=True) if _is_trivial(pattern) else pattern
 

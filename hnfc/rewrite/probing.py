@@ -152,7 +152,7 @@ class _Region:
         return _Region(tuple(leaves), tuple(operations))
 
     def signature(self) -> tuple[Any, ...]:
-        """What the values of the region depend on besides its leaves' values."""
+        """Everything that the values of the region depend on besides its leaves' values."""
         numbers = {leaf: index for index, leaf in enumerate(self.leaves)}
         parts: list[Any] = [leaf.type for leaf in self.leaves]
         for operation in self.operations:
@@ -219,7 +219,7 @@ def _accumulated(arrays: Sequence[Array], results: Array, form: Any) -> float:
 
 
 def is_pointwise(operation: Operation) -> bool:
-    """Whether each element of the result depends on one element of each operand, up to broadcasting."""
+    """Return whether each element of the result depends on one element of each operand, up to broadcasting."""
     return isinstance(operation, UnaryOp | BinaryOp | CompareOp | WhereOp | CastOp | ConstantOp) and not isinstance(operation, CumsumOp)
 
 
@@ -244,7 +244,7 @@ def _values(binding: Any) -> Iterable[SSAValue]:
 
 
 def _follows(leaf: SSAValue, others: set[SSAValue]) -> bool:
-    """Whether the leaf is computed from others alone, by few operations."""
+    """Return whether the leaf is computed from others alone, by few operations."""
     seen: set[SSAValue] = set()
     stack = [leaf]
     while stack:

@@ -23,7 +23,7 @@ class Rewrite:
     made: tuple[Operation, ...] = ()
     """The operations that were made for it."""
     backwards: bool = False
-    """Whether the rule was read from right to left."""
+    """True if the rule was read from right to left."""
 
 
 @dataclass(frozen=True)

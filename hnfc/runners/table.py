@@ -67,7 +67,7 @@ def row(name: str, kind: type[NumOp], attributes: dict[str, Any]) -> tuple[str, 
 
 
 def instead(name: str) -> str:
-    """What the form is, by its docstring; empty where there is none."""
+    """Description of the form, from its docstring; empty without one."""
     form = form_named(name)
     return (form.__doc__ or "").split("\n")[0].rstrip(".").replace("|", "\\|") if form is not None else ""
 

@@ -61,7 +61,7 @@ def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparis
 
 
 def _is_infinite(final: Final, true: torch.Tensor, masked: bool) -> bool:
-    """Whether an element is not finite, but for those that the model puts in on purpose."""
+    """Return whether an element is not finite, but for those that the model puts in on purpose."""
     given = final.given.to(WIDE)
     right = (given == true) if masked else torch.zeros_like(given, dtype=torch.bool)
     return bool((~torch.isfinite(given) & ~right).any())
@@ -91,7 +91,7 @@ def error_of(final: Final, true: torch.Tensor, masked: bool) -> float:
 
 
 def _is_worse(old: Final, new: Final, true: torch.Tensor, coarse: torch.dtype | None) -> bool:
-    """Whether an element that was right is not any more."""
+    """Return whether an element that was right is not any more."""
     before, after = old.given.to(WIDE), new.given.to(WIDE)
     if bool((~torch.isfinite(after) & torch.isfinite(before)).any()):
         return True

@@ -50,7 +50,7 @@ def result_error(given: torch.Tensor, true: torch.Tensor) -> float:
 
 
 def is_wrong(given: torch.Tensor, true: torch.Tensor, gradient: bool = False, epsilon: float = 0.0) -> bool:
-    """Whether the error is more than rounding makes of it: more than the square root of the unit roundoff relative to an element, and more
+    """Return whether the error is more than rounding: more than the square root of the unit roundoff relative to an element, and more
     than a few units roundoff of the largest one; or so in a tenth of the elements of a result.
 
     A gradient that is many times smaller than its error is exactly 0, as that of a bias before a normalization, and all that was computed
@@ -73,7 +73,7 @@ def is_wrong(given: torch.Tensor, true: torch.Tensor, gradient: bool = False, ep
 
 
 def is_lost(given: torch.Tensor, true: torch.Tensor) -> bool:
-    """Whether all of a gradient is 0 where float32 has numbers for what it should be."""
+    """Return whether all of a gradient is 0 where float32 has numbers for what it should be."""
     if not given.numel() or bool((given != 0).any()):
         return False
     size = torch.where(torch.isfinite(true), true.abs(), 0.0)

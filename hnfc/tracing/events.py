@@ -61,11 +61,11 @@ class Event:
     remedies: list[str] = field(default_factory=list)
     index: tuple[int, ...] = ()
     low_only: bool = False
-    """Whether -inf is all that is not finite."""
+    """True if -inf is all that is not finite."""
 
     @property
     def weak(self) -> bool:
-        """Whether it is only -inf that was put in, as masks do."""
+        """Return whether it is only -inf that was put in, as masks do."""
         return self.kind in ("input", "constant") and self.low_only
 
     @property
@@ -89,7 +89,7 @@ class Trace:
     compiled: list[Span] = field(default_factory=list)
     """What compiled code gave for each floating-point result, where the model was compiled."""
     notes: list[str] = field(default_factory=list)
-    """What is not finite though no operation is at fault, in words."""
+    """Description of what is not finite though no operation is at fault."""
 
     def __str__(self) -> str:
         from hnfc.report.trace import trace_report

@@ -9,7 +9,7 @@ from hnfc.tracing.words import at, first_index, kinds_of
 
 
 def trace_of(step: Step) -> Trace:
-    """What went wrong in a step, in order."""
+    """Faults of a step, in order."""
     found: list[Event] = [event for event in step.inputs if not event.weak]
     notes: list[str] = []
     for final in step.finals:

@@ -1,4 +1,4 @@
-"""What one operation makes worse: values that become infinite, NaN or 0, and digits that go."""
+"""Damage by one operation: values that become infinite, NaN or 0, and digits that go."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Judge:
     # values that are not finite
 
     def _not_finite(self, step: _Step, outcome: Outcome, given: torch.Tensor, error: float) -> Event | None:
-        """What made elements infinite or NaN whose operands were neither; else what made the operands so."""
+        """Origin of elements that are infinite or NaN though their operands are neither; else the origin of such operands."""
         dtype, info = outcome.given.dtype, torch.finfo(outcome.given.dtype)
         reached = step.inherited(lambda operand: not bool(torch.isfinite(operand.given).all()))
         cause = reached or step.inherited(lambda operand: True)
@@ -198,7 +198,7 @@ class _Step:
     place: Place
 
     def constants(self) -> bool:
-        """Whether a number among the arguments, or a constant of one element, is not finite; or nothing but numbers comes in."""
+        """Return whether a number among the arguments, or a constant of one element, is not finite; or nothing but numbers comes in."""
         leaves = pytree.tree_leaves(self.call)
         return not self.operands or any(isinstance(x, float) and not math.isfinite(x) for x in leaves)
 

@@ -17,7 +17,7 @@ _SWEEP = 256
 
 @dataclass
 class State:
-    """What is known of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that
+    """Knowledge of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that
     it came through, in words."""
 
     error: float = 0.0

@@ -1,4 +1,4 @@
-"""What would mend a place where a model goes wrong: rewrites that hnfc has, and number formats. Each is run, with gradients if these were
+"""Remedies for an operation that goes wrong: rewrites that hnfc has, and number formats. Each is run, with gradients if these were
 traced, and named only if it was seen to work."""
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _narrowest(patient: Patient) -> torch.dtype | None:
 
 
 def _in_format(patient: Patient, dtype: torch.dtype) -> Comparison | None:
-    """What a step in a format, a copy of the model in it, does to the error."""
+    """Error of a step by a copy of the model in a format."""
     try:
         model = copy.deepcopy(patient.model).to(dtype)
         args, kwargs = pytree.tree_map_only(torch.Tensor, partial(_converted, dtype), arguments_of(patient.sample))

@@ -40,7 +40,7 @@ class _Node:
 
 
 class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What happens under it is followed. names: the paths of modules by identity. stop: the code at which the model is called."""
+    """Mode that follows every operation under it. names: the paths of modules by identity. stop: the code at which the model is called."""
 
     def __init__(self, names: Mapping[int, str], stop: tuple[Any, ...]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return true.clone() if any(value is w for w in written) else true
 
     def _forget(self, func: Any, args: Any, kwargs: Any) -> None:
-        """What is drawn at random is exact."""
+        """Random draws, which count as exact."""
         for x in _written(func._schema, "", args, kwargs):
             if x.is_floating_point() and self.memory.record(x) is not None:
                 self.memory.store(x, x.detach().to(WIDE))
@@ -204,7 +204,7 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
 
 
 def _is_view(schema: Any) -> bool:
-    """Whether the result is the operand seen otherwise."""
+    """Return whether the result is the operand seen otherwise."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
 
 

@@ -1,4 +1,4 @@
-"""What a step starts from: copies of its inputs, and which inputs, parameters and buffers are not finite."""
+"""Start of a step: copies of its inputs, and which inputs, parameters and buffers are not finite."""
 
 from __future__ import annotations
 

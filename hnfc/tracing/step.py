@@ -34,7 +34,7 @@ class Final:
 
 @dataclass
 class Step:
-    """What a step ended with, and the run that it was. inputs: what is not finite in inputs, parameters and buffers."""
+    """End of a step, and its run. inputs: what is not finite in inputs, parameters and buffers."""
 
     finals: list[Final]
     run: Run
@@ -109,7 +109,7 @@ def _gradients(run: Run, losses: list[torch.Tensor], wanted: list[torch.Tensor],
 
 
 def _losses(output: Any, results: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What gradients are taken of: the result that is called `loss`, where there is one, else all results."""
+    """Results to differentiate: the one that is called `loss`, where there is one, else all results."""
     loss = output.get("loss") if isinstance(output, Mapping) else None
     if isinstance(loss, torch.Tensor) and loss.requires_grad:
         return [loss]

@@ -107,7 +107,7 @@ def _why_derivative(step: Any, index: tuple[int, ...]) -> str:
 
 
 def untaken(step: Any, index: tuple[int, ...]) -> str:
-    """Where the gradient that comes in is 0, that it is, and from which branch."""
+    """Description of an incoming gradient that is 0, and of the branch that it comes from."""
     gradients = [o for o in step.outside if o.state.backward]
     incoming = values_at(gradients, None, index)
     if 0 not in incoming:

@@ -84,7 +84,7 @@ def shaped(name: str, sample: Sample, rows: int, count: int) -> tuple[tuple[int,
 
 
 def problems(bounds: Bounds, interval: Interval | None, got: Any, exact: Sequence[Any]) -> Counter[str]:
-    """What is wrong with what is said of one value, given what torch computed and the true values."""
+    """Violations of the claims about one value, given torch's results and the true ones."""
     counts: Counter[str] = Counter()
     floats = np.asarray(got).astype(np.float64).reshape(-1)
     errors = np.full(floats.shape, bounds.error) if bounds.errors is None else np.broadcast_to(bounds.errors, np.shape(got)).reshape(-1)

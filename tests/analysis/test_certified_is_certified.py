@@ -1,4 +1,4 @@
-"""What is certified holds for what torch computes: known traps, every operation on its whole range, and random programs.
+"""Certificates hold for torch's kernels: known traps, every operation on its whole range, and random programs.
 
 The slow tests are 20,000 random programs, and 40 draws of operands for each sample of every operation;
 `HNFC_PROGRAMS` and `HNFC_SEED` in the environment change the number of random programs and the first seed.

@@ -1,4 +1,4 @@
-"""What IREE computes badly or lacks is written in forms of other operations: each is accurate over its range on IREE itself."""
+"""Forms for operations that IREE computes badly or lacks: each is accurate over its range on IREE itself."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def drawn(sample: Sample, element: str, seed: int, extreme: bool) -> list[Any]:
 
 
 def meaning(name: str, arrays: list[Any], attributes: dict[str, Any]) -> Any:
-    """What a rule means by the operation on these operands. Raises NoFormula where it means nothing."""
+    """Meaning of the operation on these operands, in a rule. Raises NoFormula where it means nothing."""
     captures = tuple(Capture(f"x{i}", (ELEMENTS[np.asarray(a).dtype],)) for i, a in enumerate(arrays))
     pattern = Apply(OPERATIONS[name], captures, tuple(attributes.items()))
     rule = explicit_roundings(Rule("r", "t", "", "", pattern, pattern))

@@ -61,7 +61,7 @@ def exact(name: str, x: float) -> tuple[float, float]:
 
 
 def ulps(found: float, wanted: float, dtype: torch.dtype) -> float:
-    """How many units in the last place a number is off by."""
+    """Error of a number in units in the last place."""
     info = torch.finfo(dtype)
     if math.isnan(wanted) or abs(wanted) > info.max:
         return 0.0

@@ -108,7 +108,7 @@ class Softmax(nn.Module):
 
 
 def in_threads(count: int, work: Any) -> list[Any]:
-    """What the work gave in each thread."""
+    """Results of the work in each thread."""
     found: list[Any] = [None] * count
 
     def run(index: int) -> None:

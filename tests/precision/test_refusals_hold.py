@@ -1,4 +1,4 @@
-"""What a refusal says is so: budgets that it calls possible are, and fewer formats never allow what more refuse."""
+"""Refusals are true: budgets that they call possible are, and fewer formats never allow what more refuse."""
 
 from __future__ import annotations
 
