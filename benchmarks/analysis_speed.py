@@ -16,15 +16,15 @@ from torch.utils import _pytree as pytree
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
 from hnfc.analysis.findings import estimated_findings
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.reading import read_function
+from hnfc.core.tensors import to_numpy
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.frontend.pytorch import capture
-from hnfc.modules.tensors import to_numpy
 
 
 def seconds(run: Callable[[], object], times: int = 3) -> float:

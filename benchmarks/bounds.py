@@ -13,7 +13,7 @@ import math
 import statistics
 from pathlib import Path
 
-from hnfc.analysis.branching import Limits
+from hnfc.analysis.branch_and_bound import Limits
 from hnfc.analysis.programs import bound_program
 from hnfc.analysis.taylor import NotAnalyzed
 from hnfc.frontend.fpcore import Program, all_programs

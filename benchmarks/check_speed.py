@@ -82,7 +82,7 @@ def run(cache: str, *arguments: str) -> float:
     """Seconds of one `hnfc check`, start-up included."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HNFC_CACHE_DIR": cache, "PYTHONWARNINGS": "ignore"}
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "hnfc.main", "check", *arguments], env=environment, check=False, capture_output=True)
+    subprocess.run([sys.executable, "-m", "hnfc.cli.main", "check", *arguments], env=environment, check=False, capture_output=True)
     return time.perf_counter() - start
 
 

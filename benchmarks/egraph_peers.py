@@ -22,7 +22,7 @@ from hnfc.dialects.types import tensor
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_text, shipped
 from hnfc.egraph import Limits, Program, Saturation, directions
-from hnfc.terminal import table
+from hnfc.report.table import table
 
 sys.path.insert(0, str(Path(__file__).parent))
 from egraph_peers_xdsl import xdsl_equivalence

@@ -13,8 +13,9 @@ from experiment_measures import MEASURES, UNIT, Function, Pair, both, largest_re
 from experiment_pages import Claim, Data, Section, number, plain, table
 from experiment_pictures import scatter
 
-from hnfc.errors import ModelError
-from hnfc.rewriter import Settings, load_rules
+from hnfc.core.errors import ModelError
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 
 SEEDS = (1, 2, 3)
 GRAPHS = 500

@@ -12,20 +12,20 @@ import torch
 from torch import fx
 from xdsl.ir import Block, SSAValue
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate, rounds
 from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.nodes import Node
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.backend.fx import raise_function
-from hnfc.evaluate import evaluate, evaluate_exactly
+from hnfc.core.interpreter import evaluate, evaluate_exactly
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.modules.program import rewrite_values
-from hnfc.rewriter import Settings
+from hnfc.pytorch.program import rewrite_values
+from hnfc.pytorch.settings import Settings
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 UNIT = 2.0**-24

@@ -15,7 +15,7 @@ from experiment_pages import Data, plain
 from torch import Tensor, nn
 
 import hnfc
-from hnfc.modules.differences import Difference
+from hnfc.pytorch.differences import Difference
 from hnfc.rewriter import RuleSet, load_rules
 
 EPOCHS = 15

@@ -12,7 +12,8 @@ from experiment_pattern_list import Formula, Pattern, patterns
 from experiment_pictures import bars
 
 from hnfc.dialects.types import format_of
-from hnfc.rewriter import LEVELS, Settings, load_rules
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import LEVELS, load_rules
 
 TARGET = 10
 LEVELS_TRIED = ("stability", "all", "accuracy")

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from hnfc.backend.torch_mlir import emit_bytecode, export
-from hnfc.compile import Request, compile_module
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.torch_mlir import import_module, new_context, read
-from hnfc.pipelines import phases
-from hnfc.rewrite.lift import lift
-from hnfc.verdicts import verdicts
+from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.levels import phases
+from hnfc.rewrite.canonicalization import lift
 
 X, S, R = "!torch.vtensor<[2,16,32],f32>", "!torch.vtensor<[2,16,16],f32>", "!torch.vtensor<[2,16,1],f32>"
 T, W = "!torch.vtensor<[2,32,16],f32>", "!torch.vtensor<[32,32],f32>"

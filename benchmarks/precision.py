@@ -34,14 +34,15 @@ warnings.filterwarnings("ignore")
 
 from precision_models import MODELS, Inputs, loaded  # noqa: E402
 
-from hnfc.modules.optimized import arguments_of  # noqa: E402
-from hnfc.modules.program import Program  # noqa: E402
-from hnfc.precision.applied import casts_of, distance  # noqa: E402
 from hnfc.precision.assignment import Assignment, assign  # noqa: E402
+from hnfc.precision.cast_insertion import casts_of, distance  # noqa: E402
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer  # noqa: E402
-from hnfc.precision.sites import Site  # noqa: E402
-from hnfc.precision.wishes import bytes_of  # noqa: E402
-from hnfc.rewriter import Settings, load_rules  # noqa: E402
+from hnfc.precision.requirements import bytes_of  # noqa: E402
+from hnfc.precision.values import Site  # noqa: E402
+from hnfc.pytorch.optimized import arguments_of  # noqa: E402
+from hnfc.pytorch.program import Program  # noqa: E402
+from hnfc.pytorch.settings import Settings  # noqa: E402
+from hnfc.rewriter import load_rules  # noqa: E402
 
 FORMATS = ("bf16", "fp16", "fp32")
 EIGHTHS = ("Q8_0", "MXINT8", "fp8_e4m3fn", "fp8_e5m2")

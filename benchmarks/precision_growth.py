@@ -27,8 +27,8 @@ import torch  # noqa: E402
 from hnfc.precision.assignment import Assignment, Refusal, assign  # noqa: E402
 from hnfc.precision.optimizer import PrecisionOptimizer  # noqa: E402
 from hnfc.precision.policy import SemanticDType  # noqa: E402
-from hnfc.precision.sites import Site, Sites  # noqa: E402
-from hnfc.precision.wishes import Wishes  # noqa: E402
+from hnfc.precision.requirements import Wishes  # noqa: E402
+from hnfc.precision.values import Site, Sites  # noqa: E402
 from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within  # noqa: E402
 from hnfc.sheaf.ilp import cheapest, total  # noqa: E402
 from hnfc.sheaf.stitching import cheapest_by_blocks  # noqa: E402

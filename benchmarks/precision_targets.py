@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from hnfc.precision.problem import Problem  # noqa: E402
-from hnfc.precision.wishes import Wishes  # noqa: E402
+from hnfc.precision.requirements import Wishes  # noqa: E402
 from tests.precision.made_sites import made_sites  # noqa: E402
 
 GROUPS = (500, 2000, 5000, 20_000)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 import hnfc
-from hnfc.terminal import table
+from hnfc.report.table import table
 
 _GAIN = re.compile(r"the result is ([\d.e-]+) times")
 

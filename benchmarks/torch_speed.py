@@ -207,8 +207,8 @@ def good(x: torch.Tensor) -> torch.Tensor:
 
 
 def _hnfc(model: nn.Module, x: torch.Tensor) -> tuple[float, int]:
-    from hnfc.compile import Request, compile_module
     from hnfc.frontend.pytorch import capture
+    from hnfc.pipeline.compile import Request, compile_module
 
     rules, module = hnfc.load_rules("stability"), capture(model, (x,)).module
     start = time.perf_counter()

@@ -7,20 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hnfc.modules.analyses import analyze as analyze
-    from hnfc.modules.differences import diff as diff
+    from hnfc.pipeline.rulesets import load_rules as load_rules
     from hnfc.precision.optimizer import PrecisionOptimizer as PrecisionOptimizer
-    from hnfc.rewriter import GraphRewriter as GraphRewriter
-    from hnfc.rewriter import load_rules as load_rules
-    from hnfc.rewriter import optimize as optimize
+    from hnfc.pytorch.analyses import analyze as analyze
+    from hnfc.pytorch.differences import diff as diff
+    from hnfc.pytorch.rewriter import GraphRewriter as GraphRewriter
+    from hnfc.pytorch.rewriter import optimize as optimize
     from hnfc.tracing import trace as trace
 
 _HOMES = {
-    "analyze": "hnfc.modules.analyses",
-    "optimize": "hnfc.rewriter",
-    "GraphRewriter": "hnfc.rewriter",
-    "load_rules": "hnfc.rewriter",
-    "diff": "hnfc.modules.differences",
+    "analyze": "hnfc.pytorch.analyses",
+    "optimize": "hnfc.pytorch.rewriter",
+    "GraphRewriter": "hnfc.pytorch.rewriter",
+    "load_rules": "hnfc.pipeline.rulesets",
+    "diff": "hnfc.pytorch.differences",
     "trace": "hnfc.tracing",
     "PrecisionOptimizer": "hnfc.precision.optimizer",
 }

@@ -10,12 +10,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
 from hnfc.analysis.ranges import Ranges, interval_of_array
+from hnfc.core.interpreter import evaluate
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.dsl import core
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.parser import parse
-from hnfc.evaluate import evaluate
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher

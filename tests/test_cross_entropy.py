@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from hnfc.backend.fx import raise_function
-from hnfc.compile import Request, compile_module
 from hnfc.dsl.rulebook import shipped
+from hnfc.pipeline.compile import Request, compile_module
 from tests.exporting import export_torch, text
 
 

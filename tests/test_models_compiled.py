@@ -21,14 +21,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hnfc.backend.torch_mlir import emit_bytecode, lower_to_torch_backend, verify
-from hnfc.compile import Compiled, Request, compile_module
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import Verdict
 from hnfc.frontend.torch_mlir import read
-from hnfc.pipelines import phases
+from hnfc.pipeline.compile import Compiled, Request, compile_module
+from hnfc.pipeline.levels import phases
 from hnfc.report.text import text_report
-from hnfc.verdicts import verdicts
 from tests.exporting import export_torch
 from tests.models import MODELS, REAL
 from tests.running import run_torch_mlir

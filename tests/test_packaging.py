@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NEEDED = ("hnfc/dsl/hnf.lark", "hnfc/py.typed", "hnfc/main.py", "hnfc/dsl/soundness/proof.py", "hnfc/dialects/num/base.py")
+NEEDED = ("hnfc/dsl/hnf.lark", "hnfc/py.typed", "hnfc/cli/main.py", "hnfc/dsl/soundness/proof.py", "hnfc/dialects/num/base.py")
 WORKING_TREE = ("--cached", "--others", "--exclude-standard")
 HIDE_TORCH = "import sys\nsys.modules['torch'] = None\n"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from hnfc.core.verdicts import _shipped, verdicts
 from hnfc.dsl.rulebook import load_files, shipped
 from hnfc.dsl.soundness import fingerprint, prove_all
-from hnfc.pipelines import LEVELS
+from hnfc.pipeline.levels import LEVELS
 from hnfc.rewrite.matcher import compile_rule
-from hnfc.ruletest import run_tests
-from hnfc.verdicts import _shipped, verdicts
+from hnfc.rewrite.rule_tests import run_tests
 
 BOOK = shipped()
 RULES = BOOK.rules
@@ -33,7 +33,7 @@ def test_a_rule_says_why_and_whence_and_fires(rule, results):
 
 
 def test_shipped_verdicts_are_those_of_this_prover():
-    """A change of a rule, an operation's meaning or the prover makes them stale: `python -m hnfc.verdicts` finds them anew."""
+    """A change of a rule, an operation's meaning or the prover makes them stale: `python -m hnfc.core.verdicts` finds them anew."""
     stale = [rule.name for rule in RULES if fingerprint(rule) not in _shipped("verdicts.json")]
     assert not stale
 

@@ -84,8 +84,8 @@ class Improved:
 
 def rules_for_programs() -> tuple[core.Rule, ...]:
     """The shipped rules of GROUPS that are proved."""
+    from hnfc.core.verdicts import verdicts
     from hnfc.dsl.rulebook import shipped
-    from hnfc.verdicts import verdicts
 
     rules = shipped().only(GROUPS).rules
     found = verdicts(rules)

@@ -21,20 +21,20 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from xdsl.ir import Operation, SSAValue
 
-from hnfc.analysis.moved import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
 from hnfc.analysis.observed import Observed, observe
+from hnfc.analysis.perturbation import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_graph
+from hnfc.core.errors import ModelError
 from hnfc.dialects.formats import Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import Format, format_of
-from hnfc.errors import ModelError
+from hnfc.formats.named import format_named
+from hnfc.formats.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.precision.formats import format_named
-from hnfc.precision.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.precision.targets import TOGETHER, Outputs
 
 _COMPUTED = {"bf16": {"bf16", "fp8_e4m3fn", "fp8_e5m2"}, "fp16": {"fp16"}}

@@ -14,11 +14,12 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Node, Truth
-from hnfc.analysis.ranges import Ranges, WeightReader, interval_of_array
+from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
+from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp

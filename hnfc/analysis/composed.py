@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Operation
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.contraction import reshaped
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.rounding import other_algorithm
 from hnfc.dialects.facts import NoFormula

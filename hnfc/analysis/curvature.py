@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.ranges import WeightReader
 from hnfc.analysis.spectral import condition_number
-from hnfc.evaluate import evaluate
+from hnfc.core.interpreter import WeightReader, evaluate
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _LARGEST_MATRIX = 1024

@@ -11,15 +11,15 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
+from hnfc.analysis.interval_arrays import Boxes
+from hnfc.core.errors import ModelError
+from hnfc.core.samples import declared, from_file, parse_range
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
-from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.samples import declared, from_file, parse_range
 
 if TYPE_CHECKING:
     from hnfc.analysis.calibrated import Calibration

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hnfc.analysis.boxes import ONE, Array, Boxes
-from hnfc.analysis.lanes import multiplied
+from hnfc.analysis.batch_axis import multiplied
+from hnfc.analysis.interval_arrays import ONE, Array, Boxes
 
 if TYPE_CHECKING:
     from hnfc.analysis.tape import Tape

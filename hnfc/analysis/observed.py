@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from hnfc.analysis.moved import square_sum
-from hnfc.precision.scaled import MASK
+from hnfc.analysis.perturbation import square_sum
+from hnfc.formats.scaled import MASK
 
 _QUANTILES = (0.01, 0.5, 0.99)
 _MOST_SORTED = 2**10

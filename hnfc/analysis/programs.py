@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hnfc.analysis.boxes import Array, Boxes
-from hnfc.analysis.branching import DEFAULT_LIMITS, Limits, Maximum, maximum
+from hnfc.analysis.branch_and_bound import DEFAULT_LIMITS, Limits, Maximum, maximum
+from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Truth
 from hnfc.analysis.rounding import Arithmetic
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num import COMPUTING, NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import INTEGERS
 from hnfc.dialects.types import ELEMENT_NAMES
-
-WeightReader = Callable[[str], "np.ndarray[Any, Any]"]
 
 
 def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch_mlir import ir
 from xdsl.dialects.func import FuncOp
 
-from hnfc.errors import ModelError
+from hnfc.core.dead_code import erase_dead
+from hnfc.core.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported, import_module
-from hnfc.rewrite.greedy import erase_dead
 
 
 def read_function(module: ir.Module) -> tuple[Imported, FuncOp]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.analysis.boxes import Array, Boxes
-from hnfc.analysis.lanes import lifted, places_of
+from hnfc.analysis.batch_axis import lifted, places_of
+from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Node
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.types import FORMATS, Format

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.ranges import WeightReader
+from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.num.constant import WeightOp
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.analysis import boxes
-from hnfc.analysis.boxes import Array, Boxes
-from hnfc.analysis.lanes import anywhere, filled, places_of, total
+from hnfc.analysis import interval_arrays
+from hnfc.analysis.batch_axis import anywhere, filled, places_of, total
+from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Node
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
@@ -114,7 +114,7 @@ def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: 
         return total(box, places) / size
 
     d = x.value - mean(x.value) if centred else x.value
-    sigma = boxes.increasing(np.sqrt, 0.0)(mean(d.square()) + Boxes.of(eps))
+    sigma = interval_arrays.increasing(np.sqrt, 0.0)(mean(d.square()) + Boxes.of(eps))
     limit = math.sqrt(n) * (1 + slack)
     z = (d / sigma).meet(-limit, limit)
 

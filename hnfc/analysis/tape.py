@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.analysis import boxes
-from hnfc.analysis.boxes import ONE, ZERO, Array, Boxes
-from hnfc.analysis.contraction import convolution, gathered_along, vector_product
-from hnfc.analysis.lanes import (
+from hnfc.analysis import interval_arrays
+from hnfc.analysis.batch_axis import (
     SIGMA,
     anywhere,
     either,
@@ -32,6 +30,8 @@ from hnfc.analysis.lanes import (
     spread,
     total,
 )  # fmt: skip
+from hnfc.analysis.contraction import convolution, gathered_along, vector_product
+from hnfc.analysis.interval_arrays import ONE, ZERO, Array, Boxes
 from hnfc.analysis.nodes import ABOVE, Node, Pull, Truth
 from hnfc.dialects.facts import Facts, NoFormula
 
@@ -93,16 +93,16 @@ class Tape:
 
     def exp(self, x: Any) -> Node:
         x = self.node(x)
-        value = boxes.exp(x.value)
+        value = interval_arrays.exp(x.value)
         return self.function(x, value, value)
 
     def log(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.increasing(np.log, 0.0)(x.value), inside(x.value.reciprocal(), x.value.lo > 0))
+        return self.function(x, interval_arrays.increasing(np.log, 0.0)(x.value), inside(x.value.reciprocal(), x.value.lo > 0))
 
     def sqrt(self, x: Any) -> Node:
         x = self.node(x)
-        value = boxes.increasing(np.sqrt, 0.0)(x.value)
+        value = interval_arrays.increasing(np.sqrt, 0.0)(x.value)
         return self.function(x, value, inside(0.5 / value, x.value.lo > 0))
 
     def pow(self, x: Any, y: Any) -> Node:
@@ -111,39 +111,39 @@ class Tape:
         if y.value.lo is y.value.hi and y.exact and exponent.size and (exponent == exponent[0]).all():
             c = float(exponent[0])
             shape = np.broadcast_shapes(x.shape, y.shape)
-            slope = boxes.power(x.value, c - 1) * c if c else ZERO
-            result = self.function(x, boxes.power(x.value, c), slope)
+            slope = interval_arrays.power(x.value, c - 1) * c if c else ZERO
+            result = self.function(x, interval_arrays.power(x.value, c), slope)
             return result if shape == x.shape else result + self.node(np.zeros(shape))
-        logarithm = boxes.increasing(np.log, 0.0)
+        logarithm = interval_arrays.increasing(np.log, 0.0)
 
         def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
-            return b * boxes.general_power(a, b - ONE), boxes.general_power(a, b) * logarithm(a)
+            return b * interval_arrays.general_power(a, b - ONE), interval_arrays.general_power(a, b) * logarithm(a)
 
-        return self.joined(boxes.general_power, x, y, slopes)
+        return self.joined(interval_arrays.general_power, x, y, slopes)
 
     def sin(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.sin(x.value), boxes.cos(x.value))
+        return self.function(x, interval_arrays.sin(x.value), interval_arrays.cos(x.value))
 
     def cos(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.cos(x.value), -boxes.sin(x.value))
+        return self.function(x, interval_arrays.cos(x.value), -interval_arrays.sin(x.value))
 
     def atan(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
+        return self.function(x, interval_arrays.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
 
     def _arc_slope(self, x: Node) -> Boxes:
-        root = boxes.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
+        root = interval_arrays.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
         return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
 
     def asin(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.increasing(np.arcsin, -1.0, 1.0)(x.value), self._arc_slope(x))
+        return self.function(x, interval_arrays.increasing(np.arcsin, -1.0, 1.0)(x.value), self._arc_slope(x))
 
     def acos(self, x: Any) -> Node:
         x = self.node(x)
-        return self.function(x, boxes.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
+        return self.function(x, interval_arrays.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
 
     def atan2(self, y: Any, x: Any) -> Node:
         def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
@@ -152,7 +152,7 @@ class Tape:
             return inside(b / squares, apart), inside(-(a / squares), apart)
 
         y, x = self.node(y), self.node(x)
-        result = self.joined(boxes.atan2, y, x, slopes)
+        result = self.joined(interval_arrays.atan2, y, x, slopes)
         rank = max(len(x.shape), len(y.shape))
         # at 0 there is no angle, and left of it the sign of a zero makes a difference of a whole turn
         a, b = lifted(y.value, rank), lifted(x.value, rank)
@@ -164,8 +164,8 @@ class Tape:
         import scipy.special  # type: ignore[import-untyped,unused-ignore]
 
         x = self.node(x)
-        slope = boxes.exp(-x.value.square()) * Boxes(np.float64(1.1283791670955123), np.float64(1.128379167095513))
-        return self.function(x, boxes.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
+        slope = interval_arrays.exp(-x.value.square()) * Boxes(np.float64(1.1283791670955123), np.float64(1.128379167095513))
+        return self.function(x, interval_arrays.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
 
     def lgamma(self, x: Any) -> Node:
         raise NoFormula("intervals of lgamma")

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.boxes import Array, Boxes
+from hnfc.analysis.batch_axis import filled, raised
 from hnfc.analysis.composed import composed
-from hnfc.analysis.lanes import filled, raised
+from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Node, Truth
-from hnfc.analysis.ranges import WeightReader
 from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
+from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 from torch_mlir import ir
 from xdsl.ir import Operation
 
-from hnfc.backend.emitter import Emitter
 from hnfc.backend.term import Term
 from hnfc.backend.writers import HALVES, WRITERS, plain_function
+from hnfc.core.errors import ModelError
+from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp, as_tensor, is_plain_function
 from hnfc.dialects.types import DYNAMIC, FORMATS
-from hnfc.errors import ModelError
 
 Expansion: TypeAlias = Callable[[Any], "Term | tuple[Term, ...] | None"]
 

@@ -17,10 +17,10 @@ from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_IN
 
 from hnfc.backend import functions, rows
 from hnfc.backend.native import NAMESPACE
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
+from hnfc.core.tensors import to_torch
 from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
-from hnfc.modules.tensors import to_torch
 
 Argument: TypeAlias = Any
 """What an operand is in the graph: a node, a Python number, a string, None, or a list of them."""

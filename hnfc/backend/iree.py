@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from hnfc.backend.stablehlo import emit_stablehlo, kept_operations
 from hnfc.backend.torch_mlir import emit_bytecode
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _FLAGS = ["--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false"]

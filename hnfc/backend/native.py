@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from hnfc.backend.emitter import Emitter
+from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
 
 NAMESPACE = "hnfc"

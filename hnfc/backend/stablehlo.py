@@ -10,7 +10,7 @@ from torch_mlir._mlir_libs import _stablehlo
 from torch_mlir.passmanager import PassManager
 
 from hnfc.backend.torch_mlir import lower_to_torch_backend
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.stablehlo import register
 

@@ -13,12 +13,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 import hnfc.backend.special  # noqa: F401  (registers its forms)
-from hnfc.backend.emitter import Emitter
 from hnfc.backend.expansions import write
 from hnfc.backend.native import write_natively
+from hnfc.core.errors import ModelError
+from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.errors import ModelError
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.torch_mlir import Imported, new_context, operation_name, read
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from torch_mlir import ir
 from xdsl.ir import SSAValue
 
-from hnfc.backend.emitter import DTYPE_CODES, Emitter, scalar_operand
+from hnfc.core.torch_emitter import DTYPE_CODES, Emitter, scalar_operand
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.num.movement import ReshapeOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, tensor

@@ -5,6 +5,6 @@ from hnfc.egraph.graph import EGraph
 from hnfc.egraph.matching import directions
 from hnfc.egraph.program import Program
 from hnfc.egraph.saturation import Saturation
-from hnfc.search import Limits
+from hnfc.egraph.search import Limits
 
 __all__ = ["EGraph", "Extraction", "Limits", "Program", "Saturation", "directions", "extract"]

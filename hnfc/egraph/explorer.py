@@ -9,22 +9,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.ranges import WeightReader
+from hnfc.core.dead_code import erase_dead
+from hnfc.core.interpreter import WeightReader
+from hnfc.core.verdicts import backwards, verdicts
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
+from hnfc.egraph.cost_model import Pricing
 from hnfc.egraph.extraction import extract
 from hnfc.egraph.graph import EGraph, Node, Reason
+from hnfc.egraph.local_search import Walk
 from hnfc.egraph.matching import Direction, directions
-from hnfc.egraph.pricing import Pricing
 from hnfc.egraph.problem import Choice
 from hnfc.egraph.program import Program
 from hnfc.egraph.saturation import Saturation
+from hnfc.egraph.search import Search
 from hnfc.egraph.values import ClassValues
-from hnfc.egraph.walk import Walk
-from hnfc.rewrite.greedy import erase_dead
 from hnfc.rewrite.record import Outcome, Rewrite
-from hnfc.search import Search
-from hnfc.verdicts import backwards, verdicts
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 LEAST_GAIN = 0.02

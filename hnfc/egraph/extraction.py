@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
+from hnfc.core.highs import silent
 from hnfc.egraph.graph import EGraph, Node
 from hnfc.egraph.problem import Choice, NodeCost, Problem, Pruning, loops_of, problem_of
-from hnfc.highs import silent
 
 
 @dataclass

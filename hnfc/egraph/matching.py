@@ -12,11 +12,11 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.dsl import core
 from hnfc.egraph.graph import EGraph, Node
 from hnfc.rewrite.bindings import Binding, Bindings
-from hnfc.rewrite.chains import Item, Root
 from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.matching import Matching
-from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.nary_terms import Item, Root
 from hnfc.rewrite.pattern import OperationPattern, tree
+from hnfc.rewrite.value_numbering import Numbering
 
 
 @dataclass(frozen=True)

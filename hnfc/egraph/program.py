@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.ranges import WeightReader
+from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.egraph.graph import EGraph, Node, Reason, is_node
 

@@ -11,11 +11,11 @@ from hnfc.dsl import core
 from hnfc.dsl.description import describe
 from hnfc.egraph.graph import EGraph, Reason
 from hnfc.egraph.matching import Direction, Found, key_of, matches
+from hnfc.egraph.search import Limits
 from hnfc.rewrite.bindings import Binding
 from hnfc.rewrite.builder import Builder, DoesNotFit
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.record import Statistics
-from hnfc.search import Limits
 
 
 @dataclass

@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.ranges import WeightReader
+from hnfc.core.interpreter import WeightReader, compute
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.egraph.graph import EGraph, Node
-from hnfc.evaluate import compute
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_TRIED = 40

@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
+from hnfc.core.errors import ModelError
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import as_tensor, element_name
 from hnfc.dialects.types import tensor
-from hnfc.errors import ModelError
 
 Form: TypeAlias = "str | list[Any]"
 """An S-expression: a symbol, number or string as it is written, or a list."""

@@ -17,7 +17,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend.torch_mlir import new_context
 
 _SMALL = 4096

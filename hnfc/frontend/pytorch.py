@@ -23,10 +23,10 @@ from torch.utils import _pytree as pytree
 from torch_mlir import ir
 from torch_mlir.extras import fx_importer
 
-from hnfc.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
+from hnfc.frontend.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
-from hnfc.modules.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
 
 Shapes: TypeAlias = Any
 """What `torch.export.export` takes as `dynamic_shapes`."""

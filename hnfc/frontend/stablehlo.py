@@ -17,8 +17,8 @@ import hnfc.frontend.stablehlo_contraction
 import hnfc.frontend.stablehlo_elementwise
 import hnfc.frontend.stablehlo_movement
 import hnfc.frontend.stablehlo_reduction  # noqa: F401  (register their handlers)
+from hnfc.core.errors import ModelError
 from hnfc.dialects.types import TypeMismatch
-from hnfc.errors import ModelError
 from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_of, shape_of, vtensor
 
 _DIALECTS = ("stablehlo.", "chlo.")

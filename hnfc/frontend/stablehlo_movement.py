@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from hnfc.backend.emitter import DTYPE_CODES
+from hnfc.core.torch_emitter import DTYPE_CODES
 from hnfc.dialects.types import DYNAMIC
 from hnfc.frontend.stablehlo_translation import Made, Size, Translation, element_of, integer, integers, shape_of, translates
 

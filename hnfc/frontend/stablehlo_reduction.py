@@ -8,7 +8,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
-from hnfc.backend.emitter import DTYPE_CODES
+from hnfc.core.torch_emitter import DTYPE_CODES
 from hnfc.dialects.types import DYNAMIC
 from hnfc.frontend.stablehlo_elementwise import combine
 from hnfc.frontend.stablehlo_translation import Made, Translation, integers, shape_of, translates

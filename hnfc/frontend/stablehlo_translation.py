@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch_mlir import ir
 
-from hnfc.backend.emitter import DTYPE_CODES, Emitter, Operand
+from hnfc.core.torch_emitter import DTYPE_CODES, Emitter, Operand
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, tensor
 from hnfc.frontend import weights
 

@@ -22,9 +22,9 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from hnfc.core.errors import ModelError
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
-from hnfc.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.builder import Builder
 from hnfc.frontend.conversions import CONVERSIONS

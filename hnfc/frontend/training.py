@@ -18,9 +18,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend.pytorch import BACKWARD, Captured, arguments_of, export, first_line, import_graph, module_path, results_of, source_of
-from hnfc.modules.signature import Constant, Gradient, Mutation, Returned, Signature, Sink
+from hnfc.frontend.signature import Constant, Gradient, Mutation, Returned, Signature, Sink
 
 aten = torch.ops.aten
 _TAKEN_APART = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hnfc.dialects.formats import Block, Fixed, Float, Format, Overflow, Rounding, Specials, finite_values, maximal, minimal
+from hnfc.formats.named import UnknownFormat, format_named, known_formats, load_formats
+from hnfc.formats.rounding import round_to
 from hnfc.precision.casting import cast_floating
-from hnfc.precision.formats import UnknownFormat, format_named, known_formats, load_formats
 from hnfc.precision.policy import Policy, SemanticDType, as_format, current_policy, get_policy, use_policy
-from hnfc.precision.rounding import round_to
 
 if TYPE_CHECKING:
     import torch

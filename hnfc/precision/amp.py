@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from hnfc.precision.applied import DTYPES
+from hnfc.formats.scaled import ceiling, split
+from hnfc.precision.cast_insertion import DTYPES
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.scaled import ceiling, split
-from hnfc.precision.sites import Sites
+from hnfc.precision.values import Sites
 
 _NARROW = ("bf16", "fp16")
 

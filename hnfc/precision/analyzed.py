@@ -13,20 +13,21 @@ from typing import Any
 
 import torch
 
-from hnfc.errors import ModelError
-from hnfc.modules.optimized import Programs, arguments_of, wrapped
-from hnfc.modules.program import Program
+from hnfc.core.errors import ModelError
+from hnfc.formats.scaled import ceiling, split
+from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.applied import Casts, casts_of
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.cast_insertion import Casts, casts_of
 from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.scaled import ceiling, split
-from hnfc.precision.sites import Sites
 from hnfc.precision.solving import WIDE, tree_widened
 from hnfc.precision.targets import OutputError
-from hnfc.rewriter import Settings, load_rules
+from hnfc.precision.values import Sites
+from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
 
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hnfc.precision.formats import format_named
+from hnfc.formats.named import format_named
+from hnfc.precision.infeasibility import refusal_of
 from hnfc.precision.problem import Problem
-from hnfc.precision.refusing import refusal_of
-from hnfc.precision.sites import Sites
+from hnfc.precision.requirements import Assignment, Refusal, Relaxation, Wishes, bytes_of, machine_of, time_of
 from hnfc.precision.targets import Errors
-from hnfc.precision.wishes import Assignment, Refusal, Relaxation, Wishes, bytes_of, machine_of, time_of
+from hnfc.precision.values import Sites
 
 __all__ = ["Assignment", "Refusal", "Relaxation", "Wishes", "assign", "bytes_of", "machine_of", "time_of"]
 

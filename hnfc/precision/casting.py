@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 
 from hnfc.dialects.formats import Format
-from hnfc.precision.formats import LIBRARY_NAMES, format_named
+from hnfc.formats.named import LIBRARY_NAMES, format_named
+from hnfc.formats.rounding import round_to
 from hnfc.precision.policy import DTypeish, Policy, as_format
-from hnfc.precision.rounding import round_to
 
 Tree = TypeVar("Tree")
 
@@ -72,7 +72,7 @@ def _cast_array(value: Any, form: Format) -> Any:
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None:
         if isinstance(value, torch.Tensor):
-            from hnfc.precision.torch_rounding import cast_tensor
+            from hnfc.formats.torch_rounding import cast_tensor
 
             return cast_tensor(value, form, getattr(torch, LIBRARY_NAMES.get(form.name, ""), None))
         if isinstance(value, torch.nn.Module):

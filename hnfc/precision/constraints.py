@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hnfc.dialects.formats import Format
-from hnfc.precision.formats import format_named
+from hnfc.formats.named import format_named
 from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.sheaf.difference import Difference, at_least, at_most
 from hnfc.sheaf.graph import Node

@@ -15,18 +15,18 @@ from hnfc.analysis.calibrated import Calibration
 from hnfc.analysis.reading import read_function
 from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
+from hnfc.core.samples import from_file
+from hnfc.core.tensors import to_torch
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.frontend.models import read_model
-from hnfc.modules.tensors import to_torch
-from hnfc.precision.applied import as_module, casts_of, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.cast_insertion import as_module, casts_of, without_narrow_casts
 from hnfc.precision.outcomes import as_given, errors_of
-from hnfc.precision.sites import Sites
+from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import Reference, reference_for, solved, widened
 from hnfc.precision.targets import OutputError, Outputs, by_output
-from hnfc.precision.wishes import checked_width
-from hnfc.samples import from_file
+from hnfc.precision.values import Sites
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from hnfc.highs import silent
+from hnfc.core.highs import silent
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _STEPS = 100

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
 from hnfc.dialects.formats import Block
+from hnfc.formats.scaled import is_plain, largest, smallest, stored_format
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import is_plain, largest, smallest, stored_format
-from hnfc.precision.sites import Site
 from hnfc.precision.targets import Allowance
+from hnfc.precision.values import Site
 from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
 from hnfc.sheaf.graph import Node
 

@@ -12,23 +12,24 @@ from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
 from hnfc.analysis.reading import read_function
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
 from hnfc.frontend.pytorch import capture
+from hnfc.frontend.signature import Fixed, Given, Returned, Signature, State
 from hnfc.frontend.training import names_of_results
-from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import Optimized, arguments_of, plain
-from hnfc.modules.program import rewrite_values
-from hnfc.modules.signature import Fixed, Given, Returned, Signature, State
+from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis as PrecisionAnalysis
-from hnfc.precision.applied import is_narrow
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, machine_of
+from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
-from hnfc.precision.sites import Sites
+from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import Reference, reference_for, solved, tree_widened
 from hnfc.precision.targets import Outputs, Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
-from hnfc.precision.wishes import checked_width
-from hnfc.rewriter import Settings, load_rules
+from hnfc.precision.values import Sites
+from hnfc.pytorch.losses import Loss, with_loss
+from hnfc.pytorch.optimized import Optimized, arguments_of, plain
+from hnfc.pytorch.program import rewrite_values
+from hnfc.pytorch.settings import Settings
 
 Samples: TypeAlias = tuple[Any, ...]
 Solved: TypeAlias = tuple[Sites, Wishes, Assignment | Refusal, dict[int, torch.dtype]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
-from hnfc.precision.scaled import stored_format
-from hnfc.precision.sites import Sites
 from hnfc.precision.targets import OutputError, name_of
+from hnfc.precision.values import Sites
 
 
 def cochain_of(sites: Sites, outcome: Assignment | Refusal) -> dict[tuple[str, str], int]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from hnfc.highs import silent
+from hnfc.core.highs import silent
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

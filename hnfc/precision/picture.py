@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from textwrap import wrap
 
+from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.certificates import GROUND, Cycle
-from hnfc.precision.scaled import stored_format
-from hnfc.precision.sites import Sites
+from hnfc.precision.values import Sites
 
 _MOST = 36
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 26, 44, 24

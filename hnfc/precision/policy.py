@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from hnfc.dialects.formats import Format
-from hnfc.precision.formats import LIBRARY_NAMES, UnknownFormat, format_named, known_formats
+from hnfc.formats.named import LIBRARY_NAMES, UnknownFormat, format_named, known_formats
 
 Tree = TypeVar("Tree")
 

@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
+from hnfc.formats.scaled import ceiling, is_plain, largest, split
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
 from hnfc.precision.peak import Lives, Piece, least_peak, within_peak
-from hnfc.precision.scaled import ceiling, is_plain, largest, split
-from hnfc.precision.sites import Site, Sites
+from hnfc.precision.requirements import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, time_of, uncast
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import Program as TimeProgram
 from hnfc.precision.timing import Timing
-from hnfc.precision.wishes import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, time_of, uncast
+from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, Found, cheapest_in_time
 from hnfc.sheaf.system import System, Value

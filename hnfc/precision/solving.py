@@ -15,17 +15,17 @@ from xdsl.ir import Block, Operation
 
 from hnfc.analysis.calibrated import Calibration, calibrate
 from hnfc.backend.fx import raise_function
+from hnfc.core.errors import ModelError
 from hnfc.dialects.types import format_of
-from hnfc.errors import ModelError
+from hnfc.formats.named import format_named
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.precision.applied import Casts, casts_of, distances, without_narrow_casts
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.cast_insertion import Casts, casts_of, distances, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
-from hnfc.precision.formats import format_named
-from hnfc.precision.holding import assign_what_holds
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.sites import Sites, sites_of
 from hnfc.precision.targets import TOGETHER, Errors, Outputs, worst_of
+from hnfc.precision.values import Sites, sites_of
+from hnfc.precision.verification import assign_what_holds
 
 WIDE = "fp32"
 """The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
 
 Target: TypeAlias = float | Mapping[int | str, float]
 """A number for all outputs together; or numbers by the index of an output, its name ("output 1"), or a pattern of names."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hnfc.dsl.targets import Target as Machine
-from hnfc.precision.scaled import ceiling, split
-from hnfc.precision.sites import Site, Sites
-from hnfc.precision.wishes import bytes_of
+from hnfc.formats.scaled import ceiling, split
+from hnfc.precision.requirements import bytes_of
+from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.ilp import Charge, Weights
 from hnfc.sheaf.system import Constraint, Value

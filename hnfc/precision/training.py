@@ -13,19 +13,20 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from hnfc.backend.fx import raise_function
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
+from hnfc.formats.scaled import largest
 from hnfc.frontend.pytorch import Captured
+from hnfc.frontend.signature import Fixed, Given, Gradient, Returned, State, tensor_of
 from hnfc.frontend.training import capture_training, names_of_results
-from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import Arguments, arguments_of, wrapped
-from hnfc.modules.signature import Fixed, Given, Gradient, Returned, State, tensor_of
-from hnfc.modules.steps import Edit, Step, Steps, untied
+from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis
-from hnfc.precision.applied import Casts, casts_of, is_narrow, without_narrow_casts
-from hnfc.precision.scaled import largest
-from hnfc.precision.sites import Site, Sites
+from hnfc.precision.cast_insertion import Casts, casts_of, is_narrow, without_narrow_casts
 from hnfc.precision.targets import Outputs
-from hnfc.rewriter import Settings, load_rules
+from hnfc.precision.values import Site, Sites
+from hnfc.pytorch.losses import Loss, with_loss
+from hnfc.pytorch.optimized import Arguments, arguments_of, wrapped
+from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.steps import Edit, Step, Steps, untied
 
 _NOISE = 0.1
 """A result that moves by more than this part of itself with the last bits of what it is computed from is rounding errors."""

@@ -9,7 +9,7 @@ from html import escape
 from xdsl.dialects.builtin import Float64Type, FloatAttr
 
 from hnfc.analysis.findings import Finding, Findings
-from hnfc.terminal import GAP
+from hnfc.report.table import GAP
 
 _PLACE = 12
 """The least room for a place."""

@@ -32,8 +32,8 @@ LEGEND = (
 
 def explain_page(book: Rulebook, rule: core.Rule, width: int = WIDTH, progress: Callable[[str], None] | None = None) -> str:
     """The page of a rule, with verdicts and errors looked up or found now."""
+    from hnfc.core.verdicts import ieee, verdicts
     from hnfc.dsl.error import error_reports
-    from hnfc.verdicts import ieee, verdicts
 
     found = verdicts([rule], progress=progress)[rule.name]
     judged = ieee([rule], progress=progress)[rule.name]

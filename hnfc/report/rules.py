@@ -7,13 +7,13 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from hnfc.checks import FORMATS, CheckReport
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import Diagnostic, render
 from hnfc.dsl.ieee.verdict import EDGE, IeeeStatus, IeeeVerdict
 from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
+from hnfc.report.check_cache import FORMATS, CheckReport
 
 _CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502", "VACUOUS": "HNF0503"}
 _FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}

@@ -112,7 +112,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def generated() -> str:
     """The page for the shipped rules; verdicts in floating point only where they ship, since they take long to find."""
-    from hnfc.verdicts import ieee, verdicts
+    from hnfc.core.verdicts import ieee, verdicts
 
     book = shipped()
     judged = ieee(book.rules) if (files("hnfc") / "rules" / "ieee.json").is_file() else {}

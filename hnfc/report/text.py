@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from hnfc.compile import Applied, Compiled
 from hnfc.dsl.soundness import Status, Verdict
+from hnfc.pipeline.compile import Applied, Compiled
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
-from hnfc.validate import TOLERANCE, Error
+from hnfc.validation.measurement import TOLERANCE, Error
 
 _MAX_PLACES = 6
 _MAX_NEAR = 8

@@ -13,7 +13,7 @@ from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.dsl import core
 from hnfc.rewrite.bindings import AXIS, Bindings, bound_value, extent, resolve_axes, shape_of, type_of
-from hnfc.rewrite.chains import Number
+from hnfc.rewrite.nary_terms import Number
 
 
 def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Bindings | None:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.types import DYNAMIC
 from hnfc.dsl import core
-from hnfc.rewrite.chains import (
+from hnfc.rewrite.nary_terms import (
     Product,
     Root,
     Sum,

@@ -21,11 +21,11 @@ from hnfc.dialects.num.rounding import INTEGERS, round_to
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, FORMATS, TypeMismatch, broadcast_shapes, tensor
 from hnfc.dsl import core
 from hnfc.rewrite.bindings import Binding, Bindings, Integers, bound_value, extent, resolve_axes
-from hnfc.rewrite.chains import Number, Product, Root, Sum, over_reals
 from hnfc.rewrite.extents import unknown_sizes
 from hnfc.rewrite.fitting import fit
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.movement import is_movement, order_of, properties
+from hnfc.rewrite.nary_terms import Number, Product, Root, Sum, over_reals
 
 Built: TypeAlias = SSAValue | Fraction | float
 

@@ -16,17 +16,17 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from hnfc.analysis.ranges import Ranges, WeightReader
+from hnfc.analysis.ranges import Ranges
+from hnfc.core.interpreter import Array, WeightReader, compute_into
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, broadcast_shapes
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
-from hnfc.evaluate import Array, compute_into
 from hnfc.rewrite.bindings import Binding, Integers, bound_value, resolve_axes
 from hnfc.rewrite.builder import Builder, DoesNotFit
-from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.matcher import Match
+from hnfc.rewrite.nary_terms import Product, Root, Sum
 
 _SIZE_UNKNOWN = "a size is not known when compiling"
 _HOLDS: dict[str, Callable[[Any, Any], bool]] = {

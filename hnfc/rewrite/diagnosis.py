@@ -16,8 +16,8 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
 from hnfc.rewrite.attributes import fit_attributes
 from hnfc.rewrite.bindings import Bindings
-from hnfc.rewrite.chains import PRODUCTS, SUMS, Item, Product, Root, constant_of, product_of, sum_of
 from hnfc.rewrite.matching import same_number
+from hnfc.rewrite.nary_terms import PRODUCTS, SUMS, Item, Product, Root, constant_of, product_of, sum_of
 from hnfc.rewrite.pattern import (
     CapturePattern,
     NumberPattern,

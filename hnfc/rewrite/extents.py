@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import AlongAxesOp, BinaryOp, UnaryOp
 from hnfc.dialects.types import DYNAMIC
-from hnfc.rewrite.lift import PLACED
+from hnfc.rewrite.canonicalization import PLACED
 
 Source: TypeAlias = tuple[SSAValue, int]
 """A value and one of its axes, counted from the right."""

@@ -17,16 +17,17 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from hnfc.analysis.cost import flops
 from hnfc.analysis.ranges import Ranges
+from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.num import COMPUTING
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
 from hnfc.rewrite.builder import Builder, DoesNotFit
-from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
-from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.nary_terms import Product, Root, Sum
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.record import NearMiss, Outcome, Rewrite
+from hnfc.rewrite.value_numbering import Numbering
 
 GENERATIONS = 24
 REWRITES_PER_OPERATION = 20
@@ -233,19 +234,6 @@ def users_within(value: SSAValue, distance: int) -> list[Operation]:
 def _mark(operation: Operation, found: dict[Operation, None]) -> list[SSAValue]:
     found[operation] = None
     return list(operation.results)
-
-
-def erase_dead(operations: Iterable[Operation]) -> None:
-    """Erases pure operations that nothing uses, and what only they used."""
-    stack = list(operations)
-    while stack:
-        op = stack.pop()
-        if op.parent is None or type(op) not in COMPUTING or any(result.uses for result in op.results):
-            continue
-        owners = [operand.owner for operand in op.operands]
-        op.detach()  # type: ignore[no-untyped-call]
-        op.drop_all_references()
-        stack += [owner for owner in owners if isinstance(owner, Operation)]
 
 
 class RulePattern(RewritePattern):

@@ -19,7 +19,8 @@ from xdsl.ir import Operation
 
 from hnfc.dsl import core
 from hnfc.rewrite.bindings import Bindings
-from hnfc.rewrite.chains import (
+from hnfc.rewrite.matching import Matching
+from hnfc.rewrite.nary_terms import (
     ONE,
     PRODUCTS,
     SUMS,
@@ -31,8 +32,6 @@ from hnfc.rewrite.chains import (
     product_of,
     sum_of,
 )
-from hnfc.rewrite.matching import Matching
-from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.pattern import (
     CapturePattern,
     OperationPattern,
@@ -44,6 +43,7 @@ from hnfc.rewrite.pattern import (
     size_of,
 )
 from hnfc.rewrite.record import Statistics
+from hnfc.rewrite.value_numbering import Numbering
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.rewrite.attributes import fit_attributes, integer, size_of
 from hnfc.rewrite.bindings import Binding, Bindings, Integers, shape_of
-from hnfc.rewrite.chains import (
+from hnfc.rewrite.movement import match_settings
+from hnfc.rewrite.nary_terms import (
     ONE,
     ZERO,
     Factors,
@@ -27,8 +28,6 @@ from hnfc.rewrite.chains import (
     product_of,
     sum_of,
 )
-from hnfc.rewrite.movement import match_settings
-from hnfc.rewrite.numbering import Numbering
 from hnfc.rewrite.pattern import (
     CapturePattern,
     NumberPattern,
@@ -38,6 +37,7 @@ from hnfc.rewrite.pattern import (
     SizePattern,
     SumPattern,
 )
+from hnfc.rewrite.value_numbering import Numbering
 
 _MAX_STEPS = 4000
 

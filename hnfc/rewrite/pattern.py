@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
-from hnfc.rewrite.chains import ONE, PRODUCTS, SUMS, ZERO
 from hnfc.rewrite.movement import is_movement
+from hnfc.rewrite.nary_terms import ONE, PRODUCTS, SUMS, ZERO
 
 _COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
 

@@ -1,7 +1,7 @@
 """A second look at each rewrite before it is made: the matched operations and their replacement on inputs beyond the samples.
 
 A rule is proved over the reals; in floating point it may still overflow where the original did not, or lose digits. What the names
-of the match stand for is filled with probes (see `hnfc.probes`) within the ranges that are known of it, both sides run in the
+of the match stand for is filled with probes (see `hnfc.validation.probes`) within the ranges that are known of it, both sides run in the
 element type, and a rewrite under which a result becomes worse on one of them is not made.
 """
 
@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
+from hnfc.core.interpreter import EXACT_BITS, compute_exactly, compute_into, exact_input
 from hnfc.dialects.num import COMPUTING
 from hnfc.dialects.num.base import AlongAxesOp, BinaryOp, NumOp, ReductionOp, UnaryOp
 from hnfc.dialects.num.comparison import CompareOp, WhereOp
@@ -25,12 +26,11 @@ from hnfc.dialects.num.reduction import CumsumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES, CastOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
-from hnfc.evaluate import EXACT_BITS, compute_exactly, compute_into, exact_input
-from hnfc.probes import Probe, Slot, probes
-from hnfc.rewrite.chains import Product, Root, Sum
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
-from hnfc.validate import Leniency, regression
+from hnfc.rewrite.nary_terms import Product, Root, Sum
+from hnfc.validation.measurement import Leniency, regression
+from hnfc.validation.probes import Probe, Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_STEPS = 30_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hnfc.cli.terminal import say
 from hnfc.runners.table import document
-from hnfc.terminal import say
 
 PAGE = "docs/runners.md"
 

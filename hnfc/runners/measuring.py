@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch_mlir import ir
 
+from hnfc.backend.execution import runner
 from hnfc.backend.iree_trigonometry import FARTHEST
+from hnfc.core.errors import ModelError
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import FLOATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.dsl.soundness.elements import UNDECIDED
-from hnfc.errors import ModelError
 from hnfc.runners.points import operands
 from hnfc.runners.programs import FUNCTION, example, program
-from hnfc.running import runner
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 SIZE = 2048

@@ -8,12 +8,12 @@ from typing import Any
 from torch_mlir import ir
 from xdsl.ir import Block, Operation
 
-from hnfc.backend.emitter import Emitter
 from hnfc.backend.writers import WRITERS, plain_function
+from hnfc.core.errors import ModelError
+from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp, is_plain_function
 from hnfc.dialects.types import tensor
-from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import new_context
 
 FUNCTION = "main"

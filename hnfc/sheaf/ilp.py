@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from hnfc.highs import silent
+from hnfc.core.highs import silent
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.system import Constraint, System, Value
 

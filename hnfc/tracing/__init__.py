@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from hnfc.errors import UsageError
-from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import arguments_of
+from hnfc.core.errors import UsageError
+from hnfc.pytorch.losses import Loss, with_loss
+from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.events import Event, Span, Trace
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.remedies import Patient, add_remedies

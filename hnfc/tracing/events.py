@@ -92,7 +92,7 @@ class Trace:
     """Description of what is not finite though no operation is at fault."""
 
     def __str__(self) -> str:
-        from hnfc.report.trace import trace_report
+        from hnfc.tracing.report import trace_report
 
         return trace_report(self)
 

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from hnfc.errors import ModelError, UsageError
-from hnfc.modules.losses import Loss, with_loss
-from hnfc.modules.optimized import arguments_of
-from hnfc.modules.program import Program
-from hnfc.rewriter import Settings, load_rules
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.pipeline.rulesets import load_rules
+from hnfc.pytorch.losses import Loss, with_loss
+from hnfc.pytorch.optimized import arguments_of
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
 from hnfc.tracing.comparing import Comparison, compare
 from hnfc.tracing.events import GRADIENT, Trace
 from hnfc.tracing.step import Step, step_of

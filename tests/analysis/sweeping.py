@@ -16,8 +16,8 @@ from flint import arb
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.certified import Bounds, certified
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS

@@ -11,13 +11,13 @@ import pytest
 from flint import arb
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
+from hnfc.core.interpreter import Array, evaluate
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, precision
-from hnfc.evaluate import Array, evaluate
 from tests.graphs import Graph
 from tests.rewrite.random_graphs import Maker, exactly
 

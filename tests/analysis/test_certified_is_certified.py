@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.certified import Bounds, certified
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.interval import Interval
 from tests.analysis import programs_of_tensors

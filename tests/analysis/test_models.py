@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import hnfc
-from hnfc.analysis.boxes import Boxes
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
+from hnfc.analysis.interval_arrays import Boxes
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.interpreter import evaluate
 from hnfc.dialects.types import FORMATS
-from hnfc.errors import ModelError, UsageError
-from hnfc.evaluate import evaluate
 from tests.analysis.capturing import captured, encoder, mlp
 from tests.graphs import Graph
 

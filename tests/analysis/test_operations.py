@@ -12,15 +12,15 @@ from flint import arb
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
-from hnfc.analysis.boxes import Boxes
+from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.nodes import Node
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import NotAnalyzed, forms
+from hnfc.core.interpreter import evaluate
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS, tensor
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, precision
-from hnfc.evaluate import evaluate
 from tests.analysis.test_certified import box_around, name_of, point_in
 from tests.dialects.building import to_numpy, to_torch
 from tests.dialects.samples import SAMPLES, Sample

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from hnfc.analysis.branching import Limits, maximum
+from hnfc.analysis.branch_and_bound import Limits, maximum
 from hnfc.analysis.programs import CORRECT, bound_program
 from hnfc.analysis.taylor import STANDARD, NotAnalyzed
+from hnfc.core.errors import ModelError
+from hnfc.core.interpreter import evaluate
 from hnfc.dsl.soundness.balls import precision
-from hnfc.errors import ModelError
-from hnfc.evaluate import evaluate
 from hnfc.frontend.fpcore import Program, number, programs
 from tests.rewrite.random_graphs import exactly
 

@@ -11,7 +11,7 @@ import torch
 
 import hnfc
 from hnfc.analysis.spectral import condition_number, spectra, spectral_norm
-from hnfc.main import main
+from hnfc.cli.main import main
 from tests.exporting import export_torch
 
 

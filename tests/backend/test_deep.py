@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from hnfc.compile import Request, compile_module
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.torch_mlir import read
-from hnfc.pipelines import phases
-from hnfc.verdicts import verdicts
+from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.levels import phases
 
 DEPTH = 5000
 T = "!torch.vtensor<[4,8],f32>"

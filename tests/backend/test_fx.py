@@ -8,10 +8,10 @@ import torch
 
 from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import build
+from hnfc.core.errors import ModelError
+from hnfc.core.tensors import to_numpy
 from hnfc.dialects.types import FORMATS
-from hnfc.errors import ModelError
 from hnfc.frontend.torch_mlir import read
-from hnfc.modules.tensors import to_numpy
 from tests.dialects.building import assert_close, doubles, flat, operation, to_torch
 from tests.dialects.samples import SAMPLES, Sample
 from tests.dialects.test_operations import ALL, NOT_IN_TORCH, NUMPY, SOURCES

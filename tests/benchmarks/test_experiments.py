@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 import torch
 
-from hnfc.precision.rounding import round_to
+from hnfc.formats.rounding import round_to
 
 ROOT = Path(__file__).parents[2]
 torch.set_num_threads(1)
@@ -122,7 +122,8 @@ class Tail(torch.nn.Module):
 def test_estimates_foretell_the_error_of_one_formula() -> None:
     from experiment_measures import MEASURES, both, largest_relative
 
-    from hnfc.rewriter import Settings, load_rules
+    from hnfc.pytorch.settings import Settings
+    from hnfc.rewriter import load_rules
 
     def look(function):  # type: ignore[no-untyped-def]
         return function.exact(), function.run(), {name: find(function) for name, (_, find) in MEASURES.items()}

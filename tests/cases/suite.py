@@ -26,11 +26,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent.parent))
 
 from hnfc.backend.fx import raise_function  # noqa: E402
-from hnfc.compile import Compiled, Request, compile_module  # noqa: E402
+from hnfc.core.errors import ModelError  # noqa: E402
+from hnfc.core.verdicts import verdicts  # noqa: E402
 from hnfc.dsl.rulebook import shipped  # noqa: E402
-from hnfc.errors import ModelError  # noqa: E402
-from hnfc.pipelines import phases  # noqa: E402
-from hnfc.verdicts import verdicts  # noqa: E402
+from hnfc.pipeline.compile import Compiled, Request, compile_module  # noqa: E402
+from hnfc.pipeline.levels import phases  # noqa: E402
 from tests.exporting import export_torch  # noqa: E402
 from tests.running import run_torch_mlir  # noqa: E402
 

@@ -13,12 +13,12 @@ from torch_mlir import ir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from hnfc.backend.execution import result_dtypes
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.on_iree import written
 from hnfc.backend.torch_mlir import build
+from hnfc.core.errors import ModelError
 from hnfc.dialects.types import ELEMENT_NAMES, TypeMismatch
-from hnfc.errors import ModelError
-from hnfc.running import result_dtypes
 from tests.dialects.building import ELEMENTS, assert_close, doubles, flat, operation, to_numpy, to_torch
 from tests.dialects.samples import SAMPLES
 from tests.dialects.test_element_types import COMPUTED_BY_PARTS, DTYPES, MASKS, SHAPES, TYPES, UNITS, attended, drawn

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from hnfc.cli.main import main
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.depth import is_deep, with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError
 from hnfc.dsl.rulebook import load_files, load_text
 from hnfc.dsl.soundness import Status, fingerprint, prove
 from hnfc.dsl.soundness.judge import verdict
-from hnfc.main import main
 from hnfc.rewrite.matcher import Matcher, compile_rule
 
 GOOD = "rule good\n    exp(a) * exp(b) => exp(a + b)\n"

@@ -7,7 +7,7 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.egraph import EGraph, Limits, Program, Saturation
 from hnfc.egraph.explorer import both_ways
-from hnfc.rewrite.chains import constant_of
+from hnfc.rewrite.nary_terms import constant_of
 from tests.graphs import Graph, rules
 
 F32 = tensor("f32", (3,))

@@ -11,17 +11,17 @@ import torch
 
 import hnfc
 from hnfc.analysis.cost import flops
-from hnfc.compile import Request, compile_module
+from hnfc.core.errors import UsageError
+from hnfc.core.verdicts import verdicts
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import load_text, shipped, shipped_targets
-from hnfc.errors import UsageError
+from hnfc.egraph.search import Limits, Search, parse_costs, search_of
 from hnfc.frontend.models import read_model
-from hnfc.pipelines import FORMS
-from hnfc.search import Limits, Search, parse_costs, search_of
-from hnfc.verdicts import verdicts
+from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.levels import FORMS
+from tests.cli.test_main import ATTENTION
+from tests.cli.test_main import hnfc as command
 from tests.exporting import export_torch
-from tests.test_cli import ATTENTION
-from tests.test_cli import hnfc as command
 
 ALGEBRA = tuple(shipped().only(FORMS).rules)
 
@@ -103,7 +103,7 @@ def test_later_layers_can_weigh_more():
 
     module = export_torch(Twice(), torch.randn(3))
     from hnfc.egraph import Program
-    from hnfc.egraph.pricing import Pricing
+    from hnfc.egraph.cost_model import Pricing
     from hnfc.egraph.values import ClassValues
     from hnfc.frontend.torch_mlir import import_module
 
@@ -123,7 +123,7 @@ def test_later_layers_can_weigh_more():
 
 
 def test_a_proof_both_ways_is_shipped_for_every_form():
-    from hnfc.verdicts import _shipped, backwards, fingerprint
+    from hnfc.core.verdicts import _shipped, backwards, fingerprint
 
     known = _shipped("verdicts.json")
     assert all(fingerprint(rule) in known for rule in backwards(shipped().rules))

@@ -9,15 +9,15 @@ import pytest
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.ranges import interval_of_array
+from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.egraph import Limits, Program, Saturation, extract
 from hnfc.egraph.explorer import because, both_ways
 from hnfc.egraph.graph import Node
 from hnfc.egraph.problem import loops_of, problem_of
-from hnfc.rewrite.greedy import erase_dead
-from hnfc.rewrite.lift import lift
-from hnfc.rewrite.numbering import COMMUTATIVE
+from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.value_numbering import COMMUTATIVE
 from tests.graphs import rules
 from tests.rewrite.random_graphs import Before, Maker
 from tests.rewrite.test_random_graphs import MORE, text

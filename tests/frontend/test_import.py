@@ -11,7 +11,7 @@ import pytest
 from torch_mlir import ir
 
 from hnfc.backend.torch_mlir import emit_bytecode, export
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend.torch_mlir import Imported, import_module, new_context, read
 from hnfc.frontend.weights import read as read_weight
 

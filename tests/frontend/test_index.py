@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hnfc.backend.torch_mlir import build
-from hnfc.evaluate import evaluate
+from hnfc.core.interpreter import evaluate
 from hnfc.frontend.torch_mlir import import_module
 from tests.exporting import export_torch
 from tests.running import run_torch_mlir

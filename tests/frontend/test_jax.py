@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hnfc.backend.stablehlo import emit_portable
-from hnfc.compile import Request, compile_module
+from hnfc.cli.main import main
 from hnfc.frontend.models import read_model
-from hnfc.main import main
+from hnfc.pipeline.compile import Request, compile_module
 from hnfc.rewriter import load_rules
 
 jax = pytest.importorskip("jax")

@@ -11,13 +11,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from hnfc.backend.execution import entry, runner
 from hnfc.backend.stablehlo import emit_portable
-from hnfc.compile import Request, compile_module
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
 from hnfc.frontend.onnx import read_onnx
+from hnfc.pipeline.compile import Request, compile_module
 from hnfc.rewriter import load_rules
-from hnfc.running import entry, runner
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import special
 
+from hnfc.backend.execution import entry, runner
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.stablehlo import emit_portable, emit_stablehlo, kept_operations
 from hnfc.backend.torch_mlir import emit_linalg
-from hnfc.compile import Compiled, Request, compile_module
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
+from hnfc.pipeline.compile import Compiled, Request, compile_module
 from hnfc.rewriter import load_rules
-from hnfc.running import entry, runner
 from tests.interpreting import interpret, parsed
 
 DATA = Path(__file__).parent.parent / "data" / "jax"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hnfc.backend.execution import runner
 from hnfc.backend.stablehlo import emit_stablehlo, kept_operations
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.frontend.models import read_model
-from hnfc.running import runner
 from tests.interpreting import interpret
 
 DATA = Path(__file__).parent.parent / "data" / "stablehlo"

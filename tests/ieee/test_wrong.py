@@ -67,7 +67,6 @@ def test_no_warning_reaches_the_terminal(tmp_path: Path) -> None:
     narrow = "cast(cast(x, f16), f32) * 1e30"
     path.write_text(f"rule r\n    exp(x) * exp(x) => exp(2 * x)\nrule s\n    {narrow} => {narrow} + 0\n")
     environment = {**os.environ, "HNFC_CACHE": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "hnfc.main", "check", "--no-cache", str(path)], capture_output=True, text=True, env=environment, check=False
-    )
+    command = [sys.executable, "-m", "hnfc.cli.main", "check", "--no-cache", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert "Warning" not in done.stderr and ".py" not in done.stderr and "2 rules" in done.stderr

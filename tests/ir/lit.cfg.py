@@ -15,6 +15,6 @@ config.environment["PYTHONPATH"] = str(Path(__file__).parents[2])  # type: ignor
 config.environment["PYTHONWARNINGS"] = "ignore"  # type: ignore[name-defined]  # noqa: F821
 config.environment["HOME"] = os.environ.get("HOME", "")  # type: ignore[name-defined]  # noqa: F821
 config.substitutions += [  # type: ignore[name-defined]  # noqa: F821
-    ("hnfc-opt", f"{sys.executable} -m hnfc.opt"),
+    ("hnfc-opt", f"{sys.executable} -m hnfc.cli.opt"),
     ("filecheck", f"{sys.executable} -c 'from filecheck.main import main; main()'"),
 ]

@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 from itertools import product
 
+from hnfc.formats.scaled import largest, smallest
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.problem import Problem
-from hnfc.precision.scaled import largest, smallest
-from hnfc.precision.sites import Effect, Site, Sites
-from hnfc.precision.wishes import bytes_of
+from hnfc.precision.requirements import bytes_of
+from hnfc.precision.values import Effect, Site, Sites
 
 UNITS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 import pytest
 import torch
 
+from hnfc.formats.scaled import split
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.scaled import split
 from tests.precision.failing import FAILURES, Failure, Inputs
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 

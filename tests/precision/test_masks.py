@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from hnfc.backend.torch_mlir import emit_torch
-from hnfc.main import main
-from hnfc.modules.program import Program
-from hnfc.precision.applied import as_module
+from hnfc.cli.main import main
+from hnfc.formats.scaled import ceiling, is_plain, largest, saturated_name, split
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.scaled import ceiling, is_plain, largest, saturated_name, split
-from hnfc.precision.sites import Sites
-from hnfc.rewriter import Settings, load_rules
+from hnfc.precision.values import Sites
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 from tests.precision.made_sites import made_site
 
 LOWEST = torch.finfo(torch.float32).min

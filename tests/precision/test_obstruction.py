@@ -15,7 +15,7 @@ from hnfc.precision.certificates import BUDGETS, FORMATS, GROUND, SUM, Cycle
 from hnfc.precision.obstruction import BELOW, RANGE, SYSTEMS, cycle_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import Problem
-from hnfc.precision.sites import Sites
+from hnfc.precision.values import Sites
 from hnfc.sheaf.cores import Core, solve
 from tests.precision.made_sites import least_bytes, made_site, made_sites
 

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from hnfc.backend.torch_mlir import emit_torch
-from hnfc.errors import ModelError, UsageError
-from hnfc.modules.program import Program
-from hnfc.precision.applied import as_module, stored_in
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.formats.scaled import rows_of, split, stored_bytes
 from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.cast_insertion import as_module, stored_in
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.scaled import rows_of, split, stored_bytes
-from hnfc.rewriter import Settings, load_rules
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 from tests.analysis.capturing import encoder, mlp
 
 

@@ -10,13 +10,13 @@ from itertools import product
 import pytest
 import torch
 
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.infeasibility import UNDECIDED
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.precision.peak import ALL, Lives, Piece, least_peak, within_peak
 from hnfc.precision.problem import Problem
-from hnfc.precision.refusing import UNDECIDED
-from hnfc.precision.sites import Effect, Site, Sites
+from hnfc.precision.values import Effect, Site, Sites
 from tests.precision.failing import normal
 from tests.precision.made_sites import least_peak_of, made_site, made_sites, with_lives
 

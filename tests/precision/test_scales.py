@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from hnfc.formats.named import format_named
+from hnfc.formats.scaled import exponent_for, split
+from hnfc.formats.torch_rounding import stored_values
 from hnfc.precision.assignment import Assignment
-from hnfc.precision.formats import format_named
 from hnfc.precision.optimizer import PrecisionOptimizer
-from hnfc.precision.scaled import exponent_for, split
-from hnfc.precision.torch_rounding import stored_values
 from tests.precision.failing import normal
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from hnfc.dialects.formats import Block, Overflow
+from hnfc.formats.named import format_named, known_formats
 from hnfc.precision import PrecisionOptimizer, round_to
-from hnfc.precision.applied import stored_in
-from hnfc.precision.formats import format_named, known_formats
+from hnfc.precision.cast_insertion import stored_in
 
 FORMATS = [form.name for form in known_formats().formats()]
 LACKING = ("Q8_0", "MXFP4_E2M1", "MXFP8_E4M3", "MXINT8", "NVFP4", "fp8_e4m3", "fp8_e5m2fnuz", "fp6_e3m2fn", "tf32")

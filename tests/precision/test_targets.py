@@ -12,17 +12,18 @@ import pytest
 import torch
 
 from hnfc.backend.torch_mlir import emit_torch
-from hnfc.errors import UsageError
-from hnfc.main import main
-from hnfc.modules.program import Program
-from hnfc.precision.applied import as_module
+from hnfc.cli.main import main
+from hnfc.core.errors import UsageError
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.certificates import RUN
 from hnfc.precision.knapsack import cheapest_within
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import Problem
 from hnfc.precision.targets import allowances
-from hnfc.rewriter import Settings, load_rules
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 from hnfc.sheaf.ilp import Budget, cheapest
 from hnfc.sheaf.system import System
 from tests.precision.made_sites import least_bytes, made_sites

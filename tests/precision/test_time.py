@@ -11,16 +11,17 @@ import pytest
 import torch
 from torch import fx
 
+from hnfc.core.errors import UsageError
 from hnfc.dsl.rulebook import shipped_targets
-from hnfc.errors import UsageError
-from hnfc.modules.program import Program
 from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, bytes_of, time_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import Problem
-from hnfc.precision.sites import Sites
+from hnfc.precision.requirements import checked_width
 from hnfc.precision.timing import Timing
-from hnfc.precision.wishes import checked_width
-from hnfc.rewriter import Settings, load_rules
+from hnfc.precision.values import Sites
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 from tests.precision.made_sites import made_site, made_sites
 
 H100 = shipped_targets().target("h100")

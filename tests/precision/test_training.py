@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hnfc.backend.fx import raise_function
-from hnfc.errors import UsageError
+from hnfc.core.errors import UsageError
 from hnfc.frontend.training import capture_training, names_of_results
-from hnfc.modules.optimized import MOST_PROGRAMS
 from hnfc.precision.assignment import Assignment, Refusal
 from hnfc.precision.training import TrainingAnalysis, growing
+from hnfc.pytorch.optimized import MOST_PROGRAMS
 from tests.precision.trained import (
     Net,
     Stream,

@@ -10,10 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
-from hnfc.errors import ModelError, UsageError
-from hnfc.modules.optimized import optimized
+from hnfc.core.errors import ModelError, UsageError
 from hnfc.precision.assignment import Assignment, Refusal
-from hnfc.rewriter import Settings, load_rules
+from hnfc.pytorch.optimized import optimized
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 from tests.precision.trained import Net, analyzed, apart, classes, convolution, gradients, mlp, normal
 
 X = normal(0, 5, 4)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from hnfc.errors import ModelError
+from hnfc.core.errors import ModelError
 from hnfc.precision.assignment import Assignment
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from tests.precision.failing import normal

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 from hnfc.backend.torch_mlir import emit_torch
-from hnfc.main import main
-from hnfc.modules.program import Program
+from hnfc.cli.main import main
 from hnfc.precision import solving
-from hnfc.precision.applied import as_module
 from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.files import analyze_file
 from hnfc.precision.solving import Reference
-from hnfc.rewriter import Settings, load_rules
+from hnfc.pytorch.program import Program
+from hnfc.pytorch.settings import Settings
+from hnfc.rewriter import load_rules
 
 
 class Cancelling(torch.nn.Module):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl.error import ErrorReport, error_reports
 from hnfc.dsl.ieee import IeeeExample, IeeeStatus, IeeeVerdict, Tensor
 from hnfc.dsl.rulebook import load_files, shipped
@@ -14,7 +15,6 @@ from hnfc.dsl.soundness.proof import Proof
 from hnfc.report.explain import accuracy, explain, rule_text
 from hnfc.report.proof_steps import proof_steps
 from hnfc.report.rules_document import generated, rules_markdown
-from hnfc.verdicts import verdicts
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "rules.md"
 BOOK = shipped()

@@ -15,12 +15,12 @@ import numpy as np
 from flint import arb
 from xdsl.ir import Block, SSAValue
 
+from hnfc.core.interpreter import Array, compute_exactly
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, TypeMismatch
 from hnfc.dsl import core
 from hnfc.dsl.soundness.balls import UNDECIDED, UNDEFINED, ArbMath, Balls, precision, surely_different
-from hnfc.evaluate import Array, compute_exactly
 from hnfc.rewrite.movement import is_movement, properties
 from tests.graphs import Graph
 

@@ -77,7 +77,7 @@ def test_every_shipped_rule_can_be_asked_of_any_graph() -> None:
 
 
 def test_on_the_command_line() -> None:
-    command = [sys.executable, "-m", "hnfc.main", "examples/naive_attention.mlir", "--range", "-40:40", "--why-not", "log_of_softmax"]
+    command = [sys.executable, "-m", "hnfc.cli.main", "examples/naive_attention.mlir", "--range", "-40:40", "--why-not", "log_of_softmax"]
     done = subprocess.run([*command, "-o", "/dev/null"], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0 and "log_of_softmax: was tried nowhere" in done.stderr
     wrong = subprocess.run([*command[:-1], "no_such_rule"], capture_output=True, text=True, cwd=ROOT, check=False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.rewrite.chains import product_of, sum_of
+from hnfc.rewrite.nary_terms import product_of, sum_of
 from tests.graphs import Graph, rules
 
 SOFTMAX = "rule r exp(x) / sum[k](exp(x)) => softmax[k](x)"

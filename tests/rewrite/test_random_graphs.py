@@ -14,17 +14,18 @@ from xdsl.ir import Block
 from xdsl.printer import Printer
 
 from hnfc.analysis.ranges import Ranges, interval_of_array
+from hnfc.core.dead_code import erase_dead
+from hnfc.core.interpreter import evaluate
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import prove_all
-from hnfc.evaluate import evaluate
-from hnfc.pipelines import LEVELS
+from hnfc.pipeline.levels import LEVELS
+from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.conditions import Observations
-from hnfc.rewrite.greedy import Greedy, compile_rules, erase_dead
-from hnfc.rewrite.lift import lift
+from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.numbering import share
 from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.value_numbering import share
 from tests.graphs import rules
 from tests.rewrite.random_graphs import Before, Maker
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from hnfc.analysis.ranges import Ranges
+from hnfc.core.interpreter import evaluate_exactly
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch
 from hnfc.dsl import core
-from hnfc.evaluate import evaluate_exactly
 from hnfc.rewrite.builder import Builder, DoesNotFit, fold, held, round_number
-from hnfc.rewrite.chains import product_of, sum_of
+from hnfc.rewrite.canonicalization import PLACED, lift
 from hnfc.rewrite.conditions import Judge, Observations
-from hnfc.rewrite.lift import PLACED, lift
 from hnfc.rewrite.matcher import CompiledRule, Match
-from hnfc.rewrite.numbering import Numbering
+from hnfc.rewrite.nary_terms import product_of, sum_of
 from hnfc.rewrite.pattern import compile_pattern
+from hnfc.rewrite.value_numbering import Numbering
 from tests.graphs import Graph, rules
 
 F32 = ELEMENT_TYPES["f32"]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import hnfc
-from tests.modules.examples import Attention, naive_softmax
+from tests.pytorch.examples import Attention, naive_softmax
 from tests.tracing.functions import traced
 
 _GENERATOR = torch.Generator().manual_seed(0)
@@ -101,7 +101,7 @@ def test_modules_and_lines():
     model = nn.Sequential(nn.Linear(8, 8), Attention()).eval()
     found = hnfc.trace(model, 300 * torch.randn(2, 5, 8))
     assert found.first.operation == "exp"
-    assert found.first.place.startswith("1 (tests/modules/examples.py:")
+    assert found.first.place.startswith("1 (tests/pytorch/examples.py:")
     assert any("softmax_fusion" in remedy for remedy in found.first.remedies)
 
 

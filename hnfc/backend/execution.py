@@ -1,0 +1,235 @@
+"""A model's function, what it takes, and how it is run on arrays: by torch or by IREE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch_mlir import ir
+
+from hnfc.backend.stablehlo import kept_operations
+from hnfc.core.errors import ModelError
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import DYNAMIC
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Runner: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
+_NAME = re.compile(r'^loc\("([^"]*)"\)$')
+_PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_TENSOR = re.compile(r"(?:!torch\.vtensor<\[([0-9?,\s]*)\],([\w<>]+)>|tensor<((?:[0-9?]+x)*)([\w<>]+)>)")
+_UNSIGNED = {f"ui{width}": np.dtype(f"u{width // 8}") for width in (8, 16, 32, 64)}
+_SIGNLESS = {f"i{width}": np.dtype(f"i{width // 8}") for width in (8, 16, 32, 64)}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument: `arg0`, and the name that it has in the model, if any. element: None where no array can be given for it."""
+
+    index: int
+    name: str
+    element: str | None
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return dtype_of(self.element or "")
+
+    def __str__(self) -> str:
+        named = f"arg{self.index} ({self.name})" if self.name else f"arg{self.index}"
+        return f"{named}: {self.dtype.name}{list_of(self.shape)}" if self.element else f"{named}: no tensor"
+
+
+def list_of(shape: Sequence[int]) -> str:
+    return "[" + ", ".join("?" if size == DYNAMIC else str(size) for size in shape) + "]"
+
+
+def dtype_of(element: str) -> np.dtype[Any]:
+    return np.dtype(NUMPY_TYPES.get(element) or _UNSIGNED.get(element) or _SIGNLESS[element])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The function of a module that is run."""
+
+    name: str
+    inputs: tuple[Input, ...]
+
+
+def entry(module: ir.Module, name: str | None = None) -> Entry:
+    """The function of this name, or the only one there is. Raises ModelError."""
+    functions = {}
+    for view in module.body.operations:
+        operation = view.operation
+        hidden = "sym_visibility" in operation.attributes and "private" in str(operation.attributes["sym_visibility"])
+        if operation.name == "func.func" and operation.regions[0].blocks and not hidden:
+            functions[ir.StringAttr(operation.attributes["sym_name"]).value] = operation
+    if name is not None and name not in functions:
+        raise ModelError(f"there is no function `{name}` in this model; there are {', '.join(functions) or 'none'}")
+    if name is None and len(functions) != 1:
+        kind = f"{len(functions)} functions: {', '.join(functions)}; --function NAME chooses one" if functions else "no function"
+        raise ModelError(f"this model has {kind}")
+    chosen = name if name is not None else next(iter(functions))
+    arguments = functions[chosen].regions[0].blocks[0].arguments
+    return Entry(chosen, tuple(_input(index, argument) for index, argument in enumerate(arguments)))
+
+
+def _input(index: int, argument: ir.Value) -> Input:
+    named = _NAME.match(str(argument.location))
+    found = _TENSOR.fullmatch(str(argument.type))
+    element, shape = None, tuple[int, ...]()
+    if found is not None:
+        sizes = found[1].split(",") if found[1] else (found[3] or "").split("x")
+        shape = tuple(DYNAMIC if size.strip() == "?" else int(size) for size in sizes if size.strip())
+        element = found[2] or found[4]
+    return Input(index, named[1] if named else "", element if element is not None and _is_known(element) else None, shape)
+
+
+def _is_known(element: str) -> bool:
+    return element in NUMPY_TYPES or element in _UNSIGNED or element in _SIGNLESS
+
+
+def result_dtypes(module: ir.Module, function: str) -> list[np.dtype[Any] | None]:
+    """The types of what a function returns; None for what is no tensor of a type that NumPy has."""
+    for view in module.body.operations:
+        operation = view.operation
+        if operation.name == "func.func" and ir.StringAttr(operation.attributes["sym_name"]).value == function:
+            last = list(operation.regions[0].blocks[0].operations)[-1].operation
+            found = [_TENSOR.fullmatch(str(operand.type)) for operand in last.operands]
+            elements = [(match[2] or match[4]) if match is not None else "" for match in found]
+            return [dtype_of(element) if _is_known(element) else None for element in elements]
+    return []
+
+
+def _as(array: Array, dtype: np.dtype[Any] | None) -> Array:
+    """The bytes as what they are: IREE's integers have no sign of their own."""
+    return array if dtype is None or array.dtype.itemsize != dtype.itemsize else array.view(dtype)
+
+
+# arrays
+
+
+def arrays_for(wanted: Entry, path: str | None) -> list[Array]:
+    """The arrays of an `.npz` file in the order and the types of the function's arguments. Raises ModelError."""
+    given = _load(path) if path is not None else {}
+    found, unused = [], set(given)
+    names = [one.name for one in wanted.inputs]
+    for one in wanted.inputs:
+        own = (one.name,) if one.name and names.count(one.name) == 1 else ()
+        key = next((name for name in (*own, f"arg{one.index}", f"arr_{one.index}") if name in given), None)
+        if key is None:
+            takes = "; ".join(map(str, wanted.inputs))
+            holds = f"it holds {', '.join(given) or 'nothing'}" if path else "--inputs F.npz gives it"
+            raise ModelError(f"there is no array for {one}; {holds}. The model takes {takes}", path)
+        unused.discard(key)
+        found.append(_fitted(given[key], one, key, path))
+    if unused:
+        takes = "; ".join(map(str, wanted.inputs)) or "nothing"
+        raise ModelError(f"no input is called {', '.join(f'`{name}`' for name in sorted(unused))}. The model takes {takes}", path)
+    _check_sizes(wanted, found, path)
+    return found
+
+
+def _load(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path) as stored:
+            if not hasattr(stored, "files"):
+                raise ValueError
+            return {name: stored[name] for name in stored.files}
+    except OSError as error:
+        raise ModelError(f"cannot read inputs: {error.strerror or 'it is no .npz file'}", path) from None
+    except Exception:  # zipfile, NumPy and pickle each have their own
+        raise ModelError("cannot read inputs: it is no .npz file of numeric arrays, as numpy.savez writes them", path) from None
+
+
+def _fitted(array: Array, wanted: Input, key: str, path: str | None) -> Array:
+    """The array in the input's type, if that keeps what it says."""
+    if wanted.element is None:
+        raise ModelError(f"arrays cannot be given for {wanted}", path)
+    dtype = wanted.dtype
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        array = array.view(dtype)  # NumPy stores the types of ml_dtypes as raw bytes
+    if len(array.shape) != len(wanted.shape) or any(b not in (DYNAMIC, a) for a, b in zip(array.shape, wanted.shape, strict=True)):
+        raise ModelError(f"`{key}` has shape {list_of(array.shape)}, but the model takes {list_of(wanted.shape)} for {wanted}", path)
+    if array.dtype == dtype:
+        return array
+    source, target = _kind(array.dtype), _kind(dtype)
+    allowed = source == target or (source, target) in (("int", "float"), ("float", "complex"), ("int", "complex"), ("bool", "int"))
+    if not allowed or source == "other":
+        raise ModelError(f"`{key}` is {array.dtype.name}, but the model takes {dtype.name} for {wanted}", path)
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+        lost = np.isfinite(array.astype(np.float64)) & ~np.isfinite(cast.astype(np.float64)) if target == "float" else False
+        lost = lost | (cast != array) if target == "int" else lost
+    if np.any(lost):
+        raise ModelError(f"`{key}` holds numbers that {dtype.name} cannot: the model takes {wanted}", path)
+    return np.asarray(cast)
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    if dtype.name.startswith(("bfloat", "float")):
+        return "float"
+    return {"i": "int", "u": "int", "b": "bool", "c": "complex"}.get(dtype.kind, "other")
+
+
+def _check_sizes(wanted: Entry, found: list[Array], path: str | None) -> None:
+    if any(0 in array.shape and 0 not in one.shape for one, array in zip(wanted.inputs, found, strict=True)):
+        raise ModelError("an array is empty", path)
+
+
+# running
+
+
+class IreeRunner:
+    """IREE, for models that are compared before and after a rewrite. Rewritten ones get its forms of what it computes badly."""
+
+    name = "IREE"
+    adapts = True
+
+    def prepared(self, module: ir.Module) -> ir.Module:
+        """The module with IREE's forms."""
+        from hnfc.backend.on_iree import written
+
+        return written(module)[0]
+
+    def load(self, module: ir.Module, function: str) -> Runner:
+        """The function as one of arrays. Raises ModelError where IREE cannot compile it."""
+        return runner(module, function, "iree")
+
+    def wide(self, module: ir.Module, function: str) -> Runner | None:
+        """None: torch-dialect modules are of one precision."""
+        return None
+
+
+def comparing(module: ir.Module, backend: str) -> Any:
+    """Runner that measures errors for this backend; None if it is not installed, or torch lacks an operation of the module."""
+    if backend == "iree":
+        return IreeRunner()
+    if next(kept_operations(module), None) is not None:
+        return None
+    try:
+        from hnfc.backend.on_torch import TorchRunner
+    except ImportError:
+        return None
+    return TorchRunner()
+
+
+def runner(module: ir.Module, function: str, backend: str) -> Runner:
+    """The function as one of arrays: what it computes stays, whatever becomes of the module. Raises ModelError."""
+    if backend == "iree":
+        from hnfc.backend.iree import compile_iree, run_iree
+
+        compiled, dtypes = compile_iree(module), result_dtypes(module, function)
+        return lambda inputs: [_as(array, dtype) for array, dtype in zip(run_iree(compiled, function, inputs), dtypes, strict=True)]
+    strange = next(kept_operations(module), None)
+    if strange is not None:
+        found = _PLACE.search(str(strange.location))
+        place = (found[1], int(found[2]), int(found[3])) if found else ()
+        raise ModelError(f"torch has no operation like `{strange.name}`, which the model uses here; --on iree runs it", *place)
+    try:
+        from hnfc.backend.on_torch import on_torch
+    except ImportError as error:
+        raise ModelError(f"this takes torch, which is not here ({error.name}): `pip install torch`, or use --on iree") from None
+    return on_torch(module, function)

@@ -1,0 +1,81 @@
+"""A function of the torch dialect run by torch on NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import fx
+from torch_mlir import ir
+
+from hnfc.backend.fx import raise_function
+from hnfc.core.errors import ModelError
+from hnfc.core.tensors import shared_with_torch, to_numpy
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class TorchRunner:
+    """torch, for models that are compared before and after a rewrite."""
+
+    name = "torch"
+    adapts = False
+
+    def prepared(self, module: ir.Module) -> ir.Module:
+        """The module itself: torch's own code is good."""
+        return module
+
+    def load(self, module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
+        """The function as one of arrays. Raises ModelError where torch lacks an operation."""
+        return on_torch(module, function)
+
+    def wide(self, module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]] | None:
+        """The function with every number of it in float64; results that do not come out so are NaN."""
+        graph = widened(raise_function(module, function))
+
+        def run(inputs: Sequence[Array]) -> list[Array]:
+            tensors = [shared_with_torch(array) for array in inputs]
+            results = _run(graph, [t.double() if t.is_floating_point() else t for t in tensors], function)
+            return [to_numpy(result) for result in results]
+
+        return run
+
+
+_NARROWER = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def widened(graph: fx.GraphModule) -> fx.GraphModule:
+    """The graph in float64: its constants, and the types that its operations name."""
+    for name, buffer in list(graph.named_buffers()):
+        if buffer.dtype in _NARROWER:
+            graph.register_buffer(name, buffer.double(), persistent=False)
+
+    def wider(argument: Any) -> Any:
+        return torch.float64 if argument in _NARROWER else argument
+
+    for node in graph.graph.nodes:
+        if node.op == "call_function":
+            node.args = fx.node.map_aggregate(node.args, wider)
+            node.kwargs = fx.node.map_aggregate(node.kwargs, wider)
+    graph.recompile()
+    return graph
+
+
+def on_torch(module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
+    """The function as one of arrays; later changes of the module do not reach it. Raises ModelError where torch lacks an operation."""
+    graph = raise_function(module, function)
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        return [to_numpy(result) for result in _run(graph, [shared_with_torch(array) for array in inputs], function)]
+
+    return run
+
+
+def _run(graph: fx.GraphModule, tensors: Sequence[Any], function: str) -> Any:
+    try:
+        with torch.no_grad():
+            return graph(*tensors)
+    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+        raise ModelError(f"torch cannot run `{function}`: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,1 @@
+"""The commands `hnfc` and `hnfc-opt`."""

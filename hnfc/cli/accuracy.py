@@ -1,0 +1,125 @@
+"""`hnfc PROGRAMS.fpcore -O accuracy`: FPCore programs in forms that lose fewer digits, and what holds of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
+from hnfc.core.errors import UsageError
+from hnfc.dsl.diagnostics import HnfError
+
+if TYPE_CHECKING:
+    from hnfc.accuracy.account import BranchAccount
+    from hnfc.accuracy.improving import Improved
+    from hnfc.dsl.core import Rule
+
+_FOR_MODELS = {
+    "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
+    "why_not": "--why-not", "no_validate": "--no-validate", "search": "--search", "target": "--target",
+    "cost": "--cost", "deepening": "--deepening", "seconds": "--seconds",
+}  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Improves the programs of `options.model`. Raises UsageError for options that are for models, ModelError for a faulty file."""
+    if options.level != "accuracy":
+        raise UsageError(f"{options.model} holds FPCore programs, which -O accuracy improves; -O {options.level} is for models")
+    given = [flag for name, flag in _FOR_MODELS.items() if getattr(options, name, None) not in (None, [], False, 0.0, "greedy")]
+    if options.emit != "torch":
+        given.append("--emit")
+    if given:
+        raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
+    from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
+    from hnfc.frontend.fpcore import Program, read_forms
+
+    texts: list[str] = []
+    data: list[dict[str, Any]] = []
+    lines: list[str] = []
+    with Progress() as progress:
+        progress("reading …")
+        forms = read_forms(options.model)
+        try:
+            own = _own_rules(options.rules)
+        except HnfError as error:
+            progress.stop()
+            report_diagnostics(error)
+            return WRONG
+        lines += [f"rule {name} is not proved, and is not used" for name, proved in own.values() if not proved]
+        rules = (*rules_for_programs(), *(rule for rule, (_, proved) in own.items() if proved))
+        for text, program in forms:
+            if not isinstance(program, Program):
+                lines.append(f"{program}; it is left as it is")
+                data.append({"problem": str(program), "improved": False, "fpcore": text})
+                texts.append(text)
+                continue
+            progress(f"improving {program.name} …")
+            try:
+                improved = improve(program, rules, Settings(unproved=options.unproved))
+            except NotImproved as reason:
+                lines.append(f"{program.name}: {reason}; it is left as it is")
+                data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})
+                texts.append(text)
+                continue
+            branches = account(improved) if improved.improved else []
+            lines += _words(improved, branches)
+            data.append(_data(improved, branches))
+            texts.append(improved.text)
+    lines += _summary(data)
+    if not options.quiet:
+        say("\n".join(lines))
+    if options.json:
+        write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
+    write(options.output, ("\n\n".join(texts) + "\n").encode())
+    return DONE
+
+
+def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
+    """Rules of the user's files: their names, and whether they are proved."""
+    if not paths:
+        return {}
+    from hnfc.core.verdicts import verdicts
+    from hnfc.dsl.rulebook import load_files
+
+    rules = load_files(paths).rules
+    found = verdicts(rules)
+    return {rule: (rule.name, found[rule.name].proved) for rule in rules}
+
+
+def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
+    from hnfc.accuracy.harm import MOST_LOST
+
+    name, points = improved.program.name, len(improved.test)
+    if not improved.improved:
+        return [f"{name}: {improved.before:.2f} bits of error on {points} points; no better form was found, in {improved.seconds:.2f} s"]
+    lines = [f"{name}: {improved.before:.2f} → {improved.after:.2f} bits of error on {points} points, in {improved.seconds:.2f} s"]
+    for branch in branches:
+        lines.append(f"  {branch.where}: {branch.points} points")
+        width = max((len(use.step.rule.name) for use in branch.uses), default=0)
+        lines += [f"    {use.step.rule.name:{width}}  {use.text}" for use in branch.uses]
+        if branch.series is not None:
+            lines.append(f"    series: {branch.series.text}")
+        if not branch.uses and branch.series is None:
+            lines.append("    as it was, up to exact arithmetic")
+    lines.append(f"  not more than {MOST_LOST:g} bits worse than before at any of {improved.everyday} everyday points")
+    return lines
+
+
+def _data(improved: Improved, branches: list[BranchAccount]) -> dict[str, Any]:
+    return {
+        "name": improved.program.name, "improved": improved.improved, "bits_before": improved.before,
+        "bits_after": improved.after,
+        "points": len(improved.test), "everyday_points": improved.everyday,
+        "seconds": improved.seconds, "branches": [branch.data() for branch in branches],
+        "fpcore": improved.text,
+    }  # fmt: skip
+
+
+def _summary(data: list[dict[str, Any]]) -> list[str]:
+    measured = [d for d in data if "bits_before" in d]
+    if len(measured) < 2:
+        return []
+    better = sum(d["improved"] for d in measured)
+    before, after, seconds = (sum(d[key] for d in measured) / len(measured) for key in ("bits_before", "bits_after", "seconds"))
+    return [f"{better} of {len(data)} programs improved: {before:.2f} → {after:.2f} bits on average, {seconds:.2f} s each"]

@@ -1,0 +1,174 @@
+"""`hnfc analyze`: how large the values of a model are, how large their errors can be, and where accuracy is lost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.report.table import table, width
+
+_EXAMPLE = """example:
+  hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
+  hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
+  hnfc analyze model.mlir --calibrate samples.npz --estimate         what to expect on inputs like these (needs torch)
+  hnfc analyze program.fpcore                                        FPCore programs: the largest error that is possible"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command; the exit code."""
+    return _run(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hnfc analyze", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
+        "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin")
+    parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
+                        help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
+    parser.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    parser.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
+    parser.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
+    parser.add_argument("--weights", action="store_true",
+                        help="spectral norms and condition numbers of the weight matrices too, the worst conditioned first")  # fmt: skip
+    parser.add_argument("--per", default="tensor", metavar="WHAT",
+                        help="tensor (default), element, or the number of an axis: which bounds --json has besides")  # fmt: skip
+    parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
+    parser.add_argument("--picture", metavar="OUT.svg", help="draw how the error grows from operation to operation")
+    parser.add_argument("--emit", choices=("num",), help="write the model in hnfc's own form, each operation with what is known of it")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.top < 1 or not options.seconds > 0:
+        raise UsageError("--top takes a number from 1, and --seconds one above 0")
+    if options.output and not options.emit:
+        raise UsageError("-o says where --emit writes the model; give both")
+    if options.model.endswith(".fpcore"):
+        given = [flag for flag, value in (("--range", options.ranges), ("--calibrate", options.calibrate), ("--estimate", options.estimate),
+                                          ("--picture", options.picture), ("--emit", options.emit),
+                                          ("--weights", options.weights)) if value]  # fmt: skip
+        if given:
+            raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
+        return _programs(options)
+    if options.per != "tensor":
+        options.per = _per(options)
+    if options.estimate and not options.calibrate:
+        raise UsageError("--estimate needs samples: --calibrate F.npz")
+    if options.ranges and options.calibrate:
+        raise UsageError("--range bounds errors for a range of inputs, and --calibrate for samples; give one of them")
+    return _model(options)
+
+
+def _per(options: argparse.Namespace) -> int | str:
+    if options.estimate or not options.json:
+        raise UsageError("--per says what bounds --json has; it goes with --json, and not with --estimate")
+    try:
+        return "element" if options.per == "element" else int(options.per)
+    except ValueError:
+        raise UsageError(f"--per takes tensor, element or the number of an axis, not `{options.per}`") from None
+
+
+def _programs(options: argparse.Namespace) -> int:
+    from hnfc.analysis.branch_and_bound import Limits
+    from hnfc.analysis.programs import bound_program
+    from hnfc.analysis.taylor import NotAnalyzed
+    from hnfc.frontend.fpcore import read_programs
+
+    rows: list[list[str]] = []
+    data: list[dict[str, Any]] = []
+    refused: list[str] = []
+    with Progress() as progress:
+        for program in read_programs(options.model, refused):
+            progress(f"bounding {program.name} …")
+            try:
+                found = bound_program(program, Limits(seconds=options.seconds))
+            except NotAnalyzed as error:
+                refused.append(f"{options.model}: {program.name}: {error}")
+                data.append({"name": program.name, "problem": str(error)})
+                continue
+            most = found.maximum
+            culprit = f"{found.shares[0][1]:.0%} {found.shares[0][0]}" if found.shares else ""
+            rows.append([program.name, f"{most.bound:.4g}", f"{most.attained:.4g}", culprit])
+            at = dict(zip(found.ranges, most.point, strict=True))
+            data.append({"name": program.name, "bound": most.bound, "attained": most.attained, "at": at, "seconds": most.seconds,
+                         "ranges": {k: list(v) for k, v in found.ranges.items()}, "shares": [list(s) for s in found.shares]})  # fmt: skip
+    if options.json:
+        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+    for problem in refused:
+        say(f"error: {problem}")
+    if not rows:
+        raise ModelError(f"{options.model} has no program that can be analyzed")
+    print(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
+    say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
+    return WRONG if refused else DONE
+
+
+def _model(options: argparse.Namespace) -> int:
+    from hnfc.analysis.curvature import curvature_of
+    from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
+    from hnfc.analysis.reading import read_function
+    from hnfc.analysis.spectral import contracted_weights, spectra
+    from hnfc.core.samples import from_file
+    from hnfc.frontend.models import read_model
+    from hnfc.report.analysis import annotate, growth_picture, rows_of
+
+    with Progress() as progress:
+        progress("reading …")
+        imported, function = read_function(read_model(options.model))
+        block = function.body.block
+        progress("analyzing …")
+        found: Findings
+        if options.estimate:
+            found = estimated_findings(imported, block, _calibration(imported, block, function.sym_name.data, options.calibrate))
+        else:
+            found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate), options.per)
+        if options.calibrate:
+            found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
+        matrices = spectra(contracted_weights(block, imported.weight).items()) if options.weights else []
+    headings, rows = rows_of(found, options.top, width())
+    if options.json:
+        data = found.data() | ({"weights": [matrix.data() for matrix in matrices]} if options.weights else {})
+        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+    if options.picture:
+        write(options.picture, growth_picture(found).encode())
+    if options.emit:
+        annotate(found)
+        write(options.output, (str(imported.module) + "\n").encode())
+    to_terminal = say if options.emit and options.output is None else print
+    to_terminal(table(headings, rows, 1))
+    if options.weights:
+        shown = [[m.name, "×".join(map(str, m.shape)), f"{m.norm:.3g}", f"{m.condition:.3g}"] for m in matrices[: options.top]]
+        to_terminal(table(["weight", "shape", "spectral norm", "condition"], shown, 2))
+    say(found.summary())
+    return DONE
+
+
+def _calibration(imported: Any, block: Any, function: str, samples: str) -> Any:
+    try:
+        from hnfc.analysis.calibrated import calibrate
+        from hnfc.core.tensors import to_torch
+    except ModuleNotFoundError:
+        raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    from hnfc.core.samples import from_file
+
+    return calibrate(imported, [[to_torch(sample[a]) for a in block.args] for sample in from_file(samples, block)], function)
+
+
+def _finite(data: Any) -> Any:
+    """JSON has no infinities: they are written as strings."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float) and not abs(data) < float("inf"):
+        return str(data)
+    return data

@@ -1,0 +1,212 @@
+"""`hnfc precision`: the cheapest formats with which a model meets a target, or what stands in the way."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.report.table import table
+
+_EXAMPLE = """example:
+  hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
+  hnfc precision model.mlir --calibrate samples.npz --formats bf16,fp32 --pin '*norm*=fp32' --emit torch -o mixed.mlir
+  hnfc precision model.mlir --calibrate samples.npz --policy p=f32,c=bf16,o=f32 --picture why.svg"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command; the exit code: 1 also where no formats meet the target."""
+    return _run(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hnfc precision", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Gives every value of a model the cheapest number format with which the error of the outputs stays below a target, as\n"
+        "estimated from samples; or says which values make that impossible, and what would help. Needs torch.",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
+    parser.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
+    parser.add_argument("--target-accuracy", dest="target", action="append", default=[], metavar="[OUTPUT=]E",
+                        help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
+                        "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip
+    parser.add_argument("--absolute", action="store_true", help="the target is absolute")
+    parser.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", help="the formats to choose from (default bf16,fp16,fp32)")
+    parser.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
+                        help="a format for the sites, modules or operations whose names match, as a shell matches them")  # fmt: skip
+    parser.add_argument("--no-cast", action="append", default=[], metavar="A,B", help="one format for sites that match and feed each other")
+    parser.add_argument("--policy", metavar="P", help="formats by roles, as JMP spells them: p=f32,c=bf16,o=f32")
+    parser.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
+    parser.add_argument("--target", dest="machine", metavar="NAME",
+                        help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
+    parser.add_argument("--least", choices=("bytes", "peak", "time"), default="bytes",
+                        help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
+                        "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
+    parser.add_argument("--plain", action="store_true",
+                        help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
+    parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
+    parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
+    parser.add_argument("--width", type=float, default=0.0, metavar="W",
+                        help="with --certified: for all inputs within W of each element of the samples (default 0)")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="list every site, not only those that differ from the most frequent format")
+    parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
+    parser.add_argument("--picture", metavar="OUT.svg", help="draw the sites that are wider than others, or what stands in the way")
+    parser.add_argument("--emit", choices=("torch",), help="write the model with its casts, in the torch dialect")
+    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not 1 <= options.headroom < float("inf"):
+        raise UsageError("--headroom takes a number from 1")
+    if not 0 <= options.width < float("inf") or (options.width and not options.certified):
+        raise UsageError("--width takes a number from 0, and goes with --certified")
+    if options.output and not options.emit:
+        raise UsageError("-o says where --emit writes the model; give both")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        raise ModelError("hnfc precision runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    from hnfc.cli.terminal import report_diagnostics
+    from hnfc.dsl.diagnostics import HnfError
+    from hnfc.precision.files import FileAnalysis, analyze_file
+
+    with Progress() as progress:
+        progress("measuring …")
+        try:
+            width = options.width if options.certified else None
+            found: FileAnalysis = analyze_file(options.model, options.calibrate, _wishes(options), width)
+        except HnfError as error:
+            progress.stop()
+            report_diagnostics(error)
+            return WRONG
+        progress("writing …")
+        if options.picture:
+            from hnfc.precision.outcomes import cochain_of
+            from hnfc.precision.picture import picture
+
+            write(options.picture, picture(found.sites, found.outcome, cochain_of(found.sites, found.outcome)).encode())
+        if options.json:
+            write(options.json, (json.dumps(found.data(), indent=1, allow_nan=False) + "\n").encode())
+        output = found.emit() if options.emit and not found.refused else None
+    return _tell(found, options, output)
+
+
+def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
+    to_terminal = say if options.emit and options.output is None else print
+    if found.refused:
+        to_terminal("no assignment of formats meets the target:")
+        for reason in found.outcome.reasons:
+            to_terminal(f"  {reason}")
+        to_terminal(found.outcome.certificate)
+        help_is = "any one of these would resolve it:" if found.outcome.relaxations else "no single change was found that resolves it"
+        to_terminal(help_is)
+        for relaxation in found.outcome.relaxations:
+            to_terminal(f"  {relaxation.change} ({relaxation.cost})")
+        return WRONG
+    if output is not None:
+        write(options.output, output)
+    counts = Counter(found.outcome.formats.values())
+    common = counts.most_common(1)[0][0]
+    from hnfc.precision.outcomes import rows_of
+
+    rows = [[*words, f"{part:.1%}"] for *words, part in rows_of(found.sites, found.outcome) if options.all or words[2] != common]
+    if rows:
+        to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
+    kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
+    say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
+    unit = "" if options.absolute else " of their root mean square"
+    say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples{_allowed(found)}")
+    if found.outcome.infinite:
+        say(f"  not counted: {found.outcome.infinite} elements that are infinite in the model as it is; rules may mend that (-O stability)")
+    for of in found.outputs:
+        allowed = f"allowed {of.allowed:.3g}" if of.allowed < float("inf") else "no target"
+        proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"
+        say(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
+    say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's; "
+        f"{found.outcome.peak:,.0f} live at the worst moment")  # fmt: skip
+    if found.outcome.seconds is not None:
+        late = options.least == "time" and found.outcome.bound < found.outcome.seconds * (1 - 1e-6)
+        least = f"; what is proved is that nothing takes less than {found.outcome.bound:.3g} s" if late else ""
+        say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, with casts, nothing fused or overlapped{least}")
+    if found.proved is not None:
+        reach = f"all inputs within {options.width:g} of the samples" if options.width else "the samples"
+        say(f"at most {found.proved:.3g}{unit} for {reach}, where each operation rounds once: proved")
+    say("formats were chosen by estimates from the samples" if found.proved is not None else "an estimate from the samples, not a bound")
+    return DONE
+
+
+def _allowed(found: Any) -> str:
+    return "" if found.outputs else f", allowed {found.wishes.target:.3g}"
+
+
+def _target(given: Sequence[str]) -> float | dict[int | str, float]:
+    """One number for all outputs together, or numbers by outputs."""
+    targets: dict[int | str, float] = {}
+    for text in given or ("1e-3",):
+        name, separator, number = text.rpartition("=")
+        try:
+            error = float(number)
+        except ValueError:
+            error = 0.0
+        if not error > 0 or (separator and not name):
+            raise UsageError(f"--target-accuracy takes a number above 0, or OUTPUT=NUMBER, not `{text}`")
+        if not separator and len(given) > 1:
+            raise UsageError("--target-accuracy takes one number for all outputs together, or OUTPUT=NUMBER for each, and not both")
+        if not separator:
+            return error
+        targets[name] = error
+    return targets
+
+
+def _wishes(options: argparse.Namespace) -> Any:
+    from hnfc.precision.assignment import Wishes, machine_of
+    from hnfc.precision.policy import Policy
+
+    pins = {}
+    for text in options.pin:
+        pattern, separator, form = text.rpartition("=")
+        if not separator or not pattern:
+            raise UsageError(f"--pin takes PATTERN=FORMAT, not `{text}`")
+        pins[pattern] = form
+    pairs = []
+    for text in options.no_cast:
+        first, separator, second = text.partition(",")
+        if not first or not second:
+            raise UsageError(f"--no-cast takes two patterns, A,B, not `{text}`")
+        pairs.append((first, second))
+    # commas also stand between the arguments of formats, as in fixed(3, 4)
+    formats = tuple(part.strip() for part in re.split(r",(?![^(]*\))", options.formats) if part.strip())
+    if not formats:
+        raise UsageError("--formats takes names of formats, such as bf16,fp32")
+    policy = None
+    if options.policy:
+        try:
+            policy = Policy.parse(options.policy)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    machine, least = machine_of(options.machine, options.least)
+    return Wishes(
+        _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
+        target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
+    )  # fmt: skip
+
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "B": 1}
+
+
+def _size(text: str) -> float:
+    number = text.strip().rstrip("BbIiKkMmGgTt")
+    unit = text.strip()[len(number) :].upper()
+    try:
+        size = float("inf") if text == "inf" else float(number) * _UNITS[unit]
+    except (ValueError, KeyError):
+        size = float("nan")
+    if not size >= 0:
+        raise UsageError(f"--memory-budget takes bytes from 0 or a size such as 24GB, not `{text}`")
+    return size

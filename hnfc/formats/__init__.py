@@ -1,0 +1,1 @@
+"""Number formats by name, formats with a scale, and rounding to them."""

@@ -1,0 +1,1 @@
+"""The stages that a model goes through, in order."""

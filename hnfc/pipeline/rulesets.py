@@ -1,0 +1,91 @@
+"""Rules phase by phase with their verdicts: `load_rules` finds and proves them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hnfc.core.errors import UsageError
+from hnfc.core.verdicts import Progress, verdicts
+from hnfc.dsl import core
+from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
+from hnfc.dsl.soundness import Status, Verdict
+from hnfc.dsl.targets import TargetBook
+from hnfc.egraph.search import Search
+from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run."""
+
+    phases: tuple[tuple[core.Rule, ...], ...]
+    verdicts: Mapping[str, Verdict]
+    unproved: frozenset[str] = frozenset()
+    own: tuple[str, ...] = ()
+    """The names of the rules that came from files."""
+    targets: TargetBook = field(default_factory=lambda: TargetBook(shipped_targets))
+    off: Mapping[str, str] = field(default_factory=dict)
+    """Rules that the target cannot run, and the format that it lacks for them."""
+
+    def allowed(self) -> list[list[core.Rule]]:
+        """Proved rules, and those that the user lets run unproved."""
+        return [[rule for rule in phase if self._may_run(rule.name) and rule.name not in self.off] for phase in self.phases]
+
+    def for_search(self, search: Search, progress: Progress | None = None) -> tuple[RuleSet, Search]:
+        """Without the rules that the search's target cannot run, and the search with the equal forms that it may go through."""
+        target = search.target
+        rules = {rule.name: rule for phase in self.phases for rule in phase}
+        off = {name: lacking for name, rule in rules.items() if target is not None and (lacking := target.lacks(rule)) is not None}
+        if search.kind == "greedy":
+            return replace(self, off=off), search
+        forms = [rule for rule in shipped().only(FORMS).rules if target is None or target.lacks(rule) is None]
+        found = verdicts(forms, progress=progress)
+        proved = tuple(rule for rule in forms if found[rule.name].proved)
+        return replace(self, off=off, verdicts={**found, **self.verdicts}), replace(search, forms=proved)
+
+    def _may_run(self, name: str) -> bool:
+        """A vacuous rule never may: where its left side is met, what it says of it is about no real number."""
+        verdict = self.verdicts[name]
+        return verdict.proved or (name in self.unproved and verdict.status is not Status.VACUOUS)
+
+    @property
+    def withheld(self) -> list[str]:
+        """Rules from files that may not run."""
+        return sorted(name for name in self.own if not self._may_run(name))
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raises UsageError for a name that is none of these rules'."""
+        _known(names, self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+
+def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
+    """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
+
+    Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
+    file that cannot be read.
+    """
+    book = shipped()
+    paths = [str(group) for group in groups if str(group).endswith(".hnf")]
+    levels = [str(group) for group in groups if not str(group).endswith(".hnf")]
+    files = load_files(paths)
+    own = tuple(files.rules)
+    try:
+        names = [phase for level in levels for phase in phases(level, set(book.groups()))]
+    except UnknownLevel as error:
+        raise UsageError(f"{error}; a file of rules ends in .hnf") from None
+    plan = tuple(tuple(book.only(phase).rules) + own for phase in names) or ((own,) if own else ())
+    known = {rule.name for phase in plan for rule in phase}
+    _known(allow_unproved, known)
+    found = verdicts({rule.name: rule for phase in plan for rule in phase}.values(), progress=progress)
+    return RuleSet(plan, found, frozenset(allow_unproved), tuple(rule.name for rule in own), files.targets)
+
+
+def _known(names: Sequence[str], rules: Collection[str]) -> None:
+    for name in names:
+        if name not in rules:
+            raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")

@@ -1,0 +1,292 @@
+"""A graph in the formats of an assignment: every value is stored in its own, every operation computes in the widest of those it meets.
+
+An operation on bfloat16 values that gives a bfloat16 value runs in bfloat16, with whatever accumulation its kernel has; where it meets
+float32, or must give it, its operands are widened first. Casts are torch's, so that the graph can be written as MLIR.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensorMode
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils import _pytree as pytree
+from torch_mlir import ir
+
+from hnfc.backend.torch_mlir import verify
+from hnfc.core.errors import UsageError
+from hnfc.dialects.formats import Block
+from hnfc.formats.named import format_named
+from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, stored_format
+from hnfc.formats.torch_rounding import stored_values
+from hnfc.frontend.pytorch import import_graph
+from hnfc.precision.assignment import Assignment
+from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
+from hnfc.precision.values import Sites
+
+DTYPES: dict[str, torch.dtype] = {
+    "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+}  # fmt: skip
+"""The formats that torch stores values in. Values in others are rounded to them, and kept in float32."""
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
+    """The values that a format which torch lacks would store, in the type that they have."""
+    return stored_values(x, format_named(form))
+
+
+def cast_graph(
+    graph: fx.GraphModule,
+    formats: Mapping[int, str],
+    dtypes: Mapping[int, torch.dtype],
+    results: Sequence[torch.dtype | None] | None = None,
+    lacking: Collection[tuple[int, str | None]] = (),
+) -> fx.GraphModule:
+    """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types, or have
+    those that are given. lacking: operations, with the formats that torch cannot do them in."""
+    return _Casting(graph, formats, dtypes, results, lacking).run()
+
+
+@dataclass
+class _Casting:
+    graph: fx.GraphModule
+    formats: Mapping[int, str]
+    dtypes: Mapping[int, torch.dtype]
+    results: Sequence[torch.dtype | None] | None
+    lacking: Collection[tuple[int, str | None]]
+
+    def run(self) -> fx.GraphModule:
+        self.places = {node: index for index, node in enumerate(self.graph.graph.nodes)}
+        self.new = fx.Graph()
+        self.made: dict[fx.Node, fx.Node] = {}
+        self.types: dict[fx.Node, torch.dtype] = {}
+        self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
+        self.scales: dict[fx.Node, int] = {}
+        self.several: dict[fx.Node, torch.dtype] = {}
+        """What an operation with several results computes in."""
+        for index, node in enumerate(self.graph.graph.nodes):
+            if node.op == "output":
+                self.new.output(self._returned(node.args[0]))
+            elif node.op == "call_function":
+                self._call(index, node)
+            else:
+                self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), self.dtypes.get(index))
+        return fx.GraphModule(self.graph, self.new)
+
+    def _returned(self, whole: Any) -> Any:
+        if self.results is None:
+            return fx.node.map_arg(whole, lambda n: self.cast(self.made[n], self.original(n)))
+        pairs = zip(whole, self.results, strict=True)
+        return tuple(self.cast(self.made[n], dtype) if isinstance(n, fx.Node) else n for n, dtype in pairs)
+
+    def original(self, node: fx.Node) -> torch.dtype | None:
+        return self.dtypes.get(self.places[node])
+
+    def cast(self, value: fx.Node, dtype: torch.dtype | None) -> fx.Node:
+        """The value in another floating-point type; made once."""
+        exponent = self.scales.get(value, 0)
+        if dtype is None or not dtype.is_floating_point or (self.types.get(value, dtype) == dtype and not exponent):
+            return value
+        key = value, dtype
+        if key not in self.casts:
+            wide = torch.promote_types(dtype, torch.float32) if exponent else dtype
+            made = self.new.call_function(torch.ops.aten.to.dtype, (value, wide))
+            if exponent:
+                made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**exponent))
+                made = self.new.call_function(torch.ops.aten.to.dtype, (made, dtype)) if wide != dtype else made
+            self.casts[key] = made
+            self.types[made] = dtype
+        return self.casts[key]
+
+    def _store(self, index: int, node: fx.Node, made: fx.Node, dtype: torch.dtype | None) -> None:
+        if dtype is not None and dtype.is_floating_point:
+            self.types[made] = dtype
+            if index in self.formats:
+                base, exponent = split(self.formats[index])
+                most = ceiling(self.formats[index])
+                if most is not None:
+                    made = self.new.call_function(torch.ops.aten.clamp.default, (made, -most, most))
+                    self.types[made] = dtype
+                if exponent:
+                    made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**-exponent))
+                    self.types[made] = dtype
+                if base in DTYPES:
+                    made = self.cast(made, DTYPES[base])
+                else:
+                    made = self.new.call_function(stored_in, (made, base))
+                    self.types[made] = dtype
+                if exponent:
+                    self.scales[made] = exponent
+        self.made[node] = made
+
+    def _call(self, index: int, node: fx.Node) -> None:
+        if node.target is _ASSERTION:
+            return
+        dtype = self.dtypes.get(index)
+        if node.target is operator.getitem:
+            whole = node.all_input_nodes[0]
+            given = self.several.get(whole, dtype) if dtype is not None and dtype.is_floating_point else dtype
+            self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), given)
+            return
+        operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
+        explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
+        # what is stored with a scale is computed with in float32, which holds it
+        wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in operands]
+        results = [index] if dtype is not None else [self.places[user] for user in node.users if user.target is operator.getitem]
+        for form in (self.formats[i] for i in results if i in self.formats and self.dtypes[i].is_floating_point):
+            base, exponent = split(form)
+            wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
+        # what nothing is given to has its own type
+        computing = None if explicit or not operands else widest(wanted)
+        if computing is not None and ((index, _NAMES.get(computing)) in self.lacking or _exceeds(node, computing)):
+            computing = torch.float32
+
+        def operand(n: fx.Node) -> fx.Node:
+            # a scale is undone also where an operation names what it computes in
+            given = torch.float32 if computing is None and self.made[n] in self.scales else computing
+            return self.cast(self.made[n], given) if n in operands else self.made[n]
+
+        made = self.new.node_copy(node, operand)
+        if computing is not None:
+            made.args = fx.node.map_aggregate(made.args, lambda value: _within(value, computing))
+        if dtype is None and computing is not None:
+            self.several[node] = computing
+        self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+
+def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:
+    """Whether an operation is given a number, and no mask, that the type cannot hold: torch takes none that overflows."""
+    given = (value for value in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(value, int | float))
+    return any(torch.finfo(dtype).max < abs(value) < MASK for value in given)
+
+
+def _within(value: Any, dtype: torch.dtype) -> Any:
+    """A number that marks what does not count as the type of an operation can hold it."""
+    if not isinstance(value, float) or not math.isfinite(value) or abs(value) < MASK or abs(value) <= torch.finfo(dtype).max:
+        return value
+    form = next(name for name, own in DTYPES.items() if own == dtype)
+    return math.copysign(largest(saturated_name(form)), value)
+
+
+_FACTORIES = ("zeros", "ones", "empty", "eye", "linspace", "logspace", "rand", "randn")
+_OF_NUMBERS = ("full", "arange", "scalar_tensor")
+"""These have the type of the numbers that they are given."""
+_ASSERTION = torch.ops.aten._assert_tensor_metadata.default
+"""What torch.export notes of the operand of a cast."""
+
+
+def without_narrow_casts(graph: fx.GraphModule, wide: torch.dtype = torch.float32) -> None:
+    """Casts to formats narrower than `wide` that the model makes itself become casts to it, and what it computes or makes in such formats
+    is in it: formats are chosen elsewhere. Nodes stay in their places."""
+    for node in graph.graph.nodes:
+        if node.target is _ASSERTION:
+            node.args, node.kwargs = node.args[:1], {}
+        elif node.op == "call_function":
+            node.args = tuple(wide if is_narrow(a, wide) else a for a in node.args)
+            node.kwargs = {k: wide if is_narrow(a, wide) else a for k, a in node.kwargs.items()}
+            if _makes_float32(node) and is_narrow(torch.float32, wide):
+                node.kwargs = {**node.kwargs, "dtype": wide}
+    graph.recompile()
+
+
+def _makes_float32(node: fx.Node) -> bool:
+    """Whether it makes numbers of nothing, in torch's own type since none is named."""
+    name = getattr(getattr(node.target, "_schema", None), "name", "").removeprefix("aten::")
+    if node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args):
+        return False
+    return name in _FACTORIES or (name in _OF_NUMBERS and any(isinstance(a, float) for a in node.args))
+
+
+def is_narrow(dtype: object, wide: torch.dtype) -> bool:
+    return isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < wide.itemsize
+
+
+def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
+    """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
+    return distances(graph, casts, sample, elementwise)[None]
+
+
+def distances(
+    graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool, outputs: Outputs = TOGETHER
+) -> dict[int | None, float]:
+    """The same of all outputs together, and of each that is looked at apart."""
+    reference = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    if casts.wide is not None:
+        without_narrow_casts(reference, casts.wide)
+    with torch.no_grad():
+        true, found = reference(*sample), casts(fx.GraphModule(graph, copy.deepcopy(graph.graph)))(*sample)
+    squares = {}
+    for place, (a, b) in enumerate(zip(true, found, strict=True)):
+        if isinstance(a, torch.Tensor) and a.is_floating_point():
+            a, b = a.double(), b.double()
+            away = torch.where(a == b, torch.zeros_like(a), (a - b) / torch.where(a == 0, 1.0, a.abs()) if elementwise else a - b)
+            squares[place] = float(away[torch.isfinite(a)].square().sum()), a.numel()
+    return root_mean_squares(squares, outputs)
+
+
+def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:
+    """The graph as the function `main` of a torch-dialect module; the arguments say what its types are, and are not computed with."""
+    lacking = sorted({str(node.args[1]) for node in graph.graph.nodes if node.target is stored_in})
+    if lacking:
+        raise UsageError(f"torch stores no values in {', '.join(lacking)}; a model can be written with {', '.join(DTYPES)}")
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    FakeTensorProp(graph, mode).propagate(*arguments)
+    module = import_graph(graph.graph)
+    verify(module)
+    return module
+
+
+def widest(dtypes: list[torch.dtype]) -> torch.dtype:
+    """The type that holds the values of all; types that are only for storage compute in bfloat16."""
+    found = torch.bfloat16 if dtypes[0] in _ONLY_STORED else dtypes[0]
+    for dtype in dtypes[1:]:
+        found = torch.promote_types(found, torch.bfloat16 if dtype in _ONLY_STORED else dtype)
+    return found
+
+
+@dataclass(frozen=True)
+class Casts:
+    """An assignment by the places of nodes, for every graph of the same structure."""
+
+    formats: Mapping[int, str]
+    dtypes: Mapping[int, torch.dtype]
+    names: tuple[str, ...]
+    """The targets of the nodes that the assignment is for."""
+    wide: torch.dtype | None = None
+    """The model's own casts to narrower formats than this are dropped; None keeps all."""
+    results: tuple[torch.dtype | None, ...] | None = None
+    """The types of results, where they are not those of the reference."""
+    lacking: Collection[tuple[int, str | None]] = ()
+    """As in Sites: these operations are done in float32."""
+
+    def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
+        """Raises UsageError for a graph of other operations."""
+        if names_of(graph) != self.names:
+            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+        if self.wide is not None:
+            without_narrow_casts(graph, self.wide)
+        return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking)
+
+
+def casts_of(
+    outcome: Assignment, sites: Sites, graph: fx.GraphModule, dtypes: Mapping[int, torch.dtype], wide: torch.dtype | None
+) -> Casts:
+    """An assignment to sites as one to the nodes of a graph."""
+    # along other elements blocks would be others: a view is of what is stored
+    nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), Block) else s.nodes for s in sites.sites}
+    formats = {node: outcome.formats[name] for name, places in nodes.items() for node in places}
+    return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
+
+
+def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
+    return tuple(str(node.target) if node.op == "call_function" else node.op for node in graph.graph.nodes)

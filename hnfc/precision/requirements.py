@@ -1,0 +1,204 @@
+"""What is asked of an assignment of formats, and what is answered: an assignment, or a refusal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from hnfc.core.errors import UsageError
+from hnfc.dsl.rulebook import shipped_targets
+from hnfc.dsl.targets import Target as Machine
+from hnfc.formats.named import format_named
+from hnfc.formats.scaled import is_plain, split, stored_bytes, stored_format
+from hnfc.precision.certificates import RUN, Cycle, Edge
+from hnfc.precision.policy import Policy
+from hnfc.precision.targets import Allowance, Errors, Target, allowances
+from hnfc.precision.values import Site, Sites
+
+LEAST = ("bytes", "peak", "time")
+"""What can be minimized."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What an assignment must meet. target: of the error of the outputs, relative to their root mean square, or absolute; one number
+    for all together, or numbers for single outputs.
+
+    pins: formats by patterns of names of sites, modules or operations, as a shell matches them. uncast: pairs of such patterns between
+    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together, or with least="peak" of those
+    live at the worst moment. Raises UsageError for what is no wish, as a target that is not above 0.
+    """
+
+    target: Target = 1e-3
+    relative: bool = True
+    formats: tuple[str, ...] = ("bf16", "fp16", "fp32")
+    pins: Mapping[str, str] = field(default_factory=dict)
+    uncast: Sequence[tuple[str, str]] = ()
+    memory: float = math.inf
+    policy: Policy | None = None
+    headroom: float = 2.0
+    """By how much a value may become larger than on the samples before it overflows."""
+    scaling: bool = True
+    """Whether a value that overflows may be stored with a scale that is a power of two."""
+    target_machine: Machine | None = None
+    """Formats that it has no rate for are not chosen."""
+    least: str = "bytes"
+    """What is minimized: `bytes` of all sites; those live at the `peak`, which `memory` is of then; or `time` as `Timing` models it."""
+    saturation: bool = True
+    """Whether a value of which only masks overflow may be stored with these as numbers that the format has."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, Mapping) and not self.target > 0:
+            raise UsageError(f"the target accuracy is a number above 0, such as 1e-3, not {self.target:g}")
+        if not self.formats:
+            raise UsageError("there are no formats to choose from: name one at least, such as fp32")
+        if not self.memory >= 0:
+            raise UsageError(f"the memory budget is a number of bytes from 0, not {self.memory:g}; without one, leave it out")
+        if not 1 <= self.headroom < math.inf:
+            raise UsageError(f"the headroom is how many times as large values may become, a number from 1, not {self.headroom:g}")
+        if not all(first and second for first, second in self.uncast):
+            raise UsageError("an empty pattern names no sites between which no cast is allowed; * names all")
+
+    def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
+        """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
+        return allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
+
+    def limit(self, sites: Sites) -> float:
+        """The largest absolute error of all outputs together that is allowed; infinite where targets are for single ones."""
+        return next((a.limit for a in self.allowances(sites) if a.output is None), math.inf)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A format for every site by its name. error: the estimated root mean square error of the outputs."""
+
+    formats: Mapping[str, str]
+    error: float
+    limit: float
+    size: float
+    """Bytes of all sites."""
+    bound: float
+    """No assignment takes fewer bytes (fewer at the peak, or seconds, where these are minimized); what this one takes for models of up to
+    2,000 sites, and a little less for larger ones, for the peak, and where the least was not proved in time. Beyond 5,000 sites casts are
+    no part of the bound on time. It is of the target as it was given: where a run had it made stricter, it is further below."""
+    seconds: float | None = None
+    """The modelled time on the machine, casts included, where one is named."""
+    measured: float | None = None
+    """What the error on the samples is when the model runs in these formats."""
+    certified: float | None = None
+    """What the error is proved not to be above, where a proof was asked for."""
+    errors: Errors = field(default_factory=dict)
+    """The estimated error of each output, and with the key None of all; single ones where targets are for them."""
+    measured_errors: Errors = field(default_factory=dict)
+    """The same, measured on the samples."""
+    certified_errors: Errors = field(default_factory=dict)
+    """The same, proved."""
+    infinite: int = 0
+    """Elements of the outputs that are infinite on the samples before anything is in another format: no error counts them."""
+    peak: float = math.nan
+    """Bytes live at the worst moment: what the model is given, and values from what computes them to what reads them last."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Formats, the bytes of all sites, and a number of bytes or seconds that no other assignment is below."""
+
+    formats: Mapping[str, str]
+    size: float
+    bound: float
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """One change that makes the wishes possible, and what it costs."""
+
+    change: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why no assignment meets the wishes, in the reader's words: the constraints of a cycle, if one is the cause, then the worst sites, at
+    most five, and the wishes that they run into.
+
+    Of pins only those are named without which there would be an assignment. nodes: the sites that the reasons speak of.
+    needed: for a site the bits of significand that it needs, and what its format has. relaxations: each resolves it alone.
+    """
+
+    reasons: tuple[str, ...]
+    nodes: tuple[str, ...]
+    needed: Mapping[str, tuple[int, int]]
+    relaxations: tuple[Relaxation, ...]
+    obstruction: Cycle | None = None
+    certificate: str = RUN
+    """What proves it, and what cohomology says of it."""
+
+    @property
+    def cycle(self) -> tuple[Edge, ...]:
+        """(u, v, bits): v must have so many bits more than u, the ground having 0; all add up to more than 0. Empty without a cycle."""
+        return self.obstruction.edges if self.obstruction is not None else ()
+
+
+def machine_of(name: str | None, least: str) -> tuple[Machine | None, str]:
+    """The shipped machine of that name, and what is minimized. Raises UsageError where there is none, or time has nothing to run on."""
+    machine = shipped_targets().target(name) if name is not None else None
+    if name is not None and machine is None:
+        raise UsageError(f"there is no target `{name}`; there are {', '.join(shipped_targets().names())}")
+    if least not in LEAST:
+        raise UsageError(f"what is minimized is {', '.join(LEAST[:-1])} or {LEAST[-1]}, not `{least}`")
+    if least == "time" and machine is None:
+        raise UsageError("time is modelled on a target, such as h100: name one")
+    return machine, least
+
+
+def checked_width(width: float, certified: bool) -> float | None:
+    """The distance from the samples within which the error is proved; None without a proof. Raises UsageError."""
+    if not 0 <= width < math.inf:
+        raise UsageError(f"the width is a number from 0, how far inputs may be from the samples, not {width:g}")
+    if width and not certified:
+        raise UsageError("the width is that of inputs for which the error is proved: ask for a proof too (certified), or leave it out")
+    return width if certified else None
+
+
+def element_of(form: str) -> str:
+    """What machines call the type of elements of a format; "" where they have no such type. That what is beyond is NaN, or is the largest
+    number, is the same to them."""
+    return "f8E4M3FN" if split(form)[0] == "fp8_e4m3fn" else stored_format(form).dtype
+
+
+def bytes_of(site: Site, form: str) -> float:
+    return stored_bytes(site.shape or (site.elements,), form)
+
+
+def time_of(site: Site, form: str, machine: Machine) -> float:
+    """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
+    written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
+    `Timing.seconds`, which counts casts, where no narrower format is slower."""
+    # that module counts the bytes of sites, by this one
+    from hnfc.precision.timing import arithmetic
+
+    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
+    return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth
+
+
+def matches(site: Site, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
+
+
+def pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
+    """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
+    for pattern, form in wishes.pins.items():
+        if matches(site, pattern):
+            return form, f"the pin `{pattern}`"
+    if wishes.policy is not None:
+        wanted = site.role.to_dtype(wishes.policy)
+        name = next((known for known in site.moved if is_plain(known) and format_named(known) == wanted), str(wanted))
+        return name, f"the policy `{wishes.policy.part(site.role)}`"
+    return None
+
+
+def uncast(first: Site, second: Site, pairs: Sequence[tuple[str, str]]) -> bool:
+    return any((matches(first, a) and matches(second, b)) or (matches(first, b) and matches(second, a)) for a, b in pairs)

@@ -1,0 +1,193 @@
+"""An assignment is run: where errors of values do not add up as independent ones, the target is made stricter, or it is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import TypeAlias
+
+from hnfc.formats.named import format_named
+from hnfc.formats.scaled import ceiling, is_plain, largest
+from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
+from hnfc.precision.certificates import RUN
+from hnfc.precision.targets import Allowance, Errors
+from hnfc.precision.values import Sites
+
+_ROUNDS = 6
+_MOST_SUBSETS = 30
+"""Sets of fewer formats that are tried before a refusal: all of those of five."""
+_TOLERANCE = 1.1
+"""A measured error so little above the target is taken for it: an estimate is no sharper."""
+_BETWEEN = 2
+"""Runs to find out by how much a target that was made stricter may be less strict."""
+Margins: TypeAlias = dict[int | None, float]
+"""By output the part of its target that estimates may use up."""
+
+
+def assign_what_holds(
+    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
+) -> Assignment | Refusal:
+    """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
+
+    A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors are
+    proved not to be above, which are held to the targets as well. An output without a target must be finite. Where a run refutes the
+    formats that estimates choose, fewer formats are tried: what some of the formats allow, all of them do.
+    """
+    outcome = _attempted(sites, wishes, measure, bound)
+    if isinstance(outcome, Assignment) or outcome.certificate != RUN:
+        return outcome
+    first = assign(sites, wishes)
+    for fewer in _fewer(wishes):
+        found = _attempted(sites, fewer, measure, bound)
+        if isinstance(found, Assignment):
+            return replace(found, bound=first.bound) if isinstance(first, Assignment) else found
+    return outcome
+
+
+def _fewer(wishes: Wishes) -> Iterator[Wishes]:
+    """The same wishes with fewer ways to store a value: without scales, then without one format and another, the coarsest first."""
+    plain = replace(wishes, scaling=False)
+    if wishes.scaling:
+        yield plain
+    order = sorted(wishes.formats, key=lambda form: format_named(form).precision)
+    subsets = [kept for size in range(len(order) - 1, 0, -1) for kept in combinations(order[::-1], size)]
+    for kept in subsets[:_MOST_SUBSETS]:
+        yield replace(wishes, formats=tuple(form for form in wishes.formats if form in kept))
+        if wishes.scaling:
+            yield replace(plain, formats=tuple(form for form in wishes.formats if form in kept))
+
+
+def _attempted(
+    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+) -> Assignment | Refusal:
+    """The same with these formats and ways alone."""
+    limits = wishes.allowances(sites)
+    outcome = assign(sites, wishes)
+    # what holds of stricter targets is no bound for those that were asked for
+    least = outcome.bound if isinstance(outcome, Assignment) else math.nan
+    margins: Margins = {a.output: 1.0 for a in limits}
+    too_loose: Margins = {}
+    strict, missed = False, ""
+    measured: Errors = {}
+    for attempt in range(_ROUNDS):
+        if isinstance(outcome, Refusal):
+            if not missed:
+                return outcome
+            # what refutes stricter targets does not refute those that were asked for
+            return replace(outcome, reasons=(missed, *outcome.reasons), obstruction=None, certificate=RUN)
+        last = attempt + 1 == _ROUNDS
+        measured = measure(outcome)
+        over = [a for a in limits if measured[a.output] > a.limit * _TOLERANCE]
+        finite = math.isfinite(measured[None])
+        if finite and not over:
+            proved = {} if bound is None else bound(outcome)
+            unproved = [a for a in limits if a.output in proved and proved[a.output] > a.limit]
+            if not unproved:
+                held = replace(
+                    outcome, bound=least, measured=measured[None], certified=proved.get(None), measured_errors=measured,
+                    certified_errors=proved,
+                )  # fmt: skip
+                if bound is not None or not too_loose:
+                    return held
+                return _cheaper(held, margins, too_loose, limits, partial(assign, sites, wishes, strict=strict), measure)
+            stricter = None
+            if not last and all(math.isfinite(proved[a.output]) for a in unproved):
+                _tighten(margins, unproved, proved)
+                stricter = assign(sites, wishes, margins, strict)
+            if stricter is None or isinstance(stricter, Refusal):
+                return _unproved(unproved, proved, measured)
+            outcome = stricter
+            continue
+        missed = _missed(over, measured, finite)
+        if not last and (free := _without_saturation(sites, outcome)) is not None and _keeps(limits, measure(free)):
+            # what stands for infinity is compared, or a row has nothing else: no matter of how finely anything is rounded
+            wishes = replace(wishes, saturation=False)
+        elif last or (not finite and strict):
+            break
+        elif finite:
+            too_loose = dict(margins)
+            _tighten(margins, over, measured)
+        else:
+            strict = True
+        outcome = assign(sites, wishes, margins, strict)
+    changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
+    changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
+    return Refusal((missed,), (), {}, tuple(changes))
+
+
+def _cheaper(
+    held: Assignment, margins: Margins, too_loose: Margins, limits: Sequence[Allowance], solve: Callable[[Margins], Assignment | Refusal],
+    measure: Callable[[Assignment], Errors],
+) -> Assignment:  # fmt: skip
+    """What is stricter than it had to be is tried less strict: between margins that held and margins that did not."""
+    for _ in range(_BETWEEN):
+        if any(held.measured_errors[a.output] * _TOLERANCE > a.limit for a in limits):
+            break
+        between = {
+            a.output: _between(margins[a.output], too_loose[a.output], a.limit / (held.measured_errors[a.output] or math.ulp(0.0)))
+            for a in limits
+        }
+        outcome = solve(between)
+        if isinstance(outcome, Refusal):
+            break
+        errors = measure(outcome)
+        if _keeps(limits, errors):
+            held, margins = replace(outcome, bound=held.bound, measured=errors[None], measured_errors=errors), between
+        else:
+            too_loose = between
+    return held
+
+
+def _between(held: float, too_loose: float, room: float) -> float:
+    """Errors are about proportional to the margin."""
+    return held * room if held * room < too_loose else math.sqrt(held * too_loose)
+
+
+def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
+    """The same formats, but the widest where there is saturation; None where there is none."""
+    saturated = [name for name, form in found.formats.items() if ceiling(form) is not None]
+    by_name = {site.name: site for site in sites.sites} if saturated else {}
+    wide = {name: max(filter(is_plain, by_name[name].moved), key=largest) for name in saturated}
+    return replace(found, formats={**found.formats, **wide}) if wide else None
+
+
+def _keeps(limits: Sequence[Allowance], errors: Errors) -> bool:
+    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit * _TOLERANCE for a in limits)
+
+
+def _tighten(margins: Margins, over: Sequence[Allowance], errors: Errors) -> None:
+    for a in over:
+        margins[a.output] *= max(0.8 * a.limit / errors[a.output], 1e-3)
+
+
+def _raised(over: Sequence[Allowance], errors: Errors) -> str:
+    return " and ".join(f"{a.target} to {a.as_given(errors[a.output]):.2g}" for a in over)
+
+
+def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Refusal:
+    unbounded = [a for a in over if not math.isfinite(proved[a.output])]
+    if unbounded:
+        reasons = [
+            f"what is proved of {a.name} is nothing: an operation has no bound here, and {a.limit:.3g} is allowed" for a in unbounded
+        ]
+        changes = []
+    else:
+        known = [
+            f"in the widest formats that were tried what is proved is that {a.are} off by at most {proved[a.output]:.3g}" for a in over
+        ]
+        reasons = [f"{what}, and {a.limit:.3g} is allowed" for what, a in zip(known, over, strict=True)]
+        changes = [Relaxation(f"raise {_raised(over, proved)}", "this is proved")]
+    off = " and ".join(f"{a.name} {'were' if a.output is None else 'was'} off by {measured[a.output]:.3g}" for a in over)
+    changes.append(Relaxation("do without a proof", f"on the samples {off}"))
+    return Refusal(tuple(reasons), (), {}, tuple(changes))
+
+
+def _missed(over: Sequence[Allowance], measured: Errors, finite: bool) -> str:
+    """What a run shows; an output without a target is told of only where it is not finite."""
+    ran = "run on the samples in the formats that the estimates allow"
+    if not finite:
+        return f"{ran}, outputs are not finite"
+    return f"{ran}, {' and '.join(f'{a.are} off by {measured[a.output]:.3g}, and {a.limit:.3g} is allowed' for a in over)}"

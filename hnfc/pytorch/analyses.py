@@ -1,0 +1,96 @@
+"""`hnfc.analyze`: what `hnfc analyze` says of a file, of a PyTorch module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+from xdsl.ir import SSAValue
+
+from hnfc.analysis.calibrated import calibrate
+from hnfc.analysis.certified import Per
+from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
+from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.reading import read_function
+from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
+from hnfc.core.errors import UsageError
+from hnfc.core.tensors import to_numpy
+from hnfc.frontend.pytorch import capture
+from hnfc.frontend.signature import Given, State
+from hnfc.pytorch.optimized import arguments_of
+from hnfc.report.analysis import growth_picture, rows_of
+from hnfc.report.table import table, width
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """`findings` in the order of the model. `str` is the table of the worst ones."""
+
+    found: Findings
+    matrices: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict, repr=False)
+    """The parameters that products of matrices and convolutions take."""
+
+    def spectra(self) -> list[Spectrum]:
+        """Spectral norms and condition numbers of the weight matrices, the worst conditioned first."""
+        return spectra(self.matrices.items())
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self.found.findings
+
+    @property
+    def error(self) -> float:
+        """Of the outputs: the largest that is possible, or the root mean square that is to be expected."""
+        return self.found.error
+
+    @property
+    def certified(self) -> bool:
+        return self.found.certified
+
+    def picture(self) -> str:
+        """An SVG of the error after each operation."""
+        return growth_picture(self.found)
+
+    def table(self, top: int = 12) -> str:
+        headings, rows = rows_of(self.found, top, width())
+        return table(headings, rows, 1)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{self.found.summary()}"
+
+
+def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0, per: Per = "tensor") -> Analysis:
+    """Where a model loses accuracy: estimates from the samples, or bounds for each of them.
+
+    certified: bounds that hold for all inputs within `width` of each element of the samples; parameters are what they are. Without it,
+    sensitivities by one backward pass on each sample. per: "element", or the number of an axis, for bounds of each element or of each
+    place along the axis, which findings have as `errors`. Raises ModelError where the model cannot be captured.
+    """
+    if per not in ("tensor", "element") and not isinstance(per, int):
+        raise UsageError(f'bounds are per "tensor", "element", or an axis, not {per!r}')
+    if per != "tensor" and not certified:
+        raise UsageError("estimates are of whole values; bounds per element or axis need certified=True")
+    args, kwargs = arguments_of(sample)
+    captured = capture(model, args, kwargs)
+    imported, function = read_function(captured.module)
+    block = function.body.block
+    given = [captured.signature.gather(model, pytree.tree_leaves(arguments_of(one))) for one in (sample, *more)]
+    states = zip(block.args, given[0], captured.signature.arguments, strict=True)
+    held: dict[SSAValue, tuple[str, np.ndarray[Any, Any]]] = {v: (s.name, to_numpy(t)) for v, t, s in states if isinstance(s, State)}
+    matrices = contracted_arguments(block, held)
+    if not certified:
+        calibration = calibrate(imported, [[t.detach() for t in tensors] for tensors in given])
+        return Analysis(estimated_findings(imported, block, calibration), matrices)
+    boxes = []
+    for tensors in given:
+        box: dict[SSAValue, Boxes] = {}
+        for value, tensor, source in zip(block.args, tensors, captured.signature.arguments, strict=True):
+            array = to_numpy(tensor).astype(np.float64)[None]
+            by = width if isinstance(source, Given) and tensor.is_floating_point() else 0.0
+            box[value] = Boxes(array - by, array + by) if by else Boxes.of(array)
+        boxes.append(box)
+    return Analysis(certified_findings(imported, block, boxes, per), matrices)

@@ -1,0 +1,233 @@
+"""Gradients of a graph before and after a rewrite, on the sample and on probes beyond it, by the rules that values are compared by."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import fx
+from torch_mlir import ir
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
+
+from hnfc.backend.on_torch import widened
+from hnfc.core.interpreter import derivative_at
+from hnfc.core.tensors import to_numpy, to_torch
+from hnfc.dialects.interval import ANYTHING, Interval
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.rewrite.probing import is_pointwise
+from hnfc.validation.differential import MOST_ELEMENTS, agreed, elements_of
+from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
+from hnfc.validation.probes import Slot, probes
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_ARBITRATED = 3
+"""Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
+_NOISE = 64
+"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
+_BACKWARD = 4
+"""A gradient and its references take about as many elements as so many forward passes."""
+
+
+@dataclass
+class GradientTrial:
+    """A graph before and after. returned: of each result whether the model returns it. fixed: arguments that probes leave alone."""
+
+    before: fx.GraphModule
+    after: fx.GraphModule
+    returned: Sequence[bool]
+    fixed: frozenset[int]
+    source: ir.Module
+    """The graph before as a function of the torch dialect."""
+    skipped: str = ""
+    """The reason why gradients were not compared, on the sample at least."""
+
+    def regressions(self, tensors: Sequence[Any], intervals: Sequence[Interval | None]) -> Iterator[str]:
+        """Reasons why a gradient is worse, one for each argument and input on which it is. None of the largest models, whose
+        gradients would take several times the memory of their parameters."""
+        wanted = [i for i, t in enumerate(tensors) if _is_differentiable(t) and (t.requires_grad or i not in self.fixed)]
+        if not wanted:
+            return
+        if sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_ELEMENTS:
+            self.skipped = f"the model has more than {MOST_ELEMENTS:,} numbers"
+            return
+        imported = import_module(self.source)
+        block = next(op for op in imported.module.ops if isinstance(op, FuncOp)).body.block
+        limit = max(1, MOST_ELEMENTS // max(1, _BACKWARD * elements_of(block)))
+        wide = widened(_copied(self.before)), widened(_copied(self.after))
+        mixing = not all(is_pointwise(op) for op in block.ops if op.results)
+        for count, (name, extreme, inputs) in enumerate(self._inputs(tensors, intervals, block)):
+            if count >= limit:
+                return
+            doubled = [t.double() if _is_differentiable(t) else t for t in inputs]
+            defined, size = _defined(wide, doubled, inputs)
+            narrow = [_gradients(graph, inputs, wanted, self.returned, defined) for graph in (self.before, self.after)]
+            exact = [_gradients(graph, doubled, wanted, self.returned, defined) for graph in wide]
+            if any(found is None for found in (*narrow, *exact)):
+                self.skipped = "torch cannot compute them, or not in float64" if count == 0 else ""
+                return
+            for position, index in enumerate(wanted):
+                arrays = [to_numpy(found[position]) for found in (*narrow, *exact) if found is not None]
+                arbiter = _Arbiter(imported, block, inputs, index, self.returned, defined)
+                form = _format(inputs[index])
+                largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
+                noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
+                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, coarse=mixing and count > 0, swallowing=mixing or extreme))
+                if reason:
+                    yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
+
+    def _inputs(
+        self, tensors: Sequence[Any], intervals: Sequence[Interval | None], block: Block
+    ) -> Iterator[tuple[str, bool, list[Any]]]:  # fmt: skip
+        """The sample, and probes that change only what a caller gives."""
+        yield "the sample", False, list(tensors)
+        moving = [i for i, t in enumerate(tensors) if isinstance(t, torch.Tensor) and t.is_floating_point() and i not in self.fixed]
+        slots = []
+        for index in moving:
+            element = ELEMENT_NAMES.get(block.args[index].type.element_type, "")  # type: ignore[attr-defined]
+            slots.append(Slot(element, intervals[index] or ANYTHING, to_numpy(tensors[index])))
+        for probe in probes(slots):
+            if probe.name == "the sample" or any(not np.isfinite(a.astype(np.float64)).all() for a in probe.arrays):
+                continue
+            changed = list(tensors)
+            for index, array in zip(moving, probe.arrays, strict=True):
+                changed[index] = to_torch(array)
+            yield probe.name, probe.extreme, changed
+
+
+def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, leniency: Leniency) -> str:
+    """The reason why the second gradient is worse than the first; two in float64 say what is right, or ball arithmetic does."""
+    old, new, first, second = arrays
+    found = regression(old, new, first, form, leniency), regression(old, new, second, form, leniency)
+    if not any(found):
+        return ""
+    differs = _differing(old, new, form)
+    for at in differs[:_ARBITRATED]:
+        exact = arbiter.derivative(int(at))
+        if exact is None:
+            break
+        first.flat[at] = second.flat[at] = exact
+    truth = agreed(first, second, form)
+    return regression(old, new, truth, form, leniency) if truth is not None else ""
+
+
+def _differing(old: Array, new: Array, form: Any) -> Array:
+    """The positions of elements that differ, those that differ most first."""
+    with np.errstate(all="ignore"):
+        a, b = old.astype(np.float64).ravel(), new.astype(np.float64).ravel()
+        apart = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), form.tiny / (2 * form.unit_roundoff))
+    apart = np.where(np.isnan(apart) & ~(np.isnan(a) & np.isnan(b)), np.inf, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
+    order = np.argsort(-apart, kind="stable")
+    return np.asarray(order[apart[order] > min(NO_DIGIT, 4 * form.unit_roundoff)])
+
+
+@dataclass
+class _Arbiter:
+    """The derivative of the weighted results by one element of an argument, over the reals."""
+
+    imported: Imported
+    block: Block
+    inputs: Sequence[Any]
+    index: int
+    returned: Sequence[bool]
+    defined: Sequence[Any]
+
+    def derivative(self, position: int) -> float | None:
+        """A central difference in ball arithmetic, so that at a kink it is the mean of both slopes; None where there is none."""
+        assert self.block.last_op is not None
+        results = {
+            value: weight_of(known.numel()) * known.numpy().ravel()
+            for value, is_returned, known in zip(self.block.last_op.operands, self.returned, self.defined, strict=True)
+            if is_returned and known is not None
+        }
+        arrays: dict[SSAValue, Array] = {a: to_numpy(t) for a, t in zip(self.block.args, self.inputs, strict=True)}
+        return derivative_at(self.block, arrays, self.block.args[self.index], position, results, self.imported.weight)
+
+
+def weight_of(count: int) -> Array:
+    """Weights of the elements of a result: numbers between 1/2 and 3/2, exact in every format, so that nothing cancels by chance."""
+    return 0.5 + (np.arange(count) * 5 % 9) / 8
+
+
+@contextlib.contextmanager
+def _same_draws(graph: fx.GraphModule) -> Iterator[None]:
+    """Lets a graph that draws random numbers draw the same ones each time, and leaves the generator as it was."""
+    tags = (getattr(node.target, "tags", ()) for node in graph.graph.nodes)
+    if not any(torch.Tag.nondeterministic_seeded in found for found in tags):
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float]:
+    """Of each result the elements that have a derivative to compare, finite in float64 and no overflow in the model's own type; and
+    the size of the largest of them."""
+    types = [t.dtype for t in narrow if _is_differentiable(t)]
+    largest = min((torch.finfo(dtype).max for dtype in types), default=math.inf)
+    with torch.no_grad():
+        found = []
+        for graph in graphs:
+            with _same_draws(graph):
+                found.append(graph(*map(_plain, inputs)))
+    masks: list[Any] = []
+    size = 0.0
+    for a, b in zip(*found, strict=True):
+        if not _is_differentiable(a):
+            masks.append(None)
+            continue
+        known = b.abs() <= largest
+        masks.append(known)
+        size = max(size, float(torch.where(known, b.abs(), torch.zeros_like(b)).max()) if b.numel() else 0.0)
+    return masks, size
+
+
+def _gradients(
+    graph: fx.GraphModule, inputs: Sequence[Any], wanted: Sequence[int], returned: Sequence[bool], defined: Sequence[Any]
+) -> list[Any] | None:
+    """The gradients of the weighted results by the wanted arguments."""
+    leaves = [t.detach().clone().requires_grad_() if i in wanted else _plain(t) for i, t in enumerate(inputs)]
+    try:
+        with _same_draws(graph), torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = zip(graph(*leaves), returned, defined, strict=True)
+            chosen_results = [(r, known) for r, is_returned, known in results if is_returned and _is_differentiable(r) and r.requires_grad]
+            outputs = [r for r, _ in chosen_results]
+            weights = [torch.from_numpy(weight_of(r.numel())).to(r.dtype).reshape(r.shape) * known for r, known in chosen_results]
+            chosen = [leaves[i] for i in wanted]
+            found = torch.autograd.grad(outputs, chosen, weights, allow_unused=True) if outputs else [None] * len(chosen)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        return None
+    return [torch.zeros_like(t) if g is None else g.detach() for t, g in zip(chosen, found, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _copied(graph: fx.GraphModule) -> fx.GraphModule:
+    copied = fx.Graph()
+    copied.output(copied.graph_copy(graph.graph, {}))
+    root = torch.nn.Module()
+    for name, buffer in graph.named_buffers():
+        root.register_buffer(name, buffer.clone(), persistent=False)
+    return fx.GraphModule(root, copied)
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+_OF_DTYPE = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def _format(tensor: Any) -> Any:
+    return FORMATS[_OF_DTYPE.get(tensor.dtype, "f32")]

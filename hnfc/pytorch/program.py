@@ -1,0 +1,311 @@
+"""One graph of an optimized module: which calls it answers, and how it answers them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor
+from torch.utils import _pytree as pytree
+
+from hnfc.analysis.ranges import interval_of_array
+from hnfc.backend.fx import raise_function, raise_graph
+from hnfc.backend.gradients import keep_cancelled, mend_gradients
+from hnfc.backend.on_torch import TorchRunner
+from hnfc.core.samples import lasting
+from hnfc.core.tensors import to_numpy
+from hnfc.dialects.interval import Interval
+from hnfc.frontend.checkpointing import noticed
+from hnfc.frontend.pytorch import Captured, capture
+from hnfc.frontend.signature import Fixed, Given, Returned, Signature, State, tensor_of
+from hnfc.pipeline.compile import Compiled, Request, compile_module, sufficient
+from hnfc.pytorch.gradients import GradientTrial
+from hnfc.pytorch.guards import Guards
+from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.sizes import Sizes
+from hnfc.report.text import report_data, text_report
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a flattened input must be: a tensor of this dtype on this device, or (dtype None) exactly `value`."""
+
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    value: Any = None
+
+    @staticmethod
+    def of(given: Any) -> Kind:
+        return Kind(given.dtype, given.device) if isinstance(given, torch.Tensor) else Kind(value=given)
+
+
+@dataclass
+class Program:
+    """A rewritten graph, and the calls that it answers."""
+
+    graph: fx.GraphModule
+    signature: Signature
+    modes: tuple[bool, ...]
+    """Of each submodule, whether it trains."""
+    structure: pytree.TreeSpec
+    output_structure: pytree.TreeSpec
+    kinds: tuple[Kind, ...]
+    sizes: Sizes
+    state: tuple[tuple[torch.dtype, torch.device, torch.Size, bool] | None, ...]
+    """Of each argument that is a parameter or buffer, its element type, device and shape, and whether it is sharded."""
+    autocast: tuple[tuple[str, torch.dtype], ...]
+    """Its casts are in the graph, which therefore runs without it."""
+    report: Report
+    settings: Settings
+    guards: Guards | None = None
+    """State that the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
+    observed: tuple[tuple[str, Interval], ...] = ()
+    """Parameters and buffers whose ranges conditions of rules were shown from."""
+    checkpointed: bool = False
+    """True if the model checkpoints activations, which the graph does not."""
+    _versions: list[int] = field(default_factory=list)
+    _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, like: Program | None = None
+    ) -> Program:  # fmt: skip
+        """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is.
+
+        like: a program of the same model, whose comparison of old and new is relied on.
+        """
+        given, given_by_name = pytree.tree_map_only(torch.Tensor, _as_contiguous, (args, kwargs))
+        with noticed() as checkpointed:
+            # torch.export would take strides for granted, that differ with each slice
+            captured = capture(model, given, given_by_name, settings.dynamic_shapes)
+        compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
+        if settings.edit is not None:
+            graph = settings.edit(graph)
+        inputs, structure = pytree.tree_flatten((args, kwargs))
+        states = captured.signature.state(model)
+        return Program(
+            graph, captured.signature, modes_of(model), structure, captured.output_structure,
+            tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
+            tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
+            Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
+            bool(checkpointed),
+        )  # fmt: skip
+
+    # which calls
+
+    def accepts(self, module: Any, inputs: Sequence[Any], structure: pytree.TreeSpec) -> bool:
+        return (
+            module.training == self.training
+            and structure == self.structure
+            and autocast_state() == self.autocast
+            and self._fits_inputs(inputs)
+            and modes_of(module) == self.modes
+            and self.holds_for(module)
+        )
+
+    def guard(self, module: Any) -> None:
+        """Takes the module for what it is now as the one that was captured."""
+        self.guards = Guards.of(module)
+
+    def holds_for(self, module: Any) -> bool:
+        """Return whether the module still holds what was captured, and its parameters lie where conditions need them."""
+        if self.guards is None:
+            self.guard(module)
+        assert self.guards is not None
+        return self.guards.hold(module) and (not self.observed or not self.left_range(module))
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def left_range(self, module: Any) -> str:
+        """The first parameter or buffer that left the range which a rule relies on, in words; empty where all lie in theirs."""
+        tensors = [tensor_of(module, name) for name, _ in self.observed]
+        versions = [tensor._version for tensor in tensors]
+        if versions == self._versions:
+            return ""
+        for (name, interval), tensor in zip(self.observed, tensors, strict=True):
+            least, greatest = (float(bound) for bound in tensor.detach().aminmax()) if tensor.numel() else (interval.lo, interval.hi)
+            if not interval.lo <= least <= greatest <= interval.hi:
+                return f'`{name}` left [{interval.lo:.6g}, {interval.hi:.6g}], which a rewrite relied on (ranges="sample")'
+        self._versions = versions
+        return ""
+
+    @property
+    def training(self) -> bool:
+        return self.modes[0]
+
+    def _fits_inputs(self, inputs: Sequence[Any]) -> bool:
+        for kind, given in zip(self.kinds, inputs, strict=True):
+            if kind.dtype is None:
+                if type(given) is not type(kind.value) or given != kind.value:
+                    return False
+            elif not isinstance(given, torch.Tensor) or given.dtype != kind.dtype or given.device != kind.device:
+                return False
+        return self.sizes.fit(inputs)
+
+    def fits_state(self, tensors: Sequence[Any]) -> bool:
+        """Whether parameters and buffers among the arguments are such as the graph is for."""
+        for kind, tensor in zip(self.state, tensors, strict=True):
+            if kind is not None and (tensor.dtype, tensor.device, tensor.shape, is_sharded(tensor)) != kind:
+                return False
+        return True
+
+    def changed_sizes(self, inputs: Sequence[Any], structure: pytree.TreeSpec) -> Any:
+        """The axes on which a call differs from those before, in the structure of the inputs; None if it differs otherwise."""
+        changed = self.sizes.changed(inputs) if structure == self.structure else []
+        return pytree.tree_unflatten(changed, structure) if any(changed) else None
+
+    # the answer
+
+    def run(self, module: Any, inputs: Sequence[Any], tensors: list[Any]) -> Any:
+        """What the model returns. tensors: the arguments of the graph, as `signature.gather` gives them."""
+        with contextlib.ExitStack() as regions:
+            for device, _ in self.autocast:
+                regions.enter_context(torch.autocast(device, enabled=False))
+            found = self._compute(tensors)
+        return pytree.tree_unflatten(self.signature.scatter(module, inputs, found), self.output_structure)
+
+    def _compute(self, tensors: list[Any]) -> Any:
+        if not self.settings.backward or not torch.is_grad_enabled():
+            return self.graph(*tensors)
+        key = tuple((tuple(t.shape), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in tensors)
+        if key not in self._with_gradients:
+            from hnfc.pytorch.joint import with_rewritten_gradients
+
+            self._with_gradients[key] = with_rewritten_gradients(self.graph, self.settings)
+        return self._with_gradients[key](*tensors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again when it is needed."""
+        return {**self.__dict__, "_with_gradients": {}, "guards": None, "_versions": []}
+
+
+def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, settings: Settings) -> tuple[tuple[str, Interval], ...]:
+    """The ranges of parameters and buffers, where a condition was shown from the ranges of the sample."""
+    if not settings.observed or not any(applied.given for applied in compiled.applied):
+        return ()
+    found = []
+    for source in captured.signature.arguments:
+        tensor = tensor_of(model, source.name) if isinstance(source, State) else None
+        if isinstance(source, State) and tensor is not None and tensor.is_floating_point() and tensor.numel():
+            found.append((source.name, lasting(interval_of_array(to_numpy(tensor)))))
+    return tuple(found)
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Return whether it is a tensor that lies on several devices."""
+    return hasattr(tensor, "placements")
+
+
+def _as_contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as an example for a capture."""
+    if tensor.layout != torch.strided or tensor.is_contiguous():
+        return tensor
+    return tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
+
+
+def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
+    """A captured model with the rules of the settings applied, the call being the sample; results are compared, and no gradients."""
+    return compile_module(captured.module, _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)[0])
+
+
+def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], settings: Settings) -> tuple[Request, list[Any]]:
+    """Request for a capture, and the arguments of the captured function."""
+    signature = captured.signature
+    given = [signature.argument(model, inputs, source) for source in signature.arguments]
+    real = not any(isinstance(tensor, FakeTensor) for tensor in given)
+    fixed = frozenset(index for index, source in enumerate(signature.arguments) if not isinstance(source, Given))
+    request = Request(
+        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names),
+        samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
+        assume=settings.assume, unproved=settings.rules.unproved,
+        validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
+    )  # fmt: skip
+    return request, given
+
+
+def rewrite(
+    model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: Program | None = None
+) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
+    """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
+
+    A rule by which a result or a gradient becomes worse is taken back.
+    """
+    request, given = _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)
+    request = replace(request, native=True)
+    if like is not None:
+        request = replace(request, runner=None, measured=False, excluded=tuple(like.report.data["taken_back"]))
+    signature, fixed, ranges = captured.signature, request.fixed, request.ranges
+    returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, Fixed)]
+    before = raise_function(captured.module)
+    compiled, graph = _rewritten(captured, request, before, returned)
+    if not (settings.validate and request.samples and compiled.applied and like is None):
+        return compiled, graph
+    named = dict(ranges)
+    intervals = [named.get(f"arg{index}") or (_seen(given[index]) if settings.observed else None) for index in range(len(given))]
+
+    def worse(graph: fx.GraphModule) -> list[str]:
+        trial = GradientTrial(before, graph, returned, fixed, captured.module)
+        found = list(islice(trial.regressions(given, intervals), _MOST_REASONS))
+        if trial.skipped:
+            compiled.notes.append(f"gradients were not compared: {trial.skipped}")
+        return found
+
+    def is_right_without(request: Request, rule: str) -> bool:
+        tried = replace(request, excluded=(*request.excluded, rule))
+        return not worse(_rewritten(captured, tried, before, returned)[1])
+
+    reasons, excluded = worse(graph), list[str]()
+    while reasons:
+        guilty = sorted({applied.rule.name for applied in compiled.applied})
+        excluded += sufficient(guilty, partial(is_right_without, replace(request, excluded=tuple(excluded))))
+        request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
+        compiled, graph = _rewritten(captured, request, before, returned)
+        reasons = worse(graph) if compiled.applied else []
+    return compiled, graph
+
+
+def _seen(given: Any) -> Interval | None:
+    """The range of a sample."""
+    return interval_of_array(to_numpy(given)) if isinstance(given, torch.Tensor) and given.is_floating_point() else None
+
+
+_MOST_REASONS = 3
+
+
+def _rewritten(
+    captured: Captured, request: Request, before: fx.GraphModule, returned: Sequence[bool]
+) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
+    compiled = compile_module(captured.module, request)
+    root, graph = raise_graph(compiled.export(native=True))
+    if request.phases:
+        keep_cancelled(before.graph, graph, returned)
+        compiled.mended_gradients = mend_gradients(graph)
+    return compiled, fx.GraphModule(root, graph)
+
+
+def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:
+    """Of the module and each below it, whether it trains."""
+    return tuple(part.training for part in module.modules())
+
+
+def autocast_state() -> tuple[tuple[str, torch.dtype], ...]:
+    """The devices on which autocast is on, with its dtype."""
+    return tuple((device, torch.get_autocast_dtype(device)) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done to a graph, free of anything of MLIR."""
+
+    text: str
+    data: dict[str, Any]
+
+    @staticmethod
+    def of(compiled: Compiled, settings: Settings) -> Report:
+        verdicts = settings.rules.verdicts
+        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), report_data(compiled, verdicts))

@@ -1,0 +1,43 @@
+"""Settings of a rewrite of PyTorch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import fx
+
+from hnfc.core.errors import UsageError
+from hnfc.dialects.interval import Interval
+from hnfc.egraph.search import Search
+from hnfc.frontend.pytorch import Shapes
+from hnfc.pipeline.rulesets import RuleSet
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are rewritten; what each means is said at `hnfc.optimize`."""
+
+    rules: RuleSet
+    ranges: Mapping[str, tuple[float, float]] | str | None = None
+    assume: frozenset[str] = frozenset()
+    backward: bool = False
+    validate: bool = True
+    dynamic_shapes: Shapes = None
+    search: Search = field(default_factory=Search)
+    edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
+    """What is done to each graph after the rules."""
+
+    @property
+    def observed(self) -> bool:
+        return self.ranges == "sample"
+
+    def intervals(self, names: Sequence[str]) -> list[tuple[str, Interval]]:
+        """The declared ranges, by the names that the compiler has for the arguments. Raises UsageError for one that there is not."""
+        if self.ranges is None or isinstance(self.ranges, str):
+            return []
+        places = {name: f"arg{index}" for index, name in enumerate(names)}
+        unknown = [name for name in self.ranges if name not in places]
+        if unknown:
+            raise UsageError(f"there is no input `{unknown[0]}`; the inputs are {', '.join(names)}")
+        return [(places[name], Interval(float(lo), float(hi), minus=0 in (lo, hi))) for name, (lo, hi) in self.ranges.items()]

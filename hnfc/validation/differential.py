@@ -1,0 +1,184 @@
+"""A function before and after a rewrite, beside each other: on samples, and on probes beyond them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from torch_mlir import ir
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, SSAValue
+
+from hnfc.core.errors import ModelError
+from hnfc.core.interpreter import WeightReader, evaluate
+from hnfc.dialects.interval import ANYTHING, Interval
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
+from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, worst
+from hnfc.validation.probes import Slot, probes
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
+Results: TypeAlias = "list[Array | None]"
+MOST_ELEMENTS = 20_000_000
+"""Elements of all values that the probes of a function may compute."""
+_SIZE_OF_UNKNOWN = 4
+
+
+class Runner(Protocol):
+    """Runner of a model for its user."""
+
+    name: str
+    adapts: bool
+    """True if `prepared` changes modules."""
+
+    def prepared(self, module: ir.Module) -> ir.Module:
+        """A rewritten module as it is written for this runner."""
+
+    def load(self, module: ir.Module, function: str) -> Function:
+        """The function as one of arrays; later changes of the module do not reach it. Raises ModelError."""
+
+    def wide(self, module: ir.Module, function: str) -> Function | None:
+        """The function in float64, where the runner can do that."""
+
+
+@dataclass
+class Trial:
+    """One function on samples and probes. truth: of each result over the reals, as far as it is known, NaN where there is none."""
+
+    function: str
+    samples: list[list[Array]]
+    formats: list[Any]
+    sample_truth: list[Results]
+    mixing: bool = False
+    """True if results are sums over elements of the inputs."""
+    probes: list[list[Array]] = field(default_factory=list)
+    probe_names: list[str] = field(default_factory=list)
+    extreme: list[bool] = field(default_factory=list)
+    """True if a probe is of sizes that no model sees every day."""
+    probe_truth: list[Results] = field(default_factory=list)
+    old: list[Results] = field(default_factory=list)
+    new: list[Results] = field(default_factory=list)
+    """Results before and after: on the samples, then on the probes."""
+
+    def inputs(self) -> list[list[Array]]:
+        return [*self.samples, *self.probes]
+
+    def errors(self, results: Sequence[Results], index: int) -> Error | None:
+        """The error of one result on the samples."""
+        form = self.formats[index]
+        found = []
+        for result, truth in zip(results, self.sample_truth, strict=False):
+            got, want = result[index], truth[index]
+            if form is not None and got is not None and want is not None:
+                found.append(measure(got, want, form))
+        return worst(found) if found else None
+
+    def regressions(self) -> Iterable[tuple[int, str]]:
+        """The results that are worse on a probe, with the reason."""
+        start = len(self.samples)
+        rows = zip(self.probe_names, self.extreme, self.old[start:], self.new[start:], self.probe_truth, strict=False)
+        for name, extreme, old, new, truth in rows:
+            for index, form in enumerate(self.formats):
+                before, after, right = old[index], new[index], truth[index]
+                if before is not None and after is None:
+                    yield index, f"on a probe ({name}) there is no result any more"
+                if form is None or before is None or after is None or right is None:
+                    continue
+                reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme))
+                if reason:
+                    yield index, f"on a probe ({name}) {reason}"
+
+
+def slots_of(block: Block, sample: Mapping[SSAValue, Array], intervals: Mapping[SSAValue, Interval], fixed: frozenset[int]) -> list[Slot]:
+    """The slots of a function's arguments; those at `fixed` are as in the sample. Empty where one cannot be filled."""
+    found = []
+    for index, argument in enumerate(block.args):
+        kind = argument.type
+        element = ELEMENT_NAMES.get(kind.element_type) if isinstance(kind, TensorType) else None
+        if element is None or element not in NUMPY_TYPES or not isinstance(kind, TensorType):
+            return []
+        array = sample.get(argument)
+        if array is None:
+            if index in fixed or element not in FORMATS:
+                return []
+            shape = tuple(_SIZE_OF_UNKNOWN if size == DYNAMIC else size for size in kind.get_shape())
+            array = np.random.default_rng(index).standard_normal(shape).astype(NUMPY_TYPES[element])
+        interval = intervals.get(argument, ANYTHING)
+        if index in fixed and element in FORMATS:
+            wide = array.astype(np.float64)
+            interval = Interval(float(wide.min(initial=0)), float(wide.max(initial=0)), bool(np.isnan(wide).any()))
+        open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
+        found.append(Slot(element, interval, array, open_axes))
+    return found
+
+
+def add_probes(
+    trial: Trial, original: Original, block: Block, outputs: Sequence[SSAValue], now: Sequence[SSAValue], slots: Sequence[Slot],
+    weights: WeightReader | None, fixed: frozenset[int],
+) -> None:  # fmt: skip
+    """Fills in probes, and what the function gave on them before and gives now, in hnfc's own evaluation and over the reals."""
+    limit = MOST_ELEMENTS // max(1, elements_of(block))
+    for probe in probes(slots):
+        if len(trial.probes) >= limit:
+            break
+        if probe.name == "the sample" or any(i in fixed and not np.array_equal(probe.arrays[i], slots[i].sample) for i in fixed):
+            continue
+        sample: dict[SSAValue, Array] = dict(zip(block.args, probe.arrays, strict=True))
+        reference = original.reference([sample], weights, outputs)
+        if not reference.truth:
+            return
+        found = evaluate(block, sample, weights, keep=list(now))
+        trial.probes.append(list(probe.arrays))
+        trial.probe_names.append(probe.name)
+        trial.extreme.append(probe.extreme)
+        trial.old.append([reference.observed[0].get(value) for value in outputs])
+        trial.new.append([found.get(value) for value in now])
+        truth: Results = [reference.truth[0].get(value) for value in outputs]
+        if reference.kind != "exact":
+            wide = evaluate(block, sample, weights, wide=True, keep=list(now))
+            truth = [agreed(old, wide.get(value), format_of(value.type)) for old, value in zip(truth, now, strict=True)]
+        trial.probe_truth.append(truth)
+
+
+def agreed(old: Array | None, new: Array | None, form: Any) -> Array | None:
+    """Values over the reals, from the function before and after in float64: where both agree, or only the second is finite; else NaN."""
+    if old is None or new is None or form is None:
+        return None
+    first, second = np.broadcast_arrays(old.astype(np.float64), new.astype(np.float64))
+    with np.errstate(all="ignore"):
+        close = np.abs(first - second) <= form.unit_roundoff * np.abs(first) + form.tiny
+        # float64 may have dropped digits before, without which the new form is not finite: that says nothing
+        mended = ~np.isfinite(first) & np.isfinite(second)
+        return np.where(close | (first == second), first, np.where(mended, second, np.nan))
+
+
+def elements_of(block: Block) -> int:
+    """Elements of all values of a function, an unknown size counting as 1."""
+    kinds = [result.type for op in block.ops for result in op.results if isinstance(result.type, TensorType)]
+    return sum(math.prod(max(int(size), 1) for size in kind.get_shape()) for kind in kinds)
+
+
+def run_on(function: Function, inputs: Sequence[Sequence[Array]], count: int) -> list[Results]:
+    """The results of each call; None in place of those that the function cannot compute."""
+    found: list[Results] = []
+    for arrays in inputs:
+        try:
+            found.append(list(function(arrays)))
+        except ModelError:
+            found.append([None] * count)
+    return found
+
+
+def cloned(module: ir.Module) -> ir.Module:
+    """A copy of the module in the same context; its weights are there once."""
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.create(loc=module.operation.location)
+        for operation in module.body.operations:
+            copy.body.append(operation.operation.clone())
+        for named in module.operation.attributes:
+            copy.operation.attributes[named] = module.operation.attributes[named]
+    return copy

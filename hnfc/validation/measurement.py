@@ -1,0 +1,222 @@
+"""Old against new on samples, both in the model's own precision, beside the values over the reals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Region, SSAValue
+
+from hnfc.core.interpreter import WeightReader, evaluate, evaluate_exactly
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
+from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+EXACT_BUDGET = 150_000
+"""Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
+MAX_RESIDENT = 100_000_000
+"""Elements of all values on all samples together; fewer samples are taken of larger functions, and none of the largest."""
+NO_DIGIT = 0.5
+"""A relative error from which no digit of a number is right."""
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far values are from the true ones: elements that are not finite where the truth is, and the largest relative
+    error of the others (measured against the smallest normal number where the truth is smaller).
+
+    common: the relative error that one element in a hundred exceeds. scaled: the largest error beside the largest value.
+    undefined: elements that have no true value, and are therefore in none of the other numbers.
+    """
+
+    not_finite: int
+    relative: float
+    elements: int
+    common: float
+    scaled: float
+    undefined: int = 0
+
+    def __str__(self) -> str:
+        beside = f" ({self.undefined} of {self.elements} undefined)" if self.undefined else ""
+        if self.not_finite:
+            return f"{self.not_finite} of {self.elements} not finite{beside}"
+        if self.undefined == self.elements and self.elements:
+            return f"undefined in all {self.elements}"
+        return ("exact" if self.relative == 0 else f"{self.relative:.1e}") + beside
+
+    def worse_than(self, other: Error, unit_roundoff: float) -> bool:
+        if self.not_finite != other.not_finite:
+            return self.not_finite > other.not_finite
+        # of many elements some lie near 0 by chance, and the largest relative error is theirs
+        return _grew(self.relative, other.relative, unit_roundoff) and (
+            _grew(self.common, other.common, unit_roundoff) or _grew(self.scaled, other.scaled, unit_roundoff)
+        )
+
+
+def _grew(now: float, before: float, unit_roundoff: float) -> bool:
+    return now > max(TOLERATED_GROWTH * before, 2 * TOLERATED_ULPS * unit_roundoff)
+
+
+@dataclass(frozen=True)
+class Leniency:
+    """Rules for the comparison of results.
+
+    mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
+    numbers that cancel. coarse: an error counts only where no digit is left of some. swallowing: a NaN may become a number without a right
+    digit, as where inputs are so small or large that squares leave the range.
+    """
+
+    mixing: bool = False
+    noise: float = 0.0
+    coarse: bool = False
+    swallowing: bool = False
+
+
+STRICT = Leniency()
+
+
+def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leniency = STRICT) -> str:
+    """Description of what became worse from `old` to `new` beside the true values (NaN where there is none); empty if nothing did.
+
+    Worse is a finite element that is no longer finite, a NaN or infinity that became a number without a right digit, and an
+    error that grew by more than the tolerance.
+    """
+    before, after, want = np.broadcast_arrays(*(np.asarray(a).astype(np.float64) for a in (old, new, truth)))
+    with np.errstate(all="ignore"):
+        meant = np.isfinite(want) & (np.abs(want) <= format.largest)
+        after = np.where(meant & (np.abs(after - want) <= leniency.noise), want, after)
+        lost = meant & np.isfinite(before) & ~np.isfinite(after)
+        floor = format.tiny / format.unit_roundoff
+        if leniency.mixing and meant.any():
+            floor = max(floor, 16 * format.unit_roundoff * float(np.abs(want[meant]).max()))
+        wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
+        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong & (not leniency.swallowing)
+    for at in np.flatnonzero(lost | swallowed)[:1]:
+        return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
+    both = np.isfinite(before) & np.isfinite(after)
+    if not (both & meant).any():
+        return ""
+    known = np.where(both, want, np.nan)
+    first, second = measure(before, known, format), measure(after, known, format)
+    unit = format.unit_roundoff
+    grew = second.worse_than(first, unit) and not (leniency.mixing and not _grew(second.scaled, first.scaled, unit))
+    grew = grew and not (leniency.coarse and (second.scaled < NO_DIGIT or first.scaled > NO_DIGIT / 8))
+    return f"the error grew from {first} to {second}" if grew else ""
+
+
+def affordable(block: Block, inputs: list[dict[SSAValue, Array]]) -> list[dict[SSAValue, Array]]:
+    """As many of the samples as may be run on all of the function."""
+    values = [result for op in block.ops for result in op.results if _format(result) is not None]
+    resident = sum(math.prod(max(int(s), 1) for s in v.type.get_shape()) for v in values)
+    return inputs[: MAX_RESIDENT // max(resident, 1)]
+
+
+class Original:
+    """A function as it is now, to be asked about its values after it has been rewritten."""
+
+    def __init__(self, block: Block) -> None:
+        self._region = Region()
+        self._copies: dict[SSAValue, SSAValue] = {}
+        region = block.parent
+        assert region is not None
+        region.clone_into(self._region, value_mapper=self._copies)
+
+    def reference(self, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> Reference:
+        """What the wanted values were and should have been, by their names in the function that was copied; values that a rewrite
+        made were nothing in it."""
+        samples = [{self._copies[value]: array for value, array in sample.items()} for sample in inputs]
+        names = {self._copies[value]: value for value in wanted if value in self._copies}
+        found = Reference.of(self._region.block, samples, weights, list(names))
+
+        def renamed(values: dict[SSAValue, Array]) -> dict[SSAValue, Array]:
+            return {names[value]: array for value, array in values.items() if value in names}
+
+        return Reference(inputs, [renamed(v) for v in found.observed], [renamed(v) for v in found.truth], found.kind)
+
+
+@dataclass
+class Reference:
+    """What the values of the original function were on each sample, and what they should have been."""
+
+    inputs: list[dict[SSAValue, Array]]
+    observed: list[dict[SSAValue, Array]]
+    truth: list[dict[SSAValue, Array]]
+    kind: str
+
+    @staticmethod
+    def of(
+        block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue] | None = None
+    ) -> Reference:
+        """What is known of the wanted values (None: of all)."""
+        if not inputs:
+            return Reference([], [], [], "none")
+        found = [result for op in block.ops for result in op.results] if wanted is None else wanted
+        values = [value for value in found if _format(value) is not None]
+        observed = [evaluate(block, sample, weights, keep=values) for sample in inputs]
+        outputs = [value for value in (block.last_op.operands if block.last_op is not None else ()) if _format(value) is not None]
+        truth: list[dict[SSAValue, Array]] = []
+        for sample in inputs:
+            exact = evaluate_exactly(block, sample, values, weights, budget=EXACT_BUDGET // len(inputs))
+            if any(value not in exact for value in outputs):
+                # of float64 there is nothing wider
+                narrow = [value for value in values if (form := _format(value)) and form.unit_roundoff > FORMATS["f64"].unit_roundoff]
+                wide = [evaluate(block, sample, weights, wide=True, keep=narrow) for sample in inputs]
+                wide = [{value: array for value, array in found.items() if value in narrow} for found in wide]
+                return Reference(inputs, observed, wide, "float64")
+            truth.append(exact)
+        return Reference(inputs, observed, truth, "exact")
+
+    def before(self, value: SSAValue) -> Error | None:
+        return self._error(value, value, self.observed)
+
+    def after(self, before: SSAValue, now: SSAValue, values: list[dict[SSAValue, Array]]) -> Error | None:
+        return self._error(before, now, values)
+
+    def _error(self, wanted: SSAValue, found: SSAValue, values: list[dict[SSAValue, Array]]) -> Error | None:
+        form = _format(wanted)
+        errors = [
+            measure(v[found], t[wanted], form) for v, t in zip(values, self.truth, strict=False) if found in v and wanted in t and form
+        ]
+        return worst(errors) if errors else None
+
+
+def worst(errors: Sequence[Error]) -> Error:
+    """The error on several samples together."""
+    return Error(
+        sum(e.not_finite for e in errors), max(e.relative for e in errors), sum(e.elements for e in errors),
+        max(e.common for e in errors), max(e.scaled for e in errors), sum(e.undefined for e in errors),
+    )  # fmt: skip
+
+
+def measure(found: Array, truth: Array, format: Any) -> Error:
+    """The error of an array against the true values (NaN where there is none)."""
+    got, want = np.asarray(found).astype(np.float64), np.asarray(truth).astype(np.float64)
+    if got.shape != want.shape:
+        got, want = np.broadcast_arrays(got, want)
+    with np.errstate(all="ignore"):
+        representable = np.isfinite(want) & (np.abs(want) <= format.largest)
+        wrong = representable & ~np.isfinite(got)
+        good = representable & np.isfinite(got)
+        smallest_normal = format.tiny / (2 * format.unit_roundoff)
+        errors, sizes = np.abs(got - want)[good], np.abs(want)[good]
+        relative = errors / np.maximum(sizes, smallest_normal)
+    undefined = int(np.isnan(want).sum())
+    if not relative.size:
+        return Error(int(wrong.sum()), 0.0, int(got.size), 0.0, 0.0, undefined)
+    common = float(np.quantile(relative, 0.99, method="higher"))
+    scaled = float(errors.max() / max(sizes.max(), smallest_normal))
+    return Error(int(wrong.sum()), float(relative.max()), int(got.size), common, scaled, undefined)
+
+
+def _format(value: SSAValue) -> Any:
+    return FORMATS.get(ELEMENT_NAMES.get(value.type.element_type, "")) if isinstance(value.type, TensorType) else None
+
+
+def unit_roundoff(value: SSAValue) -> float:
+    form = _format(value)
+    return form.unit_roundoff if form else 0.0
