@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-from hnfc.dialects.types import Format
+from hnfc.dialects.types import ANY, Format, Kind
 
 Formula: TypeAlias = Callable[..., Any]
 """`formula(m, *operands, **attributes)`: operands are tensors of the back end `m`."""
@@ -105,10 +106,107 @@ class Context:
 UNKNOWN_CONTEXT = Context(math.inf, None)
 
 
+class Access(Enum):
+    """Elements of the operands that one element of the result depends on."""
+
+    ELEMENTWISE = auto()
+    """Those at its own index, after broadcasting."""
+    MOVEMENT = auto()
+    """One, which it is."""
+    LOOKUP = auto()
+    """One, which it is, at an index that an operand holds."""
+    REDUCTION = auto()
+    """All along axes that stay with size 1."""
+    SCAN = auto()
+    """Some or all along axes, in the shape of the first operand."""
+    CONTRACTION = auto()
+    """Rows of several operands, or a window of one."""
+    SOURCE = auto()
+    """None: there is no operand."""
+    WALL = auto()
+    """Nobody knows."""
+
+
+class Exactness(Enum):
+    """Roundings between the operands and the result."""
+
+    SELECTION = auto()
+    """None: the result is an element of an operand."""
+    NEGATION = auto()
+    """None: the result is an element of the operand, or its negation."""
+    EXACT = auto()
+    """None: the result is an integer or a truth value."""
+    CORRECT = auto()
+    """One, which IEEE 754 determines."""
+    FUNCTION = auto()
+    """Those of a library's approximation to a function of the operands."""
+    ALGORITHM = auto()
+    """Several, which depend on the implementation."""
+
+
+class Parity(Enum):
+    """Symmetry of a function of one operand."""
+
+    NONE = auto()
+    ODD = auto()
+    """f(-x) = -f(x)."""
+    EVEN = auto()
+    """f(-x) = f(x)."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Values of the first operand at which an operation is defined over the reals, whatever the others are."""
+
+    least: float = -math.inf
+    greatest: float = math.inf
+    open: bool = False
+    """True if the least (or the greatest) value itself is not among them."""
+    pole: bool = False
+    """True if 0 is not among them."""
+    irregular: bool = False
+    """True if others are not among them either, or it depends on all operands."""
+
+
+class Storage(Enum):
+    """Roundings of kernels for half precision to the element type."""
+
+    END = auto()
+    """Of the result, computed in float32."""
+    STEPS = auto()
+    """Of every step of the operation's algorithm."""
+    WHOLE = auto()
+    """Of every addition and multiplication."""
+
+
+class Result(Enum):
+    """Element type of a result."""
+
+    SAME = auto()
+    """That of the operands which have one type."""
+    TRUTH = auto()
+    INDEX = auto()
+    ATTRIBUTE = auto()
+    """The one that an attribute names."""
+
+
+Operands: TypeAlias = range
+"""Positions of operands."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything that hnfc knows of an operation besides its types. A fact is given or the operation does not import.
 
+    access: the elements of the operands that one of the result depends on.
+    exactness: the roundings between operands and result.
+    accepts: the kinds of elements that the operands may have which share one type.
+    alike: these operands; all where it is not given. others: the kinds of the rest: conditions, masks, indices.
+    result: the element type of the result.
+    modular: whether integer arithmetic gives the result modulo any number, whatever wrapped before.
+    domain: the values of the first operand at which it is defined. divisor: whether the last operand must not be 0.
+    parity: its symmetry, if it has one operand.
+    storage: when kernels for half precision round to it.
     real: its meaning over the reals, or None where that is no formula over `Math` (the prover then treats it as an unknown function).
     evaluate: how floating point computes it: `evaluate(*arrays, **attributes)` on NumPy arrays in the working precision.
     range: `range(*intervals, **attributes)`: an interval that holds every value of the result, before its last rounding
@@ -127,6 +225,9 @@ class Facts:
         and 0 or a subgradient at kinks. None: the derivative that torch has for the operation is accurate.
     """
 
+    access: Access
+    exactness: Exactness
+    accepts: Kind
     real: Formula | None
     evaluate: Callable[..., Any] | None
     range: Callable[..., Any]
@@ -139,3 +240,26 @@ class Facts:
     stray_half: float = 0.0
     early: float = 1.0
     roundings: int = 1
+    alike: Operands = range(2**31)
+    others: Kind = ANY
+    result: Result = Result.SAME
+    modular: bool = False
+    domain: Domain = Domain()
+    parity: Parity = Parity.NONE
+    divisor: bool = False
+    storage: Storage = Storage.END
+
+    @property
+    def exact(self) -> bool:
+        """True if nothing is rounded."""
+        return self.exactness in (Exactness.SELECTION, Exactness.NEGATION, Exactness.EXACT)
+
+    @property
+    def moves(self) -> bool:
+        """True if the result holds the elements of an operand in another order, or some of them."""
+        return self.access in (Access.MOVEMENT, Access.LOOKUP)
+
+    @property
+    def ignores_wrapping(self) -> bool:
+        """True if the operation gives of integers what it gives of real numbers: nothing wraps, nothing is cut off."""
+        return self.moves or self.access is Access.SOURCE or self.exactness in (Exactness.SELECTION, Exactness.EXACT)

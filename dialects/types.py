@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Flag, auto
 from functools import lru_cache
 from typing import Any
 
@@ -112,6 +113,29 @@ def format_of(operand: Attribute) -> Format | None:
     return _FORMAT_OF_CLASS.get(type(operand.element_type)) if isinstance(operand, TensorType) else None
 
 
+class Kind(Flag):
+    """Kinds of element types."""
+
+    FLOAT = auto()
+    INTEGER = auto()
+    TRUTH = auto()
+    COMPLEX = auto()
+
+
+FLOATING = Kind.FLOAT | Kind.COMPLEX
+NUMBER = FLOATING | Kind.INTEGER
+ANY = NUMBER | Kind.TRUTH
+
+
+def kind_of(element: Attribute) -> Kind:
+    """The kind of an element type; all kinds where it is none of the dialect's."""
+    if type(element) in _FORMAT_OF_CLASS:
+        return Kind.FLOAT
+    if isinstance(element, IntegerType):
+        return Kind.TRUTH if element.width.data == 1 else Kind.INTEGER
+    return Kind.COMPLEX if isinstance(element, ComplexType) else ANY
+
+
 class TypeMismatch(VerifyException):
     """Operand types that an operation cannot take; the message says what was expected and what was found."""
 
@@ -161,4 +185,6 @@ def reduced_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     for axis in axes:
         if not 0 <= axis < len(shape):
             raise TypeMismatch(f"expected axes below rank {len(shape)}, but got {axis}")
+    if len(set(axes)) != len(axes):
+        raise TypeMismatch(f"expected each axis once, but got {list(axes)}")
     return tuple(1 if i in axes else size for i, size in enumerate(shape))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from hnfc.dialects.facts import Facts
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.diagnostics import Span
 
@@ -64,6 +65,15 @@ class Apply:
     @property
     def name(self) -> str:
         return self.operation.name.removeprefix("num.")
+
+    @property
+    def facts(self) -> Facts:
+        return self.operation.FACTS
+
+    @property
+    def alike(self) -> tuple[Expr, ...]:
+        """The operands that must have one element type."""
+        return tuple(x for index, x in enumerate(self.operands) if index in self.facts.alike)
 
     def attribute(self, key: str) -> Any:
         return dict(self.attributes)[key]

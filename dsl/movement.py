@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,10 @@ FORMS = {
 """Each moves elements along the one axis in brackets."""
 
 _BOUNDS = {"slice": ("start", "stop", "step"), "pad": ("low", "high"), "broadcast": ("size",)}
-_INTEGRAL = frozenset(("add", "sub", "mul", "neg", "maximum", "minimum"))
+ON_BOUNDS: dict[str, Any] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "maximum": max, "minimum": min
+}  # fmt: skip
+"""Functions that bounds and sizes may be computed by, which give integers of integers."""
 
 
 def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
@@ -104,4 +108,4 @@ def is_integral(value: core.Expr) -> bool:
             return value.const
         case core.Size():
             return True
-    return value.name in _INTEGRAL and all(map(is_integral, value.operands))
+    return value.name in ON_BOUNDS and all(map(is_integral, value.operands))

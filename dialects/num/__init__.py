@@ -1,6 +1,7 @@
 """The `num` dialect: pure tensor mathematics. `OPERATIONS` is where every other part finds an operation."""
 
 from xdsl.ir import Dialect
+from xdsl.traits import Commutative
 
 from hnfc.dialects.num import (
     activation,
@@ -41,6 +42,9 @@ OPERATIONS: dict[str, type[NumOp]] = {
 COMPUTING: frozenset[type] = frozenset(OPERATIONS.values()) - {opaque.OpaqueOp}
 """The classes of operations that hnfc knows. `type(op) in COMPUTING` is ten times as fast as isinstance on abstract classes."""
 
+COMMUTATIVE: frozenset[type] = frozenset(operation for operation in OPERATIONS.values() if operation.has_trait(Commutative))
+"""The classes whose two operands may change places: the result is the same to the last bit."""
+
 NUM = Dialect("num", list(OPERATIONS.values()), [IntsAttr, TorchType])
 
-__all__ = ["COMPUTING", "NUM", "OPERATIONS", "NumOp"]
+__all__ = ["COMMUTATIVE", "COMPUTING", "NUM", "OPERATIONS", "NumOp"]

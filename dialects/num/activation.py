@@ -11,10 +11,10 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
-from hnfc.dialects.types import Format
+from hnfc.dialects.types import FLOATING, NUMBER, Format
 
 GELU_CUBIC = Fraction(44715, 1000000)
 GELU_MINIMUM = -0.7517915
@@ -136,6 +136,9 @@ class SigmoidOp(UnaryOp):
 
     name = "num.sigmoid"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.const(1) / (m.const(1) + m.exp(-x)),
         evaluate=sigmoid,
         range=sigmoid_range,
@@ -153,6 +156,9 @@ class LogSigmoidOp(UnaryOp):
 
     name = "num.log_sigmoid"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.log(m.const(1) / (m.const(1) + m.exp(-x))),
         evaluate=lambda x: -softplus(-x),
         range=increasing(lambda x: -_softplus(-x)),
@@ -168,6 +174,9 @@ class SiluOp(UnaryOp):
 
     name = "num.silu"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: x / (m.const(1) + m.exp(-x)),
         evaluate=lambda x: x * sigmoid(x),
         range=silu_range,
@@ -183,6 +192,9 @@ class SoftplusOp(UnaryOp):
 
     name = "num.softplus"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.log(m.const(1) + m.exp(x)),
         evaluate=softplus,
         range=softplus_range,
@@ -199,6 +211,9 @@ class ReluOp(UnaryOp):
 
     name = "num.relu"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.SELECTION,
+        accepts=NUMBER,
         real=lambda m, x: m.maximum(x, m.const(0)),
         evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
         range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan, x.minus_zero),
@@ -215,6 +230,9 @@ class GeluOp(UnaryOp):
     approximate = prop_def(StringAttr)
     assembly_format = "$x $approximate attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=gelu_formula,
         evaluate=gelu,
         range=gelu_range,
@@ -230,6 +248,9 @@ class MishOp(UnaryOp):
 
     name = "num.mish"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: x * (square_of(m, x) - m.const(1)) / (square_of(m, x) + m.const(1)),
         evaluate=lambda x: x * np.tanh(softplus(x)),
         range=dip(lambda t: math.tanh(_softplus(t)), -1.1924312, -0.3088435),

@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Commutative
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Storage
 from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
+from hnfc.dialects.types import ANY, FLOATING, FORMATS, NUMBER, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -165,7 +166,12 @@ class AddOp(SumOp):
     """x + y."""
 
     name = "num.add"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
+        modular=True,
         real=lambda m, x, y: x + y,
         evaluate=np.add,
         range=lambda x, y: x + y,
@@ -180,6 +186,10 @@ class SubOp(SumOp):
 
     name = "num.sub"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=NUMBER,
+        modular=True,
         real=lambda m, x, y: x - y,
         evaluate=np.subtract,
         range=lambda x, y: x - y,
@@ -193,7 +203,12 @@ class MulOp(BinaryOp):
     """x·y."""
 
     name = "num.mul"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
+        modular=True,
         real=lambda m, x, y: x * y,
         evaluate=np.multiply,
         range=lambda x, y: x * y,
@@ -208,6 +223,10 @@ class DivOp(BinaryOp):
 
     name = "num.div"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=FLOATING,
+        divisor=True,
         real=lambda m, x, y: x / y,
         evaluate=np.divide,
         range=lambda x, y: x / y,
@@ -223,6 +242,10 @@ class PowOp(BinaryOp):
 
     name = "num.pow"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=NUMBER,
+        domain=Domain(0, open=True, irregular=True),
         real=lambda m, x, y: m.pow(x, y),
         evaluate=power,
         range=pow_range,
@@ -241,7 +264,11 @@ class MaximumOp(BinaryOp):
     """The larger of x and y; NaN where either is."""
 
     name = "num.maximum"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, y: m.maximum(x, y),
         evaluate=np.maximum,
         range=maximum_range,
@@ -255,7 +282,11 @@ class MinimumOp(BinaryOp):
     """The smaller of x and y; NaN where either is."""
 
     name = "num.minimum"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, y: m.minimum(x, y),
         evaluate=np.minimum,
         range=minimum_range,
@@ -270,6 +301,10 @@ class Atan2Op(BinaryOp):
 
     name = "num.atan2"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(irregular=True),
         real=lambda m, x, y: m.atan2(x, y),
         evaluate=np.arctan2,
         range=lambda x, y: Interval(-3.1415926535897936 if x.lo <= 0 else 0.0, 3.1415926535897936 if x.hi >= 0 else 0.0, x.nan or y.nan),
@@ -283,6 +318,10 @@ class RemainderOp(BinaryOp):
 
     name = "num.remainder"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=NUMBER,
+        divisor=True,
         real=lambda m, x, y: x - y * m.floor(x / y),
         evaluate=np.remainder,
         range=remainder_range,
@@ -297,6 +336,10 @@ class FmodOp(BinaryOp):
 
     name = "num.fmod"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=NUMBER,
+        divisor=True,
         real=lambda m, x, y: x - y * truncate(m, x / y),
         evaluate=np.fmod,
         range=fmod_range,
@@ -317,7 +360,11 @@ class HypotOp(BinaryOp):
     """sqrt(x² + y²), without overflow on the way."""
 
     name = "num.hypot"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x, y: m.sqrt(x * x + y * y),
         evaluate=np.hypot,
         range=hypot_range,
@@ -331,7 +378,12 @@ class LogaddexpOp(BinaryOp):
     """log(e^x + e^y)."""
 
     name = "num.logaddexp"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, y: m.log(m.exp(x) + m.exp(y)),
         evaluate=np.logaddexp,
         range=logaddexp_range,
@@ -345,6 +397,10 @@ class XlogyOp(BinaryOp):
 
     name = "num.xlogy"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(irregular=True),
         real=lambda m, x, y: m.where(m.compare("eq", x, m.const(0)), m.const(0), x * m.log(y)),
         evaluate=special("xlogy"),
         range=xlogy_range,
@@ -364,6 +420,9 @@ class FmaOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
         real=lambda m, x, y, z: x * y + z,
         evaluate=fma,
         range=lambda x, y, z: x * y + z,

@@ -17,13 +17,16 @@ from xdsl.utils.exceptions import VerifyException
 from hnfc.dialects.facts import Context, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import (
+    ANY,
     BOOL,
     DYNAMIC,
     ELEMENT_NAMES,
     IntsAttr,
+    Kind,
     TypeMismatch,
     broadcast_shapes,
     format_of,
+    kind_of,
     reduced_shape,
     tensor,
     working,
@@ -50,7 +53,17 @@ class NumOp(IRDLOperation, ABC):
         """Builds the operation with the result type that `infer` gives; attributes are plain Python values."""
         types = [as_tensor(operand.type) for operand in operands]
         kept = {name: encode(value) for name, value in attributes.items() if value is not None and name not in cls.FROM_TYPE}
-        return cls.create(operands=operands, result_types=[cls.infer(types, attributes)], properties=kept)
+        return cls.create(operands=operands, result_types=[cls.result_type(types, attributes)], properties=kept)
+
+    @classmethod
+    def result_type(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
+        """The type that `infer` gives. Raises TypeMismatch too where the operation takes no elements of such a type."""
+        facts = cls.FACTS
+        for index, operand in enumerate(operands):
+            accepted = facts.accepts if index in facts.alike else facts.others
+            if accepted is not ANY and kind_of(operand.element_type) not in accepted:
+                raise TypeMismatch(f"expected operand {index} to have elements of {_named(accepted)}, but got {element_name(operand)}")
+        return cls.infer(operands, attributes)
 
     def attributes_as_python(self) -> dict[str, Any]:
         """The properties, and what `FROM_TYPE` names, as the plain values that `infer`, `real`, `evaluate` and `range` take."""
@@ -103,10 +116,17 @@ class NumOp(IRDLOperation, ABC):
 
     def verify_(self) -> None:
         types = [as_tensor(operand.type) for operand in self.operands]
-        expected = self.infer(types, self.attributes_as_python())
+        expected = self.result_type(types, self.attributes_as_python())
         got = as_tensor(self.results[0].type)
         if expected.element_type != got.element_type or not _shapes_agree(expected.get_shape(), got.get_shape()):
             raise VerifyException(f"{self.name}: expected result type {expected}, but got {got}")
+
+
+def _named(kinds: Kind) -> str:
+    return " or ".join(f"{name} type" for kind, name in _KIND_NAMES.items() if kind in kinds)
+
+
+_KIND_NAMES = {Kind.FLOAT: "floating-point", Kind.INTEGER: "integer", Kind.TRUTH: "truth", Kind.COMPLEX: "complex"}
 
 
 def _shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Commutative
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Exactness, Facts, Result
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import BinaryOp, LogicalOp, NumOp, PredicateOp, Tensor, element_name, to_bool
-from hnfc.dialects.types import TypeMismatch, broadcast_shapes, tensor
+from hnfc.dialects.types import ANY, Kind, TypeMismatch, broadcast_shapes, tensor
 
 PREDICATES: dict[str, Any] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -51,6 +52,10 @@ class CompareOp(BinaryOp):
     predicate = prop_def(StringAttr)
     assembly_format = "$predicate $x `,` $y attr-dict `:` type($x) `,` type($y) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=ANY,
+        result=Result.TRUTH,
         real=lambda m, x, y, predicate: m.compare(predicate, x, y),
         evaluate=lambda x, y, predicate: PREDICATES[predicate](x, y),
         range=compare_range,
@@ -75,6 +80,11 @@ class WhereOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$p `,` $x `,` $y attr-dict `:` type($p) `,` type($x) `,` type($y) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
+        alike=range(1, 3),
+        others=Kind.TRUTH,
         real=lambda m, p, x, y: m.where(p, x, y),
         evaluate=lambda p, x, y: np.where(p, x, y),
         range=where_range,
@@ -96,6 +106,10 @@ class IsnanOp(PredicateOp):
 
     name = "num.isnan"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=ANY,
+        result=Result.TRUTH,
         real=lambda m, x: m.compare("ne", x, x),
         evaluate=np.isnan,
         range=lambda x: UNIT if x.nan else FALSE,
@@ -109,6 +123,10 @@ class IsinfOp(PredicateOp):
 
     name = "num.isinf"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=ANY,
+        result=Result.TRUTH,
         real=lambda m, x: m.compare("ne", x, x),
         evaluate=np.isinf,
         range=lambda x: UNIT if np.isinf(x.magnitude) else FALSE,
@@ -122,6 +140,10 @@ class IsfiniteOp(PredicateOp):
 
     name = "num.isfinite"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=ANY,
+        result=Result.TRUTH,
         real=lambda m, x: m.compare("eq", x, x),
         evaluate=np.isfinite,
         range=lambda x: TRUE if x.finite else UNIT,
@@ -135,6 +157,10 @@ class LogicalNotOp(PredicateOp):
 
     name = "num.logical_not"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, p: m.logical_not(p),
         evaluate=np.logical_not,
         range=lambda p: FALSE if p.lo > 0 else TRUE if p.lo == p.hi == 0 and not p.nan else UNIT,
@@ -147,7 +173,12 @@ class LogicalAndOp(LogicalOp):
     """p and q."""
 
     name = "num.logical_and"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, p, q: m.logical_and(p, q),
         evaluate=np.logical_and,
         range=lambda p, q: UNIT,
@@ -160,7 +191,12 @@ class LogicalOrOp(LogicalOp):
     """p or q."""
 
     name = "num.logical_or"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, p, q: m.logical_or(p, q),
         evaluate=np.logical_or,
         range=lambda p, q: UNIT,
@@ -173,7 +209,12 @@ class LogicalXorOp(LogicalOp):
     """p or q and not both."""
 
     name = "num.logical_xor"
+    traits = traits_def(Commutative())
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, p, q: m.logical_and(m.logical_or(p, q), m.logical_not(m.logical_and(p, q))),
         evaluate=np.logical_xor,
         range=lambda p, q: UNIT,

@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import BinaryOp, NumOp, ReductionOp, Tensor, as_tensor
 from hnfc.dialects.num.reduction import sum_range
+from hnfc.dialects.types import ANY, NUMBER
 
 
 def _flat(x: Any, axes: Sequence[int]) -> tuple[Any, list[int]]:
@@ -63,6 +64,9 @@ class KahanSumOp(ReductionOp):
 
     name = "num.kahan_sum"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
         real=lambda m, x, axes: m.sum(x, axes),
         evaluate=kahan_sum,
         range=sum_range,
@@ -77,6 +81,9 @@ class PairwiseSumOp(ReductionOp):
 
     name = "num.pairwise_sum"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
         real=lambda m, x, axes: m.sum(x, axes),
         evaluate=pairwise_sum,
         range=sum_range,
@@ -96,6 +103,9 @@ class TwoSumOp(NumOp):
     error = result_def(TensorType)
     assembly_format = "$x `,` $y attr-dict `:` type($x) `,` type($y) `->` type($total) `,` type($error)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.ALGORITHM,
+        accepts=NUMBER,
         real=lambda m, x, y: (x + y, m.const(0)),
         evaluate=two_sum,
         range=two_sum_range,
@@ -108,5 +118,5 @@ class TwoSumOp(NumOp):
 
     @classmethod
     def make(cls, *operands: SSAValue, **attributes: Any) -> Self:
-        result = cls.infer([as_tensor(operand.type) for operand in operands], attributes)
+        result = cls.result_type([as_tensor(operand.type) for operand in operands], attributes)
         return cls.create(operands=operands, result_types=[result, result])

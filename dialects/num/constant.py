@@ -13,11 +13,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Exactness, Facts
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.base import NumOp, Tensor, as_tensor
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import tensor
+from hnfc.dialects.types import ANY, tensor
 
 
 class SourceOp(NumOp):
@@ -50,6 +50,9 @@ class ConstantOp(SourceOp):
     name = "num.constant"
     value = prop_def(FloatAttr)
     FACTS: ClassVar = Facts(
+        access=Access.SOURCE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
         real=lambda m, value, element, shape: m.const(value),
         evaluate=lambda value, element, shape: np.full(shape, value, NUMPY_TYPES[element]),
         range=lambda value, element, shape: Interval.point(value),
@@ -81,6 +84,9 @@ class WeightOp(SourceOp):
     symbol = prop_def(SymbolRefAttr)
     assembly_format = "$symbol attr-dict `:` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.SOURCE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
         real=None,
         evaluate=None,
         range=lambda symbol, element, shape: ANYTHING,
@@ -101,6 +107,9 @@ class IotaOp(SourceOp):
     step = prop_def(FloatAttr)
     assembly_format = "`from` $start `by` $step attr-dict `:` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.SOURCE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
         real=None,
         evaluate=lambda start, step, element, shape: (start + step * np.arange(shape[0])).astype(NUMPY_TYPES[element]),
         range=lambda start, step, element, shape: (

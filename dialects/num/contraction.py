@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Storage
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import mean_range, summed
-from hnfc.dialects.types import DYNAMIC, IntsAttr, TypeMismatch, broadcast_shapes, format_of, tensor, working
+from hnfc.dialects.types import ANY, DYNAMIC, NUMBER, IntsAttr, Kind, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 
 def matmul_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
@@ -156,6 +156,10 @@ class MatmulOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=NUMBER,
+        modular=True,
         real=lambda m, a, b: m.matmul(a, b),
         evaluate=np.matmul,
         range=matmul_range,
@@ -197,6 +201,10 @@ class AffineOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=NUMBER,
+        storage=Storage.STEPS,
         real=lambda m, x, weight, bias: m.matmul(x, weight) + bias,
         evaluate=lambda x, weight, bias: np.matmul(x, weight) + bias,
         range=affine_range,
@@ -234,6 +242,9 @@ class ConvOp(NumOp):
         "`:` type($x) `,` type($weight) `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=NUMBER,
         real=lambda m, x, weight, stride, padding, dilation, groups: m.conv(x, weight, stride, padding, dilation, groups),
         evaluate=conv,
         range=conv_range,
@@ -277,6 +288,9 @@ class MaxPoolOp(UnaryOp):
         "`:` type($x) `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.SELECTION,
+        accepts=NUMBER,
         real=None,
         evaluate=max_pool,
         range=lambda x, **_: x,
@@ -304,6 +318,9 @@ class AvgPoolOp(UnaryOp):
         "`:` type($x) `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=NUMBER,
         real=None,
         evaluate=avg_pool,
         range=avg_pool_range,
@@ -329,6 +346,11 @@ class EmbeddingOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.LOOKUP,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
+        alike=range(1),
+        others=Kind.INTEGER,
         real=None,
         evaluate=take,
         range=gathered_range,
@@ -353,6 +375,11 @@ class GatherOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.LOOKUP,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
+        alike=range(1),
+        others=Kind.INTEGER,
         real=lambda m, x, index, axis: m.gather(x, index, axis),
         evaluate=gather,
         range=gathered_range,
@@ -379,6 +406,11 @@ class IndexSelectOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.LOOKUP,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
+        alike=range(1),
+        others=Kind.INTEGER,
         real=None,
         evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
         range=gathered_range,

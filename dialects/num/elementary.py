@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Parity
 from hnfc.dialects.interval import Interval, decreasing, increasing, keeps_sign_of_zero, magnitude, square
 from hnfc.dialects.num.base import UnaryOp
+from hnfc.dialects.types import ANY, FLOATING, NUMBER
 
 THIRD = Fraction(1, 3)
 
@@ -40,6 +41,10 @@ class NegOp(UnaryOp):
 
     name = "num.neg"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.NEGATION,
+        accepts=NUMBER,
+        modular=True,
         real=lambda m, x: -x,
         evaluate=np.negative,
         range=lambda x: -x,
@@ -54,6 +59,9 @@ class DetachOp(UnaryOp):
 
     name = "num.detach"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x: x,
         evaluate=lambda x: x,
         range=lambda x: x,
@@ -68,6 +76,10 @@ class AbsOp(UnaryOp):
 
     name = "num.abs"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.NEGATION,
+        accepts=NUMBER,
+        parity=Parity.EVEN,
         real=lambda m, x: m.abs(x),
         evaluate=np.abs,
         range=magnitude,
@@ -82,6 +94,9 @@ class SignOp(UnaryOp):
 
     name = "num.sign"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=ANY,
         real=lambda m, x: m.where(
             m.compare("gt", x, m.const(0)), m.const(1), m.where(m.compare("lt", x, m.const(0)), m.const(-1), m.const(0))
         ),
@@ -100,6 +115,9 @@ class ExpOp(UnaryOp):
 
     name = "num.exp"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.exp(x),
         evaluate=np.exp,
         range=increasing(math.exp),
@@ -114,6 +132,9 @@ class Exp2Op(UnaryOp):
 
     name = "num.exp2"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.pow(m.const(2), x),
         evaluate=np.exp2,
         range=increasing(exp2),
@@ -127,6 +148,9 @@ class Expm1Op(UnaryOp):
 
     name = "num.expm1"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.exp(x) - m.const(1),
         evaluate=np.expm1,
         range=keeps_sign_of_zero(increasing(math.expm1)),
@@ -141,6 +165,10 @@ class LogOp(UnaryOp):
 
     name = "num.log"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(0, open=True),
         real=lambda m, x: m.log(x),
         evaluate=np.log,
         range=increasing(math.log, 0.0),
@@ -155,6 +183,10 @@ class Log2Op(UnaryOp):
 
     name = "num.log2"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(0, open=True),
         real=lambda m, x: m.log(x) / m.log(m.const(2)),
         evaluate=np.log2,
         range=increasing(math.log2, 0.0),
@@ -168,6 +200,10 @@ class Log10Op(UnaryOp):
 
     name = "num.log10"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(0, open=True),
         real=lambda m, x: m.log(x) / m.log(m.const(10)),
         evaluate=np.log10,
         range=increasing(math.log10, 0.0),
@@ -181,6 +217,10 @@ class Log1pOp(UnaryOp):
 
     name = "num.log1p"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(-1, open=True),
         real=lambda m, x: m.log(m.const(1) + x),
         evaluate=np.log1p,
         range=increasing(math.log1p, -1.0),
@@ -195,6 +235,10 @@ class SqrtOp(UnaryOp):
 
     name = "num.sqrt"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=FLOATING,
+        domain=Domain(0),
         real=lambda m, x: m.sqrt(x),
         evaluate=np.sqrt,
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
@@ -210,6 +254,10 @@ class CbrtOp(UnaryOp):
 
     name = "num.cbrt"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), m.const(-1), m.const(1)) * m.pow(m.abs(x), m.const(THIRD)),
         evaluate=np.cbrt,
         range=keeps_sign_of_zero(increasing(math.cbrt)),
@@ -224,6 +272,10 @@ class RsqrtOp(UnaryOp):
 
     name = "num.rsqrt"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(0, open=True),
         real=lambda m, x: m.const(1) / m.sqrt(x),
         evaluate=lambda x: 1 / np.sqrt(x),
         range=rsqrt_range,
@@ -239,6 +291,10 @@ class SquareOp(UnaryOp):
 
     name = "num.square"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=NUMBER,
+        modular=True,
         real=lambda m, x: x * x,
         evaluate=np.square,
         range=square,
@@ -253,6 +309,10 @@ class ReciprocalOp(UnaryOp):
 
     name = "num.reciprocal"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=FLOATING,
+        domain=Domain(pole=True),
         real=lambda m, x: m.const(1) / x,
         evaluate=lambda x: 1 / x,
         range=lambda x: x.reciprocal(),

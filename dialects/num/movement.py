@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name
 from hnfc.dialects.torch import TorchType
-from hnfc.dialects.types import DYNAMIC, IntsAttr, TypeMismatch, reduced_shape, tensor
+from hnfc.dialects.types import ANY, DYNAMIC, IntsAttr, TypeMismatch, reduced_shape, tensor
 
 
 def unchanged(x: Interval, *_: Any, **__: Any) -> Interval:
@@ -84,6 +84,9 @@ class TransposeOp(UnaryOp):
     perm = prop_def(base(IntsAttr))
     assembly_format = "$x $perm attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, perm: m.transpose(x, perm),
         evaluate=lambda x, perm: np.transpose(x, perm),
         range=unchanged,
@@ -129,6 +132,9 @@ class ReshapeOp(ShapedOp):
 
     name = "num.reshape"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=None,
         evaluate=reshape,
         range=unchanged,
@@ -150,6 +156,9 @@ class BroadcastOp(ShapedOp):
 
     name = "num.broadcast"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=repeated,
         evaluate=broadcast,
         range=unchanged,
@@ -177,6 +186,9 @@ class SliceOp(UnaryOp):
     step = prop_def(IntegerAttr)
     assembly_format = "$x `axis` $axis `from` $start `to` $stop `by` $step attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, axis, start, stop, step: m.slice(x, axis, start, stop, step),
         evaluate=slice_along,
         range=unchanged,
@@ -204,6 +216,9 @@ class ConcatOp(NumOp):
     result = result_def(TensorType)
     assembly_format = "$parts $axis attr-dict `:` type($parts) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, *parts, axis: m.concat(parts, axis),
         evaluate=lambda *parts, axis: np.concatenate(parts, axis=axis),
         range=hull,
@@ -242,6 +257,9 @@ class PadOp(UnaryOp):
     value = prop_def(FloatAttr)
     assembly_format = "$x `low` $low `high` $high `value` $value attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
         real=padded_along,
         evaluate=pad,
         range=lambda x, low, high, value: x.hull(Interval.point(value)),
@@ -268,6 +286,9 @@ class ReverseOp(UnaryOp):
     axes = prop_def(base(IntsAttr))
     assembly_format = "$x $axes attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.MOVEMENT,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, axes: m.reverse(x, axes),
         evaluate=lambda x, axes: np.flip(x, axis=tuple(axes)),
         range=unchanged,

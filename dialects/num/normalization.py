@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, Storage
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import EXACT, average, scaled
-from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
+from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, FLOATING, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
 def softmax(x: Any, axes: Sequence[int]) -> Any:
@@ -221,6 +221,10 @@ class SoftmaxOp(AlongAxesOp):
 
     name = "num.softmax"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, axes: m.exp(x) / m.sum(m.exp(x), axes),
         evaluate=lambda x, axes: softmax(x, tuple(axes)),
         range=softmax_range,
@@ -234,6 +238,10 @@ class LogSoftmaxOp(AlongAxesOp):
 
     name = "num.log_softmax"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, axes: x - m.log(m.sum(m.exp(x), axes)),
         evaluate=lambda x, axes: log_softmax(x, tuple(axes)),
         range=log_softmax_range,
@@ -250,6 +258,10 @@ class NormalizeOp(AlongAxesOp):
     eps = prop_def(FloatAttr)
     assembly_format = "$x $axes `eps` $eps attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, axes, eps: x / m.maximum(m.sqrt(m.sum(x * x, axes)), m.const(eps)),
         evaluate=normalize,
         range=normalize_range,
@@ -264,6 +276,9 @@ class LayerNormOp(NormOp):
 
     name = "num.layer_norm"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
         real=layer_norm_formula,
         evaluate=layer_norm,
         range=layer_norm_range,
@@ -278,6 +293,9 @@ class RmsNormOp(NormOp):
 
     name = "num.rms_norm"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
         real=rms_norm_formula,
         evaluate=rms_norm,
         range=rms_norm_range,
@@ -302,6 +320,10 @@ class BatchNormOp(NumOp):
         "`:` type($x) `,` type($mean) `,` type($variance) (`,` type($parameters)^)? `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, mean, var, *parameters, eps: affine((x - mean) / m.sqrt(var + m.const(eps)), *parameters),
         evaluate=batch_norm,
         range=batch_norm_range,
@@ -329,6 +351,9 @@ class GroupNormOp(NumOp):
         "$x (`,` $parameters^)? `groups` $groups `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
         real=None,
         evaluate=group_norm,
         range=group_norm_range,
@@ -368,6 +393,11 @@ class AttentionOp(NumOp):
         "`:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)? `->` type($result)"
     )
     FACTS: ClassVar = Facts(
+        access=Access.CONTRACTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        alike=range(3),
+        storage=Storage.STEPS,
         real=attention_formula,
         evaluate=attention,
         range=attention_range,

@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import AnyAttr, irdl_op_definition, prop_def, var_operand_def, var_result_def
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Exactness, Facts
 from hnfc.dialects.interval import ANYTHING
 from hnfc.dialects.num.base import NumOp, Tensor
-from hnfc.dialects.types import TypeMismatch
+from hnfc.dialects.types import ANY, TypeMismatch
 
 
 @irdl_op_definition
@@ -30,6 +30,9 @@ class OpaqueOp(NumOp):
     outputs = var_result_def(AnyAttr())
     assembly_format = "$operation $carried `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)"
     FACTS: ClassVar = Facts(
+        access=Access.WALL,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
         real=None,
         evaluate=None,
         range=lambda *_, **__: ANYTHING,

@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, Storage
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_TYPES, FORMATS, Format, TypeMismatch, format_of, reduced_shape, tensor
+from hnfc.dialects.types import ANY, ELEMENT_TYPES, FLOATING, FORMATS, NUMBER, Format, Kind, TypeMismatch, format_of, reduced_shape, tensor
 
 
 def scaled(count: float, bound: float) -> float:
@@ -160,6 +160,10 @@ class SumOp(ReductionOp):
     accumulate = opt_prop_def(StringAttr)
     assembly_format = "$x $axes (`in` $accumulate^)? attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
+        modular=True,
         real=lambda m, x, axes, accumulate=None: m.sum(x, axes),
         evaluate=total,
         range=sum_range,
@@ -183,6 +187,11 @@ class ProdOp(ReductionOp):
 
     name = "num.prod"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
+        modular=True,
+        storage=Storage.WHOLE,
         real=lambda m, x, axes: m.prod(x, axes),
         evaluate=along(np.prod),
         range=prod_range,
@@ -197,6 +206,9 @@ class MaxOp(ReductionOp):
 
     name = "num.max"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, axes: m.amax(x, axes),
         evaluate=along(np.max),
         range=max_range,
@@ -211,6 +223,9 @@ class MinOp(ReductionOp):
 
     name = "num.min"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.SELECTION,
+        accepts=ANY,
         real=lambda m, x, axes: m.amin(x, axes),
         evaluate=along(np.min),
         range=max_range,
@@ -225,6 +240,9 @@ class MeanOp(ReductionOp):
 
     name = "num.mean"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
         real=lambda m, x, axes: m.sum(x, axes) / m.size(x, axes),
         evaluate=average,
         range=mean_range,
@@ -241,6 +259,9 @@ class VarOp(ReductionOp):
     correction = prop_def(FloatAttr)
     assembly_format = "$x $axes `correction` $correction attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
         real=lambda m, x, axes, correction=1.0: centered_square_sum(m, x, axes) / (m.size(x, axes) - m.const(correction)),
         evaluate=variance,
         range=var_range,
@@ -255,6 +276,10 @@ class LogsumexpOp(ReductionOp):
 
     name = "num.logsumexp"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.ALGORITHM,
+        accepts=FLOATING,
+        storage=Storage.STEPS,
         real=lambda m, x, axes: m.log(m.sum(m.exp(x), axes)),
         evaluate=lambda x, axes: logsumexp(x, tuple(axes)),
         range=logsumexp_range,
@@ -269,6 +294,10 @@ class ArgmaxOp(ReductionOp):
 
     name = "num.argmax"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
+        result=Result.INDEX,
         real=None,
         evaluate=index_along(np.argmax),
         range=index_range,
@@ -287,6 +316,10 @@ class ArgminOp(ReductionOp):
 
     name = "num.argmin"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
+        result=Result.INDEX,
         real=None,
         evaluate=index_along(np.argmin),
         range=index_range,
@@ -305,6 +338,10 @@ class AnyOp(ReductionOp):
 
     name = "num.any"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, x, axes: m.compare("gt", m.amax(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
         evaluate=along(np.any),
         range=lambda x, axes: UNIT,
@@ -322,6 +359,10 @@ class AllOp(ReductionOp):
 
     name = "num.all"
     FACTS: ClassVar = Facts(
+        access=Access.REDUCTION,
+        exactness=Exactness.EXACT,
+        accepts=Kind.TRUTH,
+        result=Result.TRUTH,
         real=lambda m, x, axes: m.compare("gt", m.amin(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
         evaluate=along(np.all),
         range=lambda x, axes: UNIT,
@@ -341,6 +382,9 @@ class CumsumOp(UnaryOp):
     axis = prop_def(IntegerAttr)
     assembly_format = "$x $axis attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.SCAN,
+        exactness=Exactness.ALGORITHM,
+        accepts=ANY,
         real=None,
         evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
         range=cumsum_range,

@@ -11,11 +11,11 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Result
 from hnfc.dialects.formats import NUMPY, Rounding, rounded
 from hnfc.dialects.interval import Interval, increasing, keeps_sign_of_zero
 from hnfc.dialects.num.base import Tensor, UnaryOp
-from hnfc.dialects.types import FLOATS, FORMATS, TypeMismatch, tensor
+from hnfc.dialects.types import ANY, FLOATS, FORMATS, NUMBER, TypeMismatch, tensor
 
 NUMPY_TYPES: dict[str, Any] = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -86,6 +86,9 @@ class FloorOp(UnaryOp):
 
     name = "num.floor"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
         real=lambda m, x: m.floor(x),
         evaluate=np.floor,
         range=floor_range,
@@ -100,6 +103,9 @@ class CeilOp(UnaryOp):
 
     name = "num.ceil"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
         real=lambda m, x: -m.floor(-x),
         evaluate=np.ceil,
         range=keeps_sign_of_zero(increasing(np.ceil)),
@@ -114,6 +120,9 @@ class TruncOp(UnaryOp):
 
     name = "num.trunc"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
         real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), -m.floor(-x), m.floor(x)),
         evaluate=np.trunc,
         range=keeps_sign_of_zero(increasing(np.trunc)),
@@ -128,6 +137,9 @@ class RoundOp(UnaryOp):
 
     name = "num.round"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.EXACT,
+        accepts=NUMBER,
         real=nearest,
         evaluate=lambda x: np.rint(x) if np.asarray(x).dtype.kind not in "biu" else np.asarray(x),
         range=keeps_sign_of_zero(increasing(np.rint)),
@@ -144,6 +156,10 @@ class RoundToOp(UnaryOp):
     format = prop_def(StringAttr)
     assembly_format = "$x $format attr-dict `:` type($x) `->` type($result)"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
+        domain=Domain(irregular=True),
         real=lambda m, x, format: m.round_to(x, format),
         evaluate=round_to,
         range=round_to_range,
@@ -165,6 +181,10 @@ class CastOp(UnaryOp):
     name = "num.cast"
     FROM_TYPE: ClassVar = frozenset({"to"})
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.CORRECT,
+        accepts=ANY,
+        result=Result.ATTRIBUTE,
         real=lambda m, x, to: x,
         evaluate=cast,
         range=cast_range,

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Domain, Exactness, Facts, Parity
 from hnfc.dialects.interval import Interval, decreasing, increasing, magnitude, valley
 from hnfc.dialects.num.base import UnaryOp
+from hnfc.dialects.types import FLOATING
 
 GAMMA_MINIMUM = 1.4616321449683622
 """Where lgamma is least on the positive numbers; its value there is -0.1214862905."""
@@ -75,6 +76,10 @@ class ErfOp(UnaryOp):
 
     name = "num.erf"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: m.erf(x),
         evaluate=special("erf"),
         range=increasing(math.erf),
@@ -90,6 +95,9 @@ class ErfcOp(UnaryOp):
 
     name = "num.erfc"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.const(1) - m.erf(x),
         evaluate=special("erfc"),
         range=decreasing(math.erfc),
@@ -105,6 +113,10 @@ class LgammaOp(UnaryOp):
 
     name = "num.lgamma"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(irregular=True),
         real=lambda m, x: m.lgamma(x),
         evaluate=special("gammaln"),
         range=lgamma_range,
@@ -120,6 +132,10 @@ class I0Op(UnaryOp):
 
     name = "num.i0"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.EVEN,
         real=lambda m, x: m.i0(x),
         evaluate=special("i0"),
         range=i0_range,
@@ -135,6 +151,10 @@ class I0eOp(UnaryOp):
 
     name = "num.i0e"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.EVEN,
         real=lambda m, x: m.exp(-m.abs(x)) * m.i0(x),
         evaluate=special("i0e"),
         range=lambda x: decreasing(i0e)(magnitude(x)),
@@ -149,6 +169,9 @@ class LogNdtrOp(UnaryOp):
 
     name = "num.log_ndtr"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
         real=lambda m, x: m.log((m.const(1) + m.erf(x / m.sqrt(m.const(2)))) / m.const(2)),
         evaluate=special("log_ndtr"),
         range=log_ndtr_range,

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import Facts
+from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Parity
 from hnfc.dialects.interval import decreasing, increasing, valley, within
 from hnfc.dialects.num.base import UnaryOp
+from hnfc.dialects.types import FLOATING
 
 LARGEST_LOGARITHM = 710.475860073943
 """Beyond it sinh and cosh leave the range of a double."""
@@ -30,6 +31,10 @@ class SinOp(UnaryOp):
 
     name = "num.sin"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: m.sin(x),
         evaluate=np.sin,
         range=within(-1.0, 1.0, nan_at_infinity=True),
@@ -43,6 +48,10 @@ class CosOp(UnaryOp):
 
     name = "num.cos"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.EVEN,
         real=lambda m, x: m.cos(x),
         evaluate=np.cos,
         range=within(-1.0, 1.0, nan_at_infinity=True),
@@ -56,6 +65,11 @@ class TanOp(UnaryOp):
 
     name = "num.tan"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
+        domain=Domain(irregular=True),
         real=lambda m, x: m.sin(x) / m.cos(x),
         evaluate=np.tan,
         range=lambda x: increasing(math.tan)(x) if x.lo >= -1.5 and x.hi <= 1.5 else within(-math.inf, math.inf, nan_at_infinity=True)(x),
@@ -69,6 +83,11 @@ class AsinOp(UnaryOp):
 
     name = "num.asin"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
+        domain=Domain(-1, 1),
         real=lambda m, x: m.asin(x),
         evaluate=np.arcsin,
         range=increasing(math.asin, -1.0, 1.0),
@@ -82,6 +101,10 @@ class AcosOp(UnaryOp):
 
     name = "num.acos"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(-1, 1),
         real=lambda m, x: m.acos(x),
         evaluate=np.arccos,
         range=decreasing(math.acos, -1.0, 1.0),
@@ -95,6 +118,10 @@ class AtanOp(UnaryOp):
 
     name = "num.atan"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: m.atan(x),
         evaluate=np.arctan,
         range=increasing(math.atan),
@@ -108,6 +135,10 @@ class SinhOp(UnaryOp):
 
     name = "num.sinh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: (m.exp(x) - m.exp(-x)) / m.const(2),
         evaluate=np.sinh,
         range=increasing(sinh),
@@ -122,6 +153,10 @@ class CoshOp(UnaryOp):
 
     name = "num.cosh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.EVEN,
         real=lambda m, x: (m.exp(x) + m.exp(-x)) / m.const(2),
         evaluate=np.cosh,
         range=valley(cosh, 0.0, 1.0),
@@ -136,6 +171,10 @@ class TanhOp(UnaryOp):
 
     name = "num.tanh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: (m.exp(x + x) - m.const(1)) / (m.exp(x + x) + m.const(1)),
         evaluate=np.tanh,
         range=increasing(math.tanh),
@@ -151,6 +190,10 @@ class AsinhOp(UnaryOp):
 
     name = "num.asinh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
         real=lambda m, x: m.log(x + m.sqrt(x * x + m.const(1))),
         evaluate=np.arcsinh,
         range=increasing(math.asinh),
@@ -166,6 +209,10 @@ class AcoshOp(UnaryOp):
 
     name = "num.acosh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        domain=Domain(1),
         real=lambda m, x: m.log(x + m.sqrt(x * x - m.const(1))),
         evaluate=np.arccosh,
         range=increasing(math.acosh, 1.0),
@@ -180,6 +227,11 @@ class AtanhOp(UnaryOp):
 
     name = "num.atanh"
     FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        parity=Parity.ODD,
+        domain=Domain(-1, 1, open=True),
         real=lambda m, x: m.log((m.const(1) + x) / (m.const(1) - x)) / m.const(2),
         evaluate=np.arctanh,
         range=increasing(math.atanh, -1.0, 1.0),

@@ -24,13 +24,6 @@ from hnfc.dsl.soundness.scan import (
     universe,
 )
 
-DOMAINS: dict[str, Bounds] = {
-    "log": (Fraction(0), math.inf), "log2": (Fraction(0), math.inf), "log10": (Fraction(0), math.inf), "sqrt": (Fraction(0), math.inf),
-    "rsqrt": (Fraction(0), math.inf), "log1p": (Fraction(-1), math.inf), "acosh": (Fraction(1), math.inf),
-    "asin": (Fraction(-1), Fraction(1)), "acos": (Fraction(-1), Fraction(1)), "atanh": (Fraction(-1), Fraction(1)),
-}  # fmt: skip
-"""Functions of one operand that are defined on an interval (or in it)."""
-
 
 def context_of(rule: Rule) -> Context:
     """Raises Unsupported where the axes of the rule lie to each other in a way that is not known."""
@@ -89,8 +82,9 @@ def _intervals(rule: Rule) -> dict[str, Bounds]:
     nodes = [node for node in walk(rule.pattern) if isinstance(node, Apply)]
     if not any(node.name == "where" for node in nodes):
         for node in nodes:
-            if node.name in DOMAINS and isinstance(node.operands[0], Capture):
-                meet(node.operands[0].name, *DOMAINS[node.name])
+            if len(node.operands) == 1 and isinstance(node.operands[0], Capture):
+                domain = node.facts.domain
+                meet(node.operands[0].name, *(x if math.isinf(x) else Fraction(x) for x in (domain.least, domain.greatest)))
     return known
 
 

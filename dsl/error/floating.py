@@ -104,7 +104,7 @@ class _Run:
             return np.swapaxes(x, -1, -2)
         if isinstance(attributes.get("perm"), Capture | Apply):
             return array_moves.permute_of(x, self._order(attributes["perm"]))
-        if node.name not in ("slice", "concat", "pad", "gather", "broadcast") or "axis" not in attributes:
+        if not node.facts.moves or "axis" not in attributes:
             return None
         (axis,) = self._axes((attributes["axis"],))
         bounds = {key: self.value(v) for key, v in attributes.items() if isinstance(v, Capture | Literal | Size | Apply)}

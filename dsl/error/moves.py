@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from hnfc.dialects.facts import Access, Exactness
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Axis, Literal
 from hnfc.dsl.error.algebra import Algebra
@@ -14,9 +15,6 @@ from hnfc.dsl.error.differentiation import JetMath
 from hnfc.dsl.error.jets import Jet, Source, Unsupported
 from hnfc.dsl.error.polynomial import ONE, ZERO, Poly, joined
 
-SELECTIONS = frozenset((
-    "slice", "concat", "pad", "reverse", "gather", "index_select", "embedding", "reshape", "transpose", "broadcast", "max_pool",
-))  # fmt: skip
 NO_NUMBER = Literal(Fraction(0))
 
 
@@ -30,7 +28,8 @@ def is_selection(node: Apply) -> bool:
     attributes = dict(node.attributes)
     if node.name == "broadcast":
         return "axis" in attributes
-    return node.name in SELECTIONS and not moves_one_axis(node) and attributes.get("perm") != "last_two"
+    chosen = node.facts.moves or (node.facts.access is Access.CONTRACTION and node.facts.exactness is Exactness.SELECTION)
+    return chosen and not moves_one_axis(node) and attributes.get("perm") != "last_two"
 
 
 def moved_operands(name: str, count: int) -> int:

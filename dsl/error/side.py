@@ -20,6 +20,7 @@ from typing import Any
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.types import Kind
 from hnfc.dsl.core import Apply, Axis, Capture, DTypeOf, Expr, Literal, Size, walk
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.algorithms import algorithm
@@ -38,10 +39,6 @@ TRANSPARENT = frozenset((
     "prod", "max", "min", "kahan_sum", "pairwise_sum", "any", "all",
 ))  # fmt: skip
 """Operations whose value is shown by the functions that define it; others keep their name."""
-
-
-OF_CONDITIONS = frozenset(("where", "logical_and", "logical_or", "logical_not", "logical_xor", "any", "all"))
-"""Operations that take truth values; to others a truth value is 1 or 0."""
 
 
 @dataclass
@@ -161,7 +158,8 @@ class Side(Moving):
         if steps is not None:
             return self.value(steps)
         operands = [self.operand(x) for x in node.operands]
-        if node.name not in OF_CONDITIONS:
+        if Kind.TRUTH not in (node.facts.accepts, node.facts.others):
+            # a truth value is 1 or 0
             operands = [self._number(x) for x in operands]
         if is_selection(node):
             return self.selection(node, [self._number(x) for x in operands])

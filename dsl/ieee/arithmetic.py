@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from hnfc.dialects.facts import Access, Exactness
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.types import FORMATS
+from hnfc.dialects.types import FORMATS, Kind
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, rounded
 from hnfc.dsl.ieee.ties import rounded_safely
 from hnfc.dsl.ieee.working import Working
@@ -23,23 +24,10 @@ from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 INTEGERS: dict[str, Any] = {"si8": np.int8, "ui8": np.uint8, "si16": np.int16, "si32": np.int32, "si64": np.int64}
 
-EXACT = frozenset((
-    "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "compare", "where", "isnan", "isinf", "isfinite",
-    "logical_not", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "relu",
-))  # fmt: skip
-"""Pointwise operations whose results need no rounding."""
 
-BASIC = frozenset(("add", "sub", "mul", "div", "sqrt", "square", "reciprocal", "fma", "cast", "round_to")) | EXACT
-"""Pointwise operations that IEEE 754 determines."""
-
-ELEMENTARY = frozenset((
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "i0", "i0e", "log_ndtr", "sigmoid", "log_sigmoid", "silu", "softplus",
-    "gelu", "mish", "pow", "atan2", "remainder", "fmod", "hypot", "logaddexp", "xlogy",
-))  # fmt: skip
-"""Pointwise operations that are a function of their operands, rounded once."""
-
-POINTWISE = BASIC | ELEMENTARY
+def is_pointwise(operation: type[NumOp]) -> bool:
+    """Whether each element of the result is one function of the elements at its index, which IEEE 754 or a library rounds."""
+    return operation.FACTS.access is Access.ELEMENTWISE and operation.FACTS.exactness is not Exactness.ALGORITHM
 
 
 class Unsupported(Exception):
@@ -59,14 +47,14 @@ def pointwise(operation: type[NumOp], element: str, operands: Sequence[Array], a
     if name == "relu":
         return extreme(operands[0], np.zeros((), operands[0].dtype), True)
     if element in INTEGERS:
-        return _on_integers(name, operation, operands, attributes)
+        return _on_integers(operation, operands, attributes)
     form = BINARY.get(element)
     if form is None:
         return _evaluated(operation, operands, attributes)
     if name == "fma":
         x, y, z = operands
         return fused(x, y, z, form)
-    if name in BASIC:
+    if operation.FACTS.exactness is not Exactness.FUNCTION:
         return _in_format(_evaluated(operation, operands, attributes), form)
     return _in_format(_wide(operation, operands, attributes, form), form)
 
@@ -177,9 +165,9 @@ def _fused_exactly(x: float, y: float, z: float) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-def _on_integers(name: str, operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any]) -> Array:
+def _on_integers(operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any]) -> Array:
     """Integer arithmetic wraps around in its type."""
-    if name in ELEMENTARY or name in ("div", "sqrt", "reciprocal", "fma", "round_to"):
+    if Kind.INTEGER not in operation.FACTS.accepts or operation.FACTS.exactness is Exactness.FUNCTION:
         raise Unsupported(f"{operation.name} on integers")
     return _evaluated(operation, operands, attributes)
 

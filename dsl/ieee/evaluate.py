@@ -17,22 +17,14 @@ import numpy as np
 
 from hnfc.dsl.core import Apply, Axis, Capture, Expr, Literal, Size
 from hnfc.dsl.ieee import moves
-from hnfc.dsl.ieee.arithmetic import INTEGERS, POINTWISE, Unsupported, along_axes, cast, in_working_precision, pointwise, round_to
+from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported, along_axes, cast, in_working_precision, is_pointwise, pointwise, round_to
 from hnfc.dsl.ieee.convolution import convolved
 from hnfc.dsl.ieee.formats import BINARY, Array, nearest
 from hnfc.dsl.ieee.moves import aligned
 from hnfc.dsl.ieee.types import Typing
+from hnfc.dsl.movement import ON_BOUNDS
 from hnfc.dsl.soundness import array_moves
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
-
-MOVING = frozenset(("transpose", "reshape", "reverse", "slice", "concat", "pad", "broadcast", "gather"))
-"""Operations that move elements and compute nothing."""
-
-BY_SAMPLE = frozenset(("group_norm", "max_pool", "avg_pool", "embedding", "index_select", "cumsum"))
-"""Operations that count axes from the left."""
-
-PARAMETERS = frozenset(("layer_norm", "rms_norm", "batch_norm", "attention", "affine", "group_norm"))
-"""Operations whose further operands broadcast against the first."""
 
 
 @dataclass
@@ -97,7 +89,7 @@ class Evaluator:
             return moved
         operands = self._operands(node, element)
         kind = self._kind(node, element)
-        if node.name in POINTWISE:
+        if is_pointwise(node.operation):
             return pointwise(node.operation, kind, _broadcast(aligned(operands)), self._attributes(node, operands))
         return self._along(node, kind, operands)
 
@@ -112,7 +104,8 @@ class Evaluator:
         return [self.value(x, inner) for x in node.operands]
 
     def _along(self, node: Apply, kind: str, operands: list[Array]) -> Array:
-        if node.name in BY_SAMPLE:
+        if node.facts.real is None and "axes" not in dict(node.attributes):
+            # its axes count from the left
             return self._each_sample(node, kind, operands)
         if node.name in ("matmul", "affine"):
             a, b, row, column = moves.product_operands(*operands[:2])
@@ -125,8 +118,7 @@ class Evaluator:
         if node.name == "conv":
             settings = [self.integer(dict(node.attributes)[key]) for key in ("stride", "padding", "dilation", "groups")]
             return in_working_precision(kind, lambda x, weight: convolved(x, weight, *settings), operands)
-        operands = aligned(operands) if node.name in PARAMETERS else operands
-        return along_axes(node.operation, kind, operands, self._attributes(node, operands))
+        return along_axes(node.operation, kind, aligned(operands), self._attributes(node, operands))
 
     def _each_sample(self, node: Apply, kind: str, operands: list[Array]) -> Array:
         count = max(x.shape[0] for x in operands)
@@ -138,7 +130,7 @@ class Evaluator:
         """The result of an operation that moves elements, or None."""
         attributes = dict(node.attributes)
         name = node.name
-        if name not in MOVING:
+        if not node.facts.moves or (node.facts.real is None and name != "reshape"):
             return None
         x = self.value(node.operands[0], element)
         if name == "transpose":
@@ -211,7 +203,7 @@ class Evaluator:
                 return Fraction(self.size_of(operand, axes))
             case Capture(name):
                 return _finite(float(self.batch.inputs[name].reshape(-1)[0]))
-        function = _ON_BOUNDS.get(bound.name)
+        function = ON_BOUNDS.get(bound.name)
         if function is None:
             raise Unsupported(f"{bound.name} in a bound")
         result: Fraction = function(*map(self.exact, bound.operands))
@@ -230,12 +222,6 @@ class Evaluator:
             else:
                 attributes[key] = value
         return attributes
-
-
-_ON_BOUNDS: dict[str, Any] = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "neg": lambda x: -x,
-    "maximum": max, "minimum": min,
-}  # fmt: skip
 
 
 def _finite(number: Fraction | float) -> Fraction:

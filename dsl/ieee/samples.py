@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hnfc.dsl.core import Apply, Capture, Comparison, Free, Literal, Property, Rule, SameSize, attribute_expressions
-from hnfc.dsl.ieee.arithmetic import INTEGERS, POINTWISE
+from hnfc.dsl.ieee.arithmetic import INTEGERS
+from hnfc.dsl.ieee.arithmetic import is_pointwise as is_pointwise_operation
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, all_values, rounded
 from hnfc.dsl.ieee.types import Typing
@@ -37,7 +38,7 @@ def is_pointwise(rule: Rule) -> bool:
     """Whether every element of the result depends on one element of each capture, whatever the shapes."""
     nodes = rule_expressions(rule)
     return (
-        all(isinstance(n, Capture | Literal) or (isinstance(n, Apply) and n.name in POINTWISE) for n in nodes)
+        all(isinstance(n, Capture | Literal) or (isinstance(n, Apply) and is_pointwise_operation(n.operation)) for n in nodes)
         and not any(attribute_expressions(n) for n in nodes)
         and not any(isinstance(c, Free | SameSize) or (isinstance(c, Property) and c.name == "rank") for c in conjuncts(rule.where))
     )

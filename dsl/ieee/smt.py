@@ -60,7 +60,7 @@ class Encoder:
         name = node.name
         if name not in ENCODED:
             return None
-        inner = self.typing.common(self.typing.computed(node)) or (self.typing.form if element == "i1" and name != "where" else element)
+        inner = self.typing.common(node.alike) or (self.typing.form if element == "i1" and name != "where" else element)
         if name == "cast":
             source = self.typing.of(node.operands[0]) or self.typing.form
             return _cast(self.term(node.operands[0], source), source, element)

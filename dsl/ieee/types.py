@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from hnfc.dialects.facts import Result
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Rule, Size, condition_expressions
 from hnfc.dsl.core import captures as captures_of
 from hnfc.dsl.soundness.scan import boolean_captures, integral_captures, order_captures, rule_expressions
-
-TRUTH = frozenset((
-    "compare", "isnan", "isinf", "isfinite", "logical_not", "logical_and", "logical_or", "logical_xor", "any", "all",
-))  # fmt: skip
-OF_FIRST = frozenset(("gather", "index_select", "embedding", "round_to"))
-"""Operations whose result has the element type of their first operand, whatever the others have."""
 
 
 class Mismatch(Exception):
@@ -93,25 +88,15 @@ class Typing:
                 return self.captures[name]
             case Literal() | Size():
                 return None
-        attributes = dict(node.attributes)
-        if node.name == "cast":
-            self.of(node.operands[0])
-            return self.target(attributes["to"])
-        if node.name in TRUTH:
-            self.common(node.operands)
-            return "i1"
-        if node.name in ("argmax", "argmin"):
-            return "si64"
-        if node.name in OF_FIRST:
-            return self.of(node.operands[0])
-        return self.common(self.computed(node))
-
-    @staticmethod
-    def computed(node: Apply) -> tuple[Expr, ...]:
-        """The operands that have the element type of the result."""
-        if node.name == "where":
-            return node.operands[1:]
-        return node.operands[:3] if node.name == "attention" else node.operands
+        common = self.common(node.alike)
+        match node.facts.result:
+            case Result.ATTRIBUTE:
+                return self.target(node.attribute("to"))
+            case Result.TRUTH:
+                return "i1"
+            case Result.INDEX:
+                return "si64"
+        return common
 
     def target(self, element: str | DTypeOf) -> str:
         return self.captures[element.capture] if isinstance(element, DTypeOf) else element

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from hnfc.dialects.facts import Result
 from hnfc.dialects.num.rounding import INTEGERS
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import (
@@ -27,19 +28,10 @@ from hnfc.dsl.soundness.scan import boolean_captures, order_captures, rule_expre
 FLOAT, NUMBER, TRUTH_TYPE, NO_TYPE = "float", "number", "i1", "none"
 """Kinds beside the integer types: any floating-point format; a number that takes its neighbours' type; truth values; a mismatch."""
 
-GIVING_TRUTH = frozenset((
-    "compare", "isnan", "isinf", "isfinite", "any", "all", "logical_and", "logical_or", "logical_not", "logical_xor",
-))  # fmt: skip
-
-OF_FIRST = frozenset(("gather", "index_select", "embedding", "round_to"))
-
-ALIKE_BUT = {"where": slice(1, None), "attention": slice(0, 3), **dict.fromkeys(("gather", "index_select", "embedding"), slice(0, 1))}
-"""The operands that must have one element type, where these are not all."""
-
 
 def alike(node: Apply) -> tuple[Expr, ...]:
-    """The operands that must have one element type."""
-    return () if node.name == "cast" else node.operands[ALIKE_BUT.get(node.name, slice(None))]
+    """The operands whose element types must agree."""
+    return () if node.facts.result is Result.ATTRIBUTE else node.alike
 
 
 def types_of_captures(rule: Rule) -> dict[str, tuple[str, ...]]:
@@ -89,8 +81,8 @@ def _sources(nodes: Iterable[Expr]) -> set[str]:
     for node in nodes:
         if isinstance(node, Capture) and not node.const:
             found.add(node.name)
-        elif isinstance(node, Apply) and node.name not in GIVING_TRUTH and node.name not in ("cast", "argmax", "argmin"):
-            found |= _sources(alike(node))
+        elif isinstance(node, Apply) and node.facts.result is Result.SAME:
+            found |= _sources(node.alike)
     return found
 
 
@@ -150,11 +142,14 @@ class ElementTypes:
         raise TypeError(f"no expression: {node!r}")
 
     def _result(self, node: Apply, kind: str) -> str:
-        if node.name == "cast":
-            return self.target(node.attribute("to"))
         if node.name == "round_to":
             wanted = str(node.attribute("format")).removeprefix("trunc ")
             return wanted if wanted in INTEGERS or wanted == NO_TYPE else kind
-        if node.name in GIVING_TRUTH:
-            return TRUTH_TYPE
-        return "si64" if node.name in ("argmax", "argmin") else kind
+        match node.facts.result:
+            case Result.ATTRIBUTE:
+                return self.target(node.attribute("to"))
+            case Result.TRUTH:
+                return TRUTH_TYPE
+            case Result.INDEX:
+                return "si64"
+        return kind

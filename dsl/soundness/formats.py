@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hnfc.dialects.facts import Exactness, Result
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FLOATS, FORMATS
 from hnfc.dsl.core import (
@@ -28,12 +29,6 @@ from hnfc.dsl.core import (
 )
 from hnfc.dsl.soundness.integers import BITS, bounds, explicit_integers, variants
 from hnfc.dsl.soundness.scan import EXPLICIT, boolean_captures, conjuncts, rule_expressions
-
-EXACT = frozenset((
-    "neg", "abs", "maximum", "minimum", "relu", "where", "max", "min",
-    "slice", "concat", "gather", "reverse", "broadcast", "reshape", "transpose",
-))  # fmt: skip
-"""Operations whose results are among their operands' values, or their negations."""
 
 Formats = frozenset[str]
 
@@ -61,16 +56,9 @@ def element_types(rule: Rule) -> dict[str, tuple[str, ...]]:
     groups: list[set[str]] = [{n.name} for n in nodes if isinstance(n, Capture)]
     for node in nodes:
         if isinstance(node, Apply):
-            alike = set().union(*(_sources(x) for x in _of_one_type(node)))
+            alike = set().union(*(_sources(x) for x in node.alike))
             groups = [*(g for g in groups if not g & alike), alike.union(*(g for g in groups if g & alike))]
     return {name: declared[known] for group in groups for known in sorted(group & declared.keys())[:1] for name in group}
-
-
-def _of_one_type(node: Apply) -> tuple[Expr, ...]:
-    """The operands that must have one element type."""
-    if node.name in ("where", "gather", "embedding", "index_select", "cast"):
-        return node.operands[1:] if node.name == "where" else ()
-    return node.operands
 
 
 def _sources(node: Expr) -> set[str]:
@@ -78,10 +66,8 @@ def _sources(node: Expr) -> set[str]:
     match node:
         case Capture(name, const=False):
             return {name}
-        case Apply() if node.name in ("cast", "compare") or node.name.startswith("logical_"):
-            return set()
-        case Apply():
-            return set().union(*(_sources(x) for x in (node.operands[1:] if node.name == "where" else node.operands[:1])))
+        case Apply() if node.facts.result is Result.SAME:
+            return set().union(*map(_sources, node.alike))
     return set()
 
 
@@ -150,7 +136,7 @@ class _Reader:
         match node:
             case Capture(name) if name in self.booleans:
                 return TRUTH
-            case Apply() if node.name == "compare" or node.name.startswith("logical_"):
+            case Apply() if node.facts.result is Result.TRUTH:
                 return TRUTH
             case Capture(name):
                 known = self.declared.get(name, ())
@@ -162,8 +148,8 @@ class _Reader:
                 if self._is_identity(node.operands[0], to):
                     return self.formats(node.operands[0])
                 return frozenset((to,)) if to in FORMATS else None
-            case Apply() if node.name in EXACT:
-                found = [self.formats(x) for x in node.operands if not isinstance(x, Literal)]
+            case Apply() if node.facts.exactness in (Exactness.SELECTION, Exactness.NEGATION):
+                found = [self.formats(x) for x in node.alike if not isinstance(x, Literal)]
                 known_all = [f for f in found if f is not None]
                 return frozenset().union(*known_all) if len(known_all) == len(found) else None
         return None

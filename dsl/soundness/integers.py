@@ -17,10 +17,10 @@ from collections.abc import Iterator, Set
 from dataclasses import replace
 from fractions import Fraction
 
-from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.facts import Access, NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import INTEGERS
-from hnfc.dialects.types import FORMATS
+from hnfc.dialects.types import FORMATS, Kind
 from hnfc.dsl.core import (
     AllOf,
     AnyOf,
@@ -49,27 +49,16 @@ from hnfc.dsl.soundness.element_types import (
 )
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts, rule_expressions
 
-RING = frozenset(("add", "sub", "mul", "neg", "square", "matmul", "sum", "prod"))
-"""Arithmetic that is the same modulo any number whether or not its operands have wrapped."""
-
-WIDE_SUMS = frozenset(("sum", "prod", "matmul"))
-"""Reductions of narrow integers, which runners accumulate in types of their own."""
-
-WITHIN = frozenset((
-    "where", "maximum", "minimum", "max", "min", "relu", "sign", "compare", "floor", "ceil", "trunc", "round", "remainder", "detach",
-    "slice", "concat", "gather", "index_select", "embedding", "reverse", "broadcast", "reshape", "transpose", "pad", "isnan", "isinf",
-    "isfinite", "argmax", "argmin", "any", "all", "logical_and", "logical_or", "logical_not", "logical_xor",
-))  # fmt: skip
-"""Operations on integers that give what they give of real numbers."""
-
-OF_TRUTHS = WITHIN - {"relu", "sign", "floor", "ceil", "trunc", "round", "remainder", "argmax", "argmin"}
-"""Operations that truth values have."""
-
 CUT_OFF = "trunc "
 
 MAX_VARIANTS = 24
 
 BITS = {"si8": 8, "ui8": 8, "si16": 16, "si32": 32, "si64": 64}
+
+
+def is_as_of_reals(node: Apply) -> bool:
+    """Return whether the operation gives of integers what it gives of real numbers."""
+    return node.facts.ignores_wrapping or node.name == "remainder"
 
 
 def bounds(element: str) -> tuple[int, int]:
@@ -226,26 +215,27 @@ class _Maker:
             return self._cast(node, operands[0])
         kinds = {self.types.of(x) for x in node.operands} - {NUMBER}
         whole = sorted(kinds & BITS.keys())
-        if TRUTH_TYPE in kinds and node.name not in OF_TRUTHS and node.name != "attention":
+        if TRUTH_TYPE in kinds and not (Kind.TRUTH in node.facts.accepts and is_as_of_reals(node)) and node.name != "attention":
             raise NoFormula(f"`{node.name}` of truth values")
         if not whole:
             return replace(node, operands=operands)
         self._check_numbers(node, whole[0])
-        if node.name in WITHIN or (node.name == "attention" and kind == FLOAT):
+        if is_as_of_reals(node) or (node.name == "attention" and kind == FLOAT):
             return replace(node, operands=operands)
         if node.name == "abs":
             return rounding(replace(node, operands=operands), whole[0])
-        if node.name not in RING:
+        if not node.facts.modular:
             raise NoFormula(f"`{node.name}` of integers ({whole[0]})")
         return rounding(self._unwrapped(node), whole[0])
 
     def _unwrapped(self, node: Expr) -> Expr:
         """The node where only what is congruent to it matters."""
         kind = self.types.of(node)
-        if not isinstance(node, Apply) or node.name not in RING or kind not in BITS:
+        if not isinstance(node, Apply) or not node.facts.modular or kind not in BITS:
             return self.image(node)
         self._check_numbers(node, kind)
-        if node.name in WIDE_SUMS and kind != "si64":
+        if node.facts.access is not Access.ELEMENTWISE and kind != "si64":
+            # runners accumulate narrow integers in types of their own
             raise NoFormula(f"`{node.name}` of integers ({kind})")
         return replace(node, operands=tuple(self._unwrapped(x) for x in node.operands))
 

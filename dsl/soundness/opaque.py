@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.facts import Access, Domain, NoFormula
 from hnfc.dsl.core import (
     AllOf,
     AnyOf,
@@ -119,9 +119,10 @@ def real_format(element: Any, rule: Rule) -> bool:
     return isinstance(element, str) and element.startswith(("f", "bf"))
 
 
-TOTAL = frozenset(
-    ("add", "sub", "mul", "neg", "abs", "exp", "expm1", "sin", "cos", "square", "maximum", "minimum", "relu", "sigmoid", "tanh", "cast")
-)
+def is_total(node: Apply) -> bool:
+    """Return whether the operation is one function of its operands that is known to be defined everywhere."""
+    facts = node.facts
+    return facts.access is Access.ELEMENTWISE and facts.domain == Domain() and not facts.divisor
 
 
 def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -> None:
@@ -137,7 +138,7 @@ def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -
         if rule.both_ways and not any(node == x for x in walk_expression(rule.replacement)):
             raise NoFormula("the left side has an operation without a formula that the right side lacks")
         for x in walk_expression(node):
-            if isinstance(x, Apply) and x not in names and x.name not in TOTAL and x.operation.FACTS.real is not None:
+            if isinstance(x, Apply) and x not in names and not is_total(x) and x.facts.real is not None:
                 raise NoFormula(f"whether {x.name} is defined below an operation without a formula is not known")
     if any(isinstance(x, Apply) and x.name == "where" and id(x) not in inside for x in rule_expressions(rule)):
         raise NoFormula("a choice beside an operation without a formula")

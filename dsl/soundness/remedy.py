@@ -40,8 +40,6 @@ ZERO = Literal(Fraction(0))
 POINTS = 240
 FAILURES = 60
 MAX_PROOFS = 8
-PARTIAL = {"log": "gt", "sqrt": "ge", "rsqrt": "gt", "reciprocal": "ne", "log2": "gt", "log10": "gt", "pow": "gt"}
-"""What an operation asks of its first operand, against 0."""
 
 
 @dataclass
@@ -159,9 +157,17 @@ def _definedness(rule: Rule) -> Iterator[Condition]:
         operand: Expr = node.operands[-1] if node.name == "div" else node.operands[0]
         if isinstance(operand, Capture | Literal):
             continue
-        predicate = "ne" if node.name == "div" else PARTIAL.get(node.name)
+        predicate = _defining(node)
         if predicate is not None:
             yield Comparison(predicate, operand, ZERO)
+
+
+def _defining(node: Apply) -> str | None:
+    """The predicate that an operand must meet, against 0, for the operation to be defined."""
+    domain = node.facts.domain
+    if domain.pole or node.facts.divisor:
+        return "ne"
+    return None if domain.least != 0 else "gt" if domain.open else "ge"
 
 
 def _constants(rule: Rule) -> list[Fraction]:

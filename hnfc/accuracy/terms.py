@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-COMMUTATIVE = frozenset(("add", "mul", "hypot", "minimum", "maximum", "logical_and", "logical_or"))
-ODD = frozenset(("sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "cbrt", "erf"))
-EVEN = frozenset(("cos", "cosh", "abs"))
+from xdsl.traits import Commutative
+
+from hnfc.dialects.facts import Parity
+from hnfc.dialects.num import OPERATIONS
+
+COMMUTATIVE = frozenset(name for name, operation in OPERATIONS.items() if operation.has_trait(Commutative))
+ODD = frozenset(name for name, operation in OPERATIONS.items() if operation.FACTS.parity is Parity.ODD)
+EVEN = frozenset(name for name, operation in OPERATIONS.items() if operation.FACTS.parity is Parity.EVEN)
 
 
 class Term:

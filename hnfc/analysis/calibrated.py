@@ -23,8 +23,6 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.observed import Observed, observe
 from hnfc.analysis.perturbation import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
-from hnfc.analysis.rounding import EXACT_OPERATIONS
-from hnfc.analysis.taylor import MOVING
 from hnfc.backend.fx import raise_graph
 from hnfc.core.errors import ModelError
 from hnfc.dialects.formats import Float
@@ -81,8 +79,9 @@ class Calibration:
 def rounds(value: SSAValue) -> bool:
     """Whether an operation rounded the value: by about one unit, in practice, whatever is guaranteed of a function."""
     owner = value.owner
-    short = owner.name.removeprefix("num.") if isinstance(owner, NumOp) else ""
-    return isinstance(owner, NumOp) and owner.FACTS.ulps > 0 and not is_source(value) and short not in EXACT_OPERATIONS | MOVING
+    if not isinstance(owner, NumOp) or is_source(value):
+        return False
+    return owner.FACTS.ulps > 0 and not owner.FACTS.exact and not owner.FACTS.moves
 
 
 def is_source(value: SSAValue) -> bool:

@@ -16,14 +16,13 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.curvature import curvature_at
+from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.dsl.targets import Target
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-_FREE = {
-    "num.constant", "num.weight", "num.reshape", "num.transpose", "num.broadcast", "num.slice", "num.concat", "num.reverse", "num.pad",
-}  # fmt: skip
+_FREE = (Access.SOURCE, Access.MOVEMENT)
 MATRIX = {"num.matmul", "num.conv"}
 _IN_PLACE = {"num.constant", "num.weight", "num.reshape", "num.broadcast"}
 """Movement of no bytes: a view of what is there."""
@@ -55,7 +54,7 @@ class Cost(Protocol):
 
 def flops(operation: Operation) -> float:
     """Multiplications, additions and functions, each counted as one; sizes that are not known count as 128. Movement is free."""
-    if not isinstance(operation, NumOp) or operation.name in _FREE or not operation.results:
+    if not isinstance(operation, NumOp) or operation.FACTS.access in _FREE or not operation.results:
         return 0
     sizes = [elements(value) for value in (*operation.operands, *operation.results)]
     if operation.name == "num.matmul":
@@ -129,7 +128,7 @@ class LostBits:
     """
 
     def of(self, operation: Operation, values: Values) -> float:
-        if not isinstance(operation, NumOp) or operation.name in _FREE or operation.FACTS.evaluate is None:
+        if not isinstance(operation, NumOp) or operation.FACTS.access in _FREE or operation.FACTS.evaluate is None:
             return 0.0
         columns, results = _columns(operation, values), values.arrays(operation.results[0])
         if columns is None or results is None or _element(operation.results[0]) not in FORMATS:

@@ -23,10 +23,6 @@ from hnfc.dialects.types import FORMATS, Format
 NARROW_WORKING = "f32"
 """The format in which operations on narrower ones are carried out, and rounded afterwards."""
 
-EXACT_OPERATIONS = frozenset((
-    "neg", "abs", "sign", "maximum", "minimum", "relu", "where", "floor", "ceil", "trunc", "round", "max", "min", "detach", "clamp",
-))  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Arithmetic:
@@ -104,7 +100,7 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
         case "add" | "sub":
             if any(x.exact and not np.any(x.value.magnitude) for x in operands):
                 return np.zeros(())
-    if name in EXACT_OPERATIONS:
+    if facts.exact:
         return np.zeros(())
     if arithmetic.correct:
         return within_ulps(value, arithmetic.ulps(facts), form)

@@ -21,13 +21,14 @@ from hnfc.analysis.batch_axis import filled, raised
 from hnfc.analysis.composed import composed
 from hnfc.analysis.interval_arrays import Array, Boxes
 from hnfc.analysis.nodes import Node, Truth
-from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
+from hnfc.analysis.rounding import Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.core.interpreter import WeightReader
-from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.facts import Access, NoFormula, Result, Storage
 from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
+from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.contraction import ConvOp, MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -36,19 +37,6 @@ from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
 STANDARD = Arithmetic()
-MOVING = frozenset(("transpose", "reshape", "broadcast", "slice", "concat", "reverse", "pad"))
-
-
-STEPS_IN_STORAGE = frozenset((
-    "softmax", "log_softmax", "logsumexp", "normalize", "batch_norm", "attention", "logaddexp", "affine",
-))  # fmt: skip
-"""Operations whose kernels for half precision round every step to it."""
-ALL_IN_STORAGE = frozenset(("prod",))
-"""Operations whose kernels for half precision compute in it."""
-
-CONDITIONS = frozenset((
-    "compare", "logical_not", "logical_and", "logical_or", "logical_xor", "any", "all", "isnan", "isinf", "isfinite", "where",
-))  # fmt: skip
 
 
 class NotAnalyzed(Exception):
@@ -172,11 +160,11 @@ class Recorder:
                 raise NoFormula("the weights are not at hand")
             return self.tape.node(np.asarray(self.weights(operation.weight_name)).astype(np.float64))
         attributes = operation.attributes_as_python()
-        short = operation.name.removeprefix("num.")
-        working = storage if short in ALL_IN_STORAGE and storage in FORMATS else working_format(storage)
-        if short in STEPS_IN_STORAGE and storage != working and self.stored is None and storage in FORMATS:
+        short, facts = operation.name.removeprefix("num."), operation.FACTS
+        working = storage if facts.storage is Storage.WHOLE and storage in FORMATS else working_format(storage)
+        if facts.storage is Storage.STEPS and storage != working and self.stored is None and storage in FORMATS:
             return replace(self, stored=storage).recorded(operation, operands)
-        if short in MOVING:
+        if facts.access is Access.MOVEMENT:
             return self._moved(operation, [self.tape.node(o) for o in operands], attributes)
         if storage not in FORMATS:
             return self._integral(operation, operands, attributes)
@@ -255,7 +243,7 @@ class Recorder:
 
     def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
         """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""
-        if operation.FACTS.real is None or operation.name.removeprefix("num.") not in CONDITIONS:
+        if operation.FACTS.real is None or not (operation.FACTS.result is Result.TRUTH or isinstance(operation, WhereOp)):
             # integers wrap around, and are cut off
             raise NoFormula("a result that is no floating-point number")
         found: Node | Truth = operation.FACTS.real(self.tape, *operands, **attributes)
@@ -279,7 +267,7 @@ class Recorder:
             return found
         noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
         found = self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
-        return found if self.stored is None or short in EXACT_OPERATIONS else self._stored(self._copy(found), self.stored, origin)
+        return found if self.stored is None or kind.FACTS.exact else self._stored(self._copy(found), self.stored, origin)
 
     def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
         """The algorithm of an operation, step by step; a step that occurs twice is one."""

@@ -38,9 +38,6 @@ _WORKING = {
 EXACT_BITS = (240, 2400)
 """Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
 _DERIVATIVE_BUDGET = 20_000
-_MOVING = {
-    "num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.embedding", "num.gather", "num.index_select",
-}  # fmt: skip
 _BLOCK = 2**20
 """Elements of a matrix that are widened at a time."""
 
@@ -125,7 +122,7 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
             array = np.asarray(operation.attributes_as_python()["value"], working or NUMPY_TYPES[target])
         return [array]
     try:
-        if operation.name in _MOVING:
+        if operation.FACTS.moves:
             result = operation.compute(*arrays)
             return list(result) if isinstance(result, tuple) else [result]
         if wide and operation.name == "num.matmul":

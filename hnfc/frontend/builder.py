@@ -86,7 +86,7 @@ class Builder:
     def make(self, cls: type[NumOp], *operands: SSAValue, **attributes: Any) -> SSAValue:
         """One operation whose result type follows from its operands. Raises TypeMismatch."""
         kinds = [operand.type for operand in operands]
-        result = cls.infer(kinds, attributes)  # type: ignore[arg-type]
+        result = cls.result_type(kinds, attributes)  # type: ignore[arg-type]
         kept = {name: value for name, value in attributes.items() if name not in cls.FROM_TYPE}
         return self.emit(cls, operands, self.tensor(result.element_type, result.get_shape()), **kept)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +11,7 @@ from xdsl.ir import SSAValue
 from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.dsl import core
+from hnfc.dsl.movement import ON_BOUNDS
 from hnfc.rewrite.bindings import AXIS, Bindings, bound_value, extent, resolve_axes, shape_of, type_of
 from hnfc.rewrite.nary_terms import Number
 
@@ -95,13 +95,8 @@ def integer(expression: core.Expr, bindings: Bindings) -> Fraction | None:
         case core.Apply():
             numbers = [integer(operand, bindings) for operand in expression.operands]
             known = [number for number in numbers if number is not None]
-            return _INTEGRAL[expression.name](*known) if len(known) == len(numbers) else None
+            return Fraction(ON_BOUNDS[expression.name](*known)) if len(known) == len(numbers) else None
     return None
-
-
-_INTEGRAL: dict[str, Callable[..., Fraction]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "maximum": max, "minimum": min
-}  # fmt: skip
 
 
 def size_of(size: core.Size, bindings: Bindings) -> int | None:

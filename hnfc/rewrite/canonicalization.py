@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from hnfc.dialects.facts import Access
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -26,9 +27,7 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, IntsAttr, TypeM
 _RESHAPE, _BROADCAST, _TRANSPOSE = OPERATIONS["reshape"], OPERATIONS["broadcast"], OPERATIONS["transpose"]
 _WHERE, _CAST, _CONSTANT = OPERATIONS["where"], OPERATIONS["cast"], OPERATIONS["constant"]
 _LOG, _RATIOS = OPERATIONS["log"], (OPERATIONS["softmax"], OPERATIONS["div"])
-_SELECTING = tuple(OPERATIONS[name] for name in ("gather", "index_select", "embedding", "slice"))
-PLACED = tuple(OPERATIONS[name] for name in ("transpose", "slice", "pad", "reverse", "cumsum", "max_pool", "avg_pool"))
-"""Operations of one operand that do not act element by element: what they do depends on places and on the rank."""
+_SELECTING = (*(c for c in OPERATIONS.values() if c.FACTS.access is Access.LOOKUP), OPERATIONS["slice"])
 Shape = tuple[int, ...]
 
 
@@ -42,7 +41,7 @@ def lift(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operat
         new = None
         if isinstance(op, _RESHAPE):
             new = _reshaped(op)
-        elif isinstance(op, UnaryOp | BinaryOp | _WHERE) and not isinstance(op, PLACED):
+        elif op.FACTS.access is Access.ELEMENTWISE and isinstance(op, UnaryOp | BinaryOp | _WHERE):
             new = _constant_cast(op) if isinstance(op, _CAST) else _log_of_selection(op) if isinstance(op, _LOG) else None
             new = new or _elementwise(op)
         if new is None:

@@ -8,16 +8,15 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from hnfc.dialects.facts import Access
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import AlongAxesOp, BinaryOp, UnaryOp
+from hnfc.dialects.num.base import AlongAxesOp, NumOp, ReductionOp
 from hnfc.dialects.types import DYNAMIC
-from hnfc.rewrite.canonicalization import PLACED
 
 Source: TypeAlias = tuple[SSAValue, int]
 """A value and one of its axes, counted from the right."""
 
 _TRANSPOSE, MATMUL, _RESHAPE = OPERATIONS["transpose"], OPERATIONS["matmul"], OPERATIONS["reshape"]
-JOINING = (UnaryOp, BinaryOp, OPERATIONS["where"], OPERATIONS["fma"])
 _MAX_STEPS = 400
 
 
@@ -54,7 +53,7 @@ def _before(value: SSAValue, axis: int) -> list[Source] | None:
     if isinstance(op, _TRANSPOSE):
         perm = op.attributes_as_python()["perm"]
         return [(op.operands[0], perm[axis] - len(perm))]
-    if isinstance(op, JOINING) and not isinstance(op, PLACED):
+    if is_elementwise(op):
         return [(operand, axis) for operand in op.operands]
     if isinstance(op, AlongAxesOp):
         return [(op.operands[0], axis)]
@@ -64,13 +63,13 @@ def _before(value: SSAValue, axis: int) -> list[Source] | None:
     if isinstance(op, _RESHAPE) and len(op.operands) == 1:
         return _through_reshape(op.operands[0], _shape(value), axis)
     shapes = [_shape(operand) for operand in op.operands]
-    if op.name in _KEPT and shapes and len(shapes[0]) == len(_shape(value)):
+    if isinstance(op, ReductionOp) and op.FACTS.access is Access.REDUCTION and shapes and len(shapes[0]) == len(_shape(value)):
         return [(op.operands[0], axis)]
     return None
 
 
-_KEPT = frozenset(f"num.{name}" for name in ("sum", "mean", "max", "min", "prod", "var", "logsumexp", "any", "all"))
-"""Reductions: an axis that they keep is that of their operand, and one that they reduce has the known size 1."""
+def is_elementwise(op: Operation) -> bool:
+    return isinstance(op, NumOp) and op.FACTS.access is Access.ELEMENTWISE
 
 
 def _through_reshape(source: SSAValue, shape: tuple[int, ...], axis: int) -> list[Source] | None:

@@ -11,9 +11,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.types import DYNAMIC
-from hnfc.rewrite.extents import JOINING, MATMUL, Source, sources
+from hnfc.rewrite.extents import MATMUL, Source, is_elementwise, sources
 
-_COMBINING = (*JOINING, MATMUL)
 _MAX_OPERATIONS = 200
 
 Sizes = tuple[frozenset[Source], ...]
@@ -40,7 +39,7 @@ def fit(root: Operation, made: Iterable[Operation]) -> bool:
 
 def _meeting(op: Operation) -> Iterator[Sizes]:
     """The axes along which operands are combined and at least one of the sizes is not known."""
-    if not isinstance(op, _COMBINING):
+    if not is_elementwise(op) and not isinstance(op, MATMUL):
         return
     shapes = [_shape(operand) for operand in op.operands]
     first = 3 if isinstance(op, MATMUL) else 1

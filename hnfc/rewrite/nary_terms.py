@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ComplexType
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import decode
+from hnfc.dialects.num.base import NumOp, decode
 from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 
 _ADD, _SUB, _NEG = OPERATIONS["add"], OPERATIONS["sub"], OPERATIONS["neg"]
@@ -33,14 +33,6 @@ ONE, ZERO = Fraction(1), Fraction(0)
 
 
 _FLOATS = frozenset(type(ELEMENT_TYPES[name]) for name in FORMATS)
-_ON_ANY = frozenset(
-    OPERATIONS[name]
-    for name in (
-        "constant", "transpose", "reshape", "broadcast", "slice", "concat", "where", "maximum", "minimum", "max", "min", "compare",
-        "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all", "isnan", "isinf", "isfinite",
-    )
-)  # fmt: skip
-"""Operations that mean the same on integers and truth values as on real numbers: nothing wraps, nothing is cut off."""
 
 
 def is_float(value: SSAValue) -> bool:
@@ -53,7 +45,7 @@ def over_reals(op: Operation) -> bool:
     cls = type(op)
     if is_float(op.results[0]):
         return cls is not _CAST or not _is_complex(op.operands[0])
-    return cls in _ON_ANY and not any(map(_is_complex, (*op.operands, *op.results)))
+    return isinstance(op, NumOp) and op.FACTS.ignores_wrapping and not any(map(_is_complex, (*op.operands, *op.results)))
 
 
 def _is_complex(value: SSAValue) -> bool:

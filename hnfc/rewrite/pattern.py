@@ -7,13 +7,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num import COMMUTATIVE, OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl import core
 from hnfc.rewrite.movement import is_movement
 from hnfc.rewrite.nary_terms import ONE, PRODUCTS, SUMS, ZERO
-
-_COMMUTATIVE = {"add", "mul", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def tree(expression: core.Expr, commuting: bool = False) -> Pattern:
         case core.Size():
             return SizePattern(expression)
         case core.Apply(operation, operands, attributes):
-            commutes = commuting and operation.name.removeprefix("num.") in _COMMUTATIVE
+            commutes = commuting and operation in COMMUTATIVE
             return OperationPattern(operation, tuple(tree(operand, commuting) for operand in operands), attributes, commutes)
 
 
@@ -119,7 +117,7 @@ def _flat(expression: core.Expr) -> Pattern:
                 if product.coefficient == 1 and not product.sizes and len(product.factors) == 1 and product.factors[0][1] == 1:
                     return product.factors[0][0]
                 return product
-            commutative = expression.name in _COMMUTATIVE or ("predicate", "eq") in attributes
+            commutative = operation in COMMUTATIVE or ("predicate", "eq") in attributes
             return OperationPattern(operation, tuple(map(_flat, operands)), attributes, commutative)
     raise UnsupportedPattern(f"no way to look for {expression}")
 

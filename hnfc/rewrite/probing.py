@@ -18,12 +18,12 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import EXACT_BITS, compute_exactly, compute_into, exact_input
+from hnfc.dialects.facts import Access
 from hnfc.dialects.num import COMPUTING
-from hnfc.dialects.num.base import AlongAxesOp, BinaryOp, NumOp, ReductionOp, UnaryOp
-from hnfc.dialects.num.comparison import CompareOp, WhereOp
+from hnfc.dialects.num.base import AlongAxesOp, NumOp, ReductionOp
+from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.dialects.num.reduction import CumsumOp
-from hnfc.dialects.num.rounding import NUMPY_TYPES, CastOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.rewrite.conditions import Observations
@@ -247,7 +247,7 @@ def _accumulated(arrays: Sequence[Array], results: Array, form: Any) -> float:
 
 def is_pointwise(operation: Operation) -> bool:
     """Return whether each element of the result depends on one element of each operand, up to broadcasting."""
-    return isinstance(operation, UnaryOp | BinaryOp | CompareOp | WhereOp | CastOp | ConstantOp) and not isinstance(operation, CumsumOp)
+    return isinstance(operation, NumOp) and operation.FACTS.access in (Access.ELEMENTWISE, Access.SOURCE)
 
 
 def _bound(match: Match) -> Iterable[SSAValue]:

@@ -7,10 +7,9 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num import COMMUTATIVE, OPERATIONS
 from hnfc.dialects.num.base import NumOp
 
-COMMUTATIVE = tuple(OPERATIONS[name] for name in ("add", "mul", "maximum", "minimum", "logical_and", "logical_or"))
 _NEVER_EQUAL = (OPERATIONS["opaque"],)
 
 
@@ -44,7 +43,7 @@ class Numbering:
         if not isinstance(owner, NumOp) or isinstance(owner, _NEVER_EQUAL):
             return len(self._numbers)
         operands = [self._numbers[operand] for operand in owner.operands]
-        if isinstance(owner, COMMUTATIVE):
+        if type(owner) in COMMUTATIVE:
             operands.sort()
         position = owner.results.index(value) if len(owner.results) > 1 else 0
         # what the operands do not tell is in the result's type

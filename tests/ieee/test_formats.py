@@ -12,7 +12,7 @@ import pytest
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dsl.ieee import formats
-from hnfc.dsl.ieee.arithmetic import BASIC, ELEMENTARY, POINTWISE, extreme, fused, pointwise
+from hnfc.dsl.ieee.arithmetic import extreme, fused, pointwise
 from hnfc.dsl.ieee.formats import BINARY, all_values, distance, magnitudes, nearest, neighbours, next_after, number, rounded, text, value_at
 from hnfc.dsl.ieee.values import ordinary, patterns
 from tests.ieee import reference
@@ -141,8 +141,3 @@ def test_maximum_is_that_of_ieee_754_2019() -> None:
         assert np.signbit(extreme(x, y, False))[0]
     assert np.isnan(extreme(np.array([np.nan]), zero, True))[0]
     assert np.signbit(extreme(minus, minus, True))[0]
-
-
-def test_operations_have_the_names_of_the_dialect() -> None:
-    assert OPERATIONS.keys() >= POINTWISE
-    assert not BASIC & ELEMENTARY

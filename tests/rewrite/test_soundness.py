@@ -10,13 +10,14 @@ import pytest
 
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import evaluate_exactly
+from hnfc.dialects.facts import Access
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch
 from hnfc.dsl import core
 from hnfc.rewrite.builder import Builder, DoesNotFit, fold, held, round_number
-from hnfc.rewrite.canonicalization import PLACED, lift
+from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.conditions import Judge, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.nary_terms import product_of, sum_of
@@ -158,7 +159,12 @@ def test_arithmetic_that_is_not_over_the_reals_is_left_alone(element):
     )
     g = Graph((element, 2, 3), (element, 2, 3))
     x, y = g.args
-    g.returns(g.div(g.div(x, y), x), g.mul(x, x), g.neg(g.neg(y)), g.add(x, y), g.sum(x, axes=(0,)), g.abs(x))
+    values = [g.mul(x, x), g.add(x, y), g.sum(x, axes=(0,))]
+    if element != "i1":
+        values += [g.neg(g.neg(y)), g.abs(x)]
+    if element.startswith("complex"):
+        values.append(g.div(g.div(x, y), x))
+    g.returns(*values)
     assert not g.rewrite(text).rewrites
 
 
@@ -352,9 +358,9 @@ def test_operations_that_depend_on_places_stay_above_reshapes():
 
 
 def test_all_other_operations_of_one_operand_act_element_by_element():
-    """One that does not must be listed in PLACED."""
+    """One that does not must say so by its access."""
     for name, cls in OPERATIONS.items():
-        if not issubclass(cls, UnaryOp | BinaryOp) or issubclass(cls, PLACED) or cls.FACTS.evaluate is None:
+        if not issubclass(cls, UnaryOp | BinaryOp) or cls.FACTS.access is not Access.ELEMENTWISE or cls.FACTS.evaluate is None:
             continue
         names = set(cls.FACTS.evaluate.__code__.co_varnames) if hasattr(cls.FACTS.evaluate, "__code__") else set()
         assert not names & {"axis", "axes", "perm", "kernel"}, name
@@ -395,7 +401,7 @@ def test_integers_wrap_and_truncate_in_ranges():
     x, y = g.args
     ranges = Ranges({x: Interval(100.0, 120.0), y: Interval(2.0, 3.0)})
     assert ranges.of(g.add(x, x)).lo <= -56
-    assert 0.0 in Ranges({x: Interval(1.0, 3.0), y: Interval(2.0, 2.0)}).of(g.div(x, y))
+    assert 0.0 in Ranges({x: Interval(2.0, 3.0), y: Interval(-2.0, -2.0)}).of(g.pow(x, y))
 
 
 def test_minus_zero_is_below_zero():
