@@ -207,6 +207,7 @@ class Facts:
     domain: the values of the first operand at which it is defined. divisor: whether the last operand must not be 0.
     parity: its symmetry, if it has one operand.
     storage: when kernels for half precision round to it.
+    curvature: how much it bends, `curvature(*arrays)`, an array or a number. None: the second derivatives by single operands.
     real: its meaning over the reals, or None where that is no formula over `Math` (the prover then treats it as an unknown function).
     evaluate: how floating point computes it: `evaluate(*arrays, **attributes)` on NumPy arrays in the working precision.
     range: `range(*intervals, **attributes)`: an interval that holds every value of the result, before its last rounding
@@ -248,6 +249,7 @@ class Facts:
     parity: Parity = Parity.NONE
     divisor: bool = False
     storage: Storage = Storage.END
+    curvature: Callable[..., Any] | None = None
 
     @property
     def exact(self) -> bool:

@@ -280,6 +280,7 @@ class LogsumexpOp(ReductionOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         storage=Storage.STEPS,
+        curvature=lambda x: 0.5,
         real=lambda m, x, axes: m.log(m.sum(m.exp(x), axes)),
         evaluate=lambda x, axes: logsumexp(x, tuple(axes)),
         range=logsumexp_range,
