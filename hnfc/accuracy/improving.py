@@ -25,7 +25,9 @@ from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, cover, erro
 from hnfc.accuracy.series import NoSeries, Place
 from hnfc.accuracy.terms import Term, Terms, variables
 from hnfc.accuracy.truncation import truncations
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
+from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.fpcore import Program, with_body
 
 GROUPS = ("accuracy", "stability", "cancellation", "algebra")
@@ -84,9 +86,6 @@ class Improved:
 
 def rules_for_programs() -> tuple[core.Rule, ...]:
     """The shipped rules of GROUPS that are proved."""
-    from hnfc.core.verdicts import verdicts
-    from hnfc.dsl.rulebook import shipped
-
     rules = shipped().only(GROUPS).rules
     found = verdicts(rules)
     return tuple(rule for rule in rules if found[rule.name].proved)

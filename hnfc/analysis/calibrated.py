@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.observed import Observed, observe
+from hnfc.analysis.outputs import TOGETHER, Outputs
 from hnfc.analysis.perturbation import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
 from hnfc.analysis.rounding import EXACT_OPERATIONS
 from hnfc.analysis.taylor import MOVING
@@ -35,7 +36,6 @@ from hnfc.dialects.types import Format, format_of
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.precision.targets import TOGETHER, Outputs
 
 _COMPUTED = {"bf16": {"bf16", "fp8_e4m3fn", "fp8_e5m2"}, "fp16": {"fp16"}}
 """The narrow formats that operations compute in, with those whose values make them do so."""

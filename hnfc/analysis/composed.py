@@ -6,8 +6,8 @@ two reshapes; attention that hides keys is a softmax in which their scores are f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from xdsl.ir import Operation
@@ -16,16 +16,14 @@ from hnfc.analysis.contraction import reshaped
 from hnfc.analysis.interval_arrays import Boxes
 from hnfc.analysis.nodes import Node, Truth
 from hnfc.analysis.rounding import other_algorithm
+from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp, as_tensor
 from hnfc.dialects.num.contraction import pooled
 from hnfc.dialects.types import BOOL, FORMATS
-from hnfc.dsl.core import Apply, Capture
+from hnfc.dsl.core import Apply, Capture, Expr
 from hnfc.dsl.error.algorithms import algorithm, layer_norm
-
-if TYPE_CHECKING:
-    from hnfc.analysis.taylor import Recorder
 
 _LONGEST = 4096
 """Of a cumulative sum: the triangle has the square of it."""
@@ -34,8 +32,22 @@ _FAR_BELOW = 1000.0
 _NOTHING = 1e-280
 
 
+class StepRecorder(Protocol):
+    """A recorder (see `taylor`) of operations that are steps of one."""
+
+    rounding: bool
+
+    @property
+    def tape(self) -> Tape: ...
+    def applied(
+        self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation
+    ) -> Node | Truth: ...
+    def steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth: ...
+    def copy(self, x: Node) -> Node: ...
+
+
 def composed(
-    recorder: Recorder, operation: NumOp, operands: Sequence[Node | Truth], attributes: dict[str, Any], working: str
+    recorder: StepRecorder, operation: NumOp, operands: Sequence[Node | Truth], attributes: dict[str, Any], working: str
 ) -> Node | None:
     """What the operation gives, before a rounding to its storage; None for one that is not of these. Raises NoFormula."""
     build = _COMPOSED.get(operation.name.removeprefix("num."))
@@ -47,18 +59,18 @@ def composed(
 class _Steps:
     """Operations that round in one format, on behalf of one operation of the program."""
 
-    def __init__(self, recorder: Recorder, working: str, origin: Operation) -> None:
+    def __init__(self, recorder: StepRecorder, working: str, origin: Operation) -> None:
         self.recorder, self.working, self.origin, self.tape = recorder, working, origin, recorder.tape
 
     def apply(self, name: str, *operands: Any, **attributes: Any) -> Node:
-        found = self.recorder._applied(OPERATIONS[name], [self.tape.node(o) for o in operands], attributes, self.working, self.origin)
+        found = self.recorder.applied(OPERATIONS[name], [self.tape.node(o) for o in operands], attributes, self.working, self.origin)
         assert isinstance(found, Node)
         return found
 
     def algorithm(self, name: str, x: Node, **attributes: Any) -> Node:
         steps = algorithm(Apply(OPERATIONS[name], (Capture("x"),), tuple(attributes.items())))
         assert steps is not None
-        found = self.recorder._steps(steps, {"x": x}, self.working, self.origin)
+        found = self.recorder.steps(steps, {"x": x}, self.working, self.origin)
         assert isinstance(found, Node)
         return found
 
@@ -111,19 +123,19 @@ def _without_last(steps: _Steps, x: Node) -> Node:
 def _group_norm(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any]) -> Node:
     x, *parameters = (steps.tape.node(o) for o in operands)
     grouped = reshaped(steps.tape, x, (x.shape[0], attributes["groups"], -1))
-    normed = steps.recorder._steps(layer_norm(Capture("x"), axes=(-1,), eps=attributes["eps"]), {"x": grouped}, steps.working, steps.origin)
+    normed = steps.recorder.steps(layer_norm(Capture("x"), axes=(-1,), eps=attributes["eps"]), {"x": grouped}, steps.working, steps.origin)
     assert isinstance(normed, Node)
     if steps.recorder.rounding:
         more = other_algorithm("layer_norm", [grouped], {"axes": (2,), "eps": attributes["eps"]}, FORMATS[steps.working])
         assert more is not None
-        normed = steps.tape.round(steps.recorder._copy(normed), np.broadcast_to(more, normed.value.shape), steps.origin)
+        normed = steps.tape.round(steps.recorder.copy(normed), np.broadcast_to(more, normed.value.shape), steps.origin)
     result = reshaped(steps.tape, normed, x.shape)
     for name, parameter in zip(("mul", "add"), parameters, strict=False):
         result = steps.apply(name, result, reshaped(steps.tape, parameter, (x.shape[1], *(1,) * (len(x.shape) - 2))))
     if len(parameters) > 1 and steps.recorder.rounding:
         # a kernel computes x·α + (β - mean·α)
         bias = np.max(parameters[1].value.magnitude, initial=0.0) * 4 * FORMATS[steps.working].unit_roundoff
-        result = steps.tape.round(steps.recorder._copy(result), np.full(result.value.shape, bias), steps.origin)
+        result = steps.tape.round(steps.recorder.copy(result), np.full(result.value.shape, bias), steps.origin)
     return result
 
 
@@ -157,7 +169,7 @@ def _attention(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any
     if steps.recorder.rounding:
         # what a hidden key weighs here and not there
         stray = np.full(result.value.shape, _NOTHING * (1.0 + float(greatest)) * seen.shape[-1])
-        result = steps.tape.round(steps.recorder._copy(result), stray, steps.origin)
+        result = steps.tape.round(steps.recorder.copy(result), stray, steps.origin)
     return result
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hnfc.analysis.batch_axis import multiplied
 from hnfc.analysis.interval_arrays import ONE, Array, Boxes
 
-if TYPE_CHECKING:
-    from hnfc.analysis.tape import Tape
-
 Pull: TypeAlias = Callable[[Boxes], Boxes]
 """From the derivative by a result to the derivative by an operand, through this result."""
 
 ABOVE = 1 + 2.0**-48
 """Keeps a bound above the rounding of its own few operations."""
+
+
+class Recording(Protocol):
+    """A tape, as values on it and functions of them use it."""
+
+    nodes: list[Node]
+    recording: bool
+
+    def node(self, value: Any) -> Node: ...
+    def function(self, x: Node, value: Boxes, slope: Boxes) -> Node: ...
+    def joined(
+        self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
+    ) -> Node: ...
+    def matmul(self, a: Any, b: Any) -> Node: ...
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ...) -> Node: ...
 
 
 class Node:
@@ -33,8 +45,8 @@ class Node:
     exact: bool
 
     def __init__(
-        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None,
-        error: Array | None = None,
+        self, tape: Recording, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None,
+        lost: Array | None = None, error: Array | None = None,
     ) -> None:  # fmt: skip
         self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
         self.error = None if error is None else error * ABOVE

@@ -181,7 +181,7 @@ class Recorder:
         if storage not in FORMATS:
             return self._integral(operation, operands, attributes)
         if short in ("cast", "round_to"):
-            return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
+            return self._stored(self.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
         whole = composed(self, operation, operands, attributes, working)
@@ -192,25 +192,25 @@ class Recorder:
             result = whole
         elif steps is not None:
             named = dict(zip((c.name for c in captures), operands, strict=True))
-            result = self._steps(steps, named, working, operation)
+            result = self.steps(steps, named, working, operation)
         else:
-            result = self._applied(type(operation), operands, attributes, working, operation)
+            result = self.applied(type(operation), operands, attributes, working, operation)
         if short in ("add", "sub") and self.rounding and isinstance(result, Node) and not self.arithmetic.correct:
             result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
         more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, Node):
-            result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
+            result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, Node) and working != storage:
             if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
-                result = self.tape.round(self._copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
-            result = self._stored(self._copy(result), storage, operation)
+                result = self.tape.round(self.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
+            result = self._stored(self.copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
                 size = result.value.magnitude
                 again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
                 again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
-                result = self.tape.round(self._copy(result), again * (operation.FACTS.roundings - 1), operation)
+                result = self.tape.round(self.copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
     def _constant(self, operation: ConstantOp, storage: str) -> Node:
@@ -237,7 +237,7 @@ class Recorder:
             if count:
                 own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
                 more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
-                result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
+                result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
         return result
 
     def _moved(self, operation: NumOp, operands: list[Node], attributes: dict[str, Any]) -> Node:
@@ -250,7 +250,7 @@ class Recorder:
         stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
         if stored != filling and stored == stored:
             filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
-            result = self.tape.round(self._copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+            result = self.tape.round(self.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
         return result
 
     def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
@@ -261,7 +261,7 @@ class Recorder:
         found: Node | Truth = operation.FACTS.real(self.tape, *operands, **attributes)
         return found
 
-    def _applied(self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation) -> Node | Truth:
+    def applied(self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation) -> Node | Truth:
         if kind.FACTS.real is None:
             raise NoFormula("it is no formula over the reals")
         short = kind.name.removeprefix("num.")
@@ -278,10 +278,10 @@ class Recorder:
         if not self.rounding:
             return found
         noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
-        found = self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
-        return found if self.stored is None or short in EXACT_OPERATIONS else self._stored(self._copy(found), self.stored, origin)
+        found = self.tape.round(self.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or short in EXACT_OPERATIONS else self._stored(self.copy(found), self.stored, origin)
 
-    def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
+    def steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
         """The algorithm of an operation, step by step; a step that occurs twice is one."""
         memo: dict[Expr, Node | Truth] = {}
 
@@ -302,7 +302,7 @@ class Recorder:
                     found = self._whole(node, value, working, origin) if self.whole else None
                     if found is not None:
                         return found
-                    return self._sharpened(node, self._applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
+                    return self._sharpened(node, self.applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
             raise NoFormula(f"no expression: {node!r}")
 
         return value(expression)
@@ -323,7 +323,7 @@ class Recorder:
             return result
         alone = replace(self, forms=Forms(Tape(recording=False)), whole=False)
         exact = Node(alone.tape, x.value, exact=False, lost=x.lost)
-        stepped = alone._steps(_with_operand(node, soft[0] if soft is not None else inner), {"x": exact}, working, origin)
+        stepped = alone.steps(_with_operand(node, soft[0] if soft is not None else inner), {"x": exact}, working, origin)
         assert isinstance(stepped, Node)
         return self.tape.round(result, filled(running_error(stepped), result.value.shape), origin)
 
@@ -349,7 +349,7 @@ class Recorder:
             self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
         return node
 
-    def _copy(self, x: Node) -> Node:
+    def copy(self, x: Node) -> Node:
         return Node(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
     def _stored(self, x: Node, storage: str, origin: Operation) -> Node:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
+from hnfc.accuracy.account import BranchAccount
+from hnfc.accuracy.harm import MOST_LOST
+from hnfc.accuracy.improving import Improved
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
+from hnfc.core.verdicts import verdicts
+from hnfc.dsl.core import Rule
 from hnfc.dsl.diagnostics import HnfError
-
-if TYPE_CHECKING:
-    from hnfc.accuracy.account import BranchAccount
-    from hnfc.accuracy.improving import Improved
-    from hnfc.dsl.core import Rule
+from hnfc.dsl.rulebook import load_files
+from hnfc.frontend.fpcore import Program, read_forms
 
 _FOR_MODELS = {
     "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
@@ -31,9 +34,6 @@ def run(options: argparse.Namespace) -> int:
         given.append("--emit")
     if given:
         raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
-    from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
-    from hnfc.frontend.fpcore import Program, read_forms
-
     texts: list[str] = []
     data: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -79,17 +79,12 @@ def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
     """Rules of the user's files: their names, and whether they are proved."""
     if not paths:
         return {}
-    from hnfc.core.verdicts import verdicts
-    from hnfc.dsl.rulebook import load_files
-
     rules = load_files(paths).rules
     found = verdicts(rules)
     return {rule: (rule.name, found[rule.name].proved) for rule in rules}
 
 
 def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
-    from hnfc.accuracy.harm import MOST_LOST
-
     name, points = improved.program.name, len(improved.test)
     if not improved.improved:
         return [f"{name}: {improved.before:.2f} bits of error on {points} points; no better form was found, in {improved.seconds:.2f} s"]

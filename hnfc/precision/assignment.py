@@ -5,8 +5,9 @@ from __future__ import annotations
 from hnfc.formats.named import format_named
 from hnfc.precision.infeasibility import refusal_of
 from hnfc.precision.problem import Problem
-from hnfc.precision.requirements import Assignment, Refusal, Relaxation, Wishes, bytes_of, machine_of, time_of
+from hnfc.precision.requirements import Assignment, Refusal, Relaxation, Wishes, bytes_of, machine_of
 from hnfc.precision.targets import Errors
+from hnfc.precision.timing import time_of
 from hnfc.precision.values import Sites
 
 __all__ = ["Assignment", "Refusal", "Relaxation", "Wishes", "assign", "bytes_of", "machine_of", "time_of"]

@@ -12,6 +12,7 @@ from torch import fx
 from torch_mlir import ir
 
 from hnfc.analysis.calibrated import Calibration
+from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
@@ -25,7 +26,7 @@ from hnfc.precision.cast_insertion import as_module, casts_of, without_narrow_ca
 from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import Reference, reference_for, solved, widened
-from hnfc.precision.targets import OutputError, Outputs, by_output
+from hnfc.precision.targets import OutputError, by_output
 from hnfc.precision.values import Sites
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
+from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
 from hnfc.frontend.pytorch import capture
@@ -23,7 +24,7 @@ from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import Reference, reference_for, solved, tree_widened
-from hnfc.precision.targets import Outputs, Target, by_output
+from hnfc.precision.targets import Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
 from hnfc.precision.values import Sites
 from hnfc.pytorch.losses import Loss, with_loss

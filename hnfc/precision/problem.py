@@ -17,10 +17,10 @@ from hnfc.core.errors import UsageError
 from hnfc.formats.scaled import ceiling, is_plain, largest, split
 from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
 from hnfc.precision.peak import Lives, Piece, least_peak, within_peak
-from hnfc.precision.requirements import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, time_of, uncast
+from hnfc.precision.requirements import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, uncast
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import Program as TimeProgram
-from hnfc.precision.timing import Timing
+from hnfc.precision.timing import Timing, time_of
 from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import Budget, Found, cheapest_in_time

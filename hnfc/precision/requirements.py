@@ -173,17 +173,6 @@ def bytes_of(site: Site, form: str) -> float:
     return stored_bytes(site.shape or (site.elements,), form)
 
 
-def time_of(site: Site, form: str, machine: Machine) -> float:
-    """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
-    written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
-    `Timing.seconds`, which counts casts, where no narrower format is slower."""
-    # that module counts the bytes of sites, by this one
-    from hnfc.precision.timing import arithmetic
-
-    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
-    return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth
-
-
 def matches(site: Site, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
 

@@ -14,6 +14,7 @@ from torch_mlir import ir
 from xdsl.ir import Block, Operation
 
 from hnfc.analysis.calibrated import Calibration, calibrate
+from hnfc.analysis.outputs import TOGETHER, Outputs
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.dialects.types import format_of
@@ -23,7 +24,7 @@ from hnfc.precision.assignment import Assignment, Refusal, Wishes
 from hnfc.precision.cast_insertion import Casts, casts_of, distances, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.targets import TOGETHER, Errors, Outputs, worst_of
+from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of
 from hnfc.precision.verification import assign_what_holds
 

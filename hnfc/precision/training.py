@@ -12,6 +12,7 @@ from torch import fx
 from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
+from hnfc.analysis.outputs import Outputs
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.formats.scaled import largest
@@ -21,7 +22,6 @@ from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis
 from hnfc.precision.cast_insertion import Casts, casts_of, is_narrow, without_narrow_casts
-from hnfc.precision.targets import Outputs
 from hnfc.precision.values import Site, Sites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Arguments, arguments_of, wrapped

@@ -27,6 +27,7 @@ from hnfc.frontend.signature import Fixed, Given, Returned, Signature, State, te
 from hnfc.pipeline.compile import Compiled, Request, compile_module, sufficient
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards
+from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.sizes import Sizes
 from hnfc.report.text import report_data, text_report
@@ -174,8 +175,6 @@ class Program:
             return self.graph(*tensors)
         key = tuple((tuple(t.shape), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in tensors)
         if key not in self._with_gradients:
-            from hnfc.pytorch.joint import with_rewritten_gradients
-
             self._with_gradients[key] = with_rewritten_gradients(self.graph, self.settings)
         return self._with_gradients[key](*tensors)
 

@@ -10,9 +10,10 @@ import torch
 from hnfc.core.errors import UsageError
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
-from hnfc.tracing.events import Event, Span, Trace
+from hnfc.tracing.events import Event, Span
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.remedies import Patient, add_remedies
+from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 
 __all__ = ["Event", "Span", "Trace", "trace"]

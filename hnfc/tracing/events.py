@@ -77,30 +77,6 @@ class Event:
         return f"{self.operation} in {self.place}: {self.reason}"
 
 
-@dataclass
-class Trace:
-    """What the run of a model on a sample met, in order. `first` is the one to look at."""
-
-    events: list[Event]
-    operations: int
-    first: Event | None
-    error: float = 0.0
-    """The largest relative error of the results."""
-    compiled: list[Span] = field(default_factory=list)
-    """What compiled code gave for each floating-point result, where the model was compiled."""
-    notes: list[str] = field(default_factory=list)
-    """Description of what is not finite though no operation is at fault."""
-
-    def __str__(self) -> str:
-        from hnfc.tracing.report import trace_report
-
-        return trace_report(self)
-
-    def __bool__(self) -> bool:
-        """Whether anything went wrong."""
-        return bool(self.events)
-
-
 def first_of(events: Sequence[Event]) -> Event | None:
     """The first place where a value is no longer finite; else where most digits go; else the first underflow."""
     for kinds in (NOT_FINITE, ("cancellation", "absorption"), ("underflow",)):

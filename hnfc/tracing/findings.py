@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hnfc.tracing.errors import is_lost, is_wrong, result_error
-from hnfc.tracing.events import Event, Span, Trace, first_of
+from hnfc.tracing.events import Event, Span, first_of
+from hnfc.tracing.report import Trace
 from hnfc.tracing.step import Final, Step
 from hnfc.tracing.words import at, first_index, kinds_of
 

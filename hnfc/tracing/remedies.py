@@ -15,12 +15,14 @@ from torch.utils import _pytree as pytree
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.pipeline.rulesets import load_rules
+from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.pytorch.program import Program
 from hnfc.pytorch.settings import Settings
 from hnfc.tracing.comparing import Comparison, compare
-from hnfc.tracing.events import GRADIENT, Trace
+from hnfc.tracing.events import GRADIENT
+from hnfc.tracing.report import Trace
 from hnfc.tracing.step import Step, step_of
 
 _MOST = 3
@@ -165,8 +167,6 @@ def _converted(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
 
 def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
     """The remedy that formats of single values are, if it was seen to work."""
-    from hnfc.precision.optimizer import PrecisionOptimizer
-
     if patient.step.run.count > _MOST_OPERATIONS:
         return []
     training = patient.backward and any(p.requires_grad for p in patient.model.parameters())
