@@ -30,7 +30,8 @@ def section(data: Data) -> Section:
         "**Gradients in float16** of the minibatches of one epoch: the median distance from float64, relative, on the same parameters; and "
         "the variance E‖g - ḡ‖²/‖ḡ‖². Batches with a gradient that is not finite are counted and left out.\n\n" + _gradients(networks),
         "**What each rule gave**: the error of the logarithms of probabilities in float16 with that rule alone, and with all of the level "
-        "`all` but that one. Rules that need another to have run do nothing alone.\n\n" + _rules(networks),
+        "`all` but that one. Rules that need another to have run do nothing alone; "
+        "`exp_widened` changed nothing anywhere and is not shipped any more.\n\n" + _rules(networks),
     ]  # fmt: skip
     return Section("\n\n".join(parts), _claims(networks), {"networks.svg": _picture(networks)})
 

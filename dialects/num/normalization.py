@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Context, Facts, NoFormula
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
-from hnfc.dialects.num.reduction import EXACT, scaled
+from hnfc.dialects.num.reduction import EXACT, average, scaled
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
@@ -122,13 +122,13 @@ def rms_norm_formula(m: Any, x: Any, *parameters: Any, axes: Any, eps: float) ->
 
 
 def layer_norm(x: Any, *parameters: Any, axes: Sequence[int], eps: float) -> Any:
-    d = x - np.mean(x, axis=tuple(axes), keepdims=True)
-    y = d / np.sqrt(np.mean(d * d, axis=tuple(axes), keepdims=True) + np.asarray(eps, d.dtype))
+    d = x - average(x, axes)
+    y = d / np.sqrt(average(d * d, axes) + np.asarray(eps, d.dtype))
     return affine(y, *parameters).astype(np.asarray(x).dtype)
 
 
 def rms_norm(x: Any, *parameters: Any, axes: Sequence[int], eps: float) -> Any:
-    y = x / np.sqrt(np.mean(x * x, axis=tuple(axes), keepdims=True) + np.asarray(eps, np.asarray(x).dtype))
+    y = x / np.sqrt(average(x * x, axes) + np.asarray(eps, np.asarray(x).dtype))
     return affine(y, *parameters).astype(np.asarray(x).dtype)
 
 

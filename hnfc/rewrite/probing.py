@@ -42,6 +42,8 @@ _FEW = 6
 _DEPTH = 24
 """Operations that a leaf may be computed by from other leaves."""
 _SIZE_OF_UNKNOWN = 4
+_ORDINARY = 0.5
+"""A number in place of NaN, at which no formula has a pole."""
 
 
 @dataclass
@@ -83,6 +85,10 @@ class Prober:
 
     def _worse(self, region: _Region, root: SSAValue, value: SSAValue, probe: Probe, form: Any) -> str:
         narrow = region.run(probe.arrays, wide=False)
+        if root in narrow and value not in narrow and probe.resized:
+            return "there is no result any more"
+        if root in narrow and value in narrow and self._swallows(region, root, probe, narrow[root], narrow[value]):
+            return "a NaN became a number"
         wide = region.run(probe.arrays, wide=True)
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""
@@ -99,6 +105,14 @@ class Prober:
             return found[0] if all(found) else ""
         return regression(narrow[root], narrow[value], exact, form, leniency)
 
+    def _swallows(self, region: _Region, root: SSAValue, probe: Probe, before: Array, after: Array) -> bool:
+        """Return whether an element that is NaN because an operand is becomes a number. A mask may remove one."""
+        lost = np.isnan(before) & np.isfinite(after)
+        if not lost.any() or not any(np.isnan(a).any() for a in probe.arrays) or region.selects(root):
+            return False
+        numbers = [np.where(np.isnan(a), np.asarray(_ORDINARY, a.dtype), a) for a in probe.arrays]
+        return bool((lost & np.isfinite(region.run(numbers, wide=False)[root])).any())
+
     def _slot(self, leaf: SSAValue, region: _Region) -> Slot | None:
         kind = leaf.type
         element = ELEMENT_NAMES.get(kind.element_type) if isinstance(kind, TensorType) else None
@@ -108,7 +122,8 @@ class Prober:
         seen = self.observations.of(leaf)
         shape = tuple(_SIZE_OF_UNKNOWN if size == DYNAMIC else size for size in kind.get_shape())
         array = seen[0] if seen else _drawn(shape, element, interval.lo, interval.hi)
-        return Slot(element, interval, region.shortened(array))
+        open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
+        return Slot(element, interval, region.shortened(array), open_axes)
 
 
 @dataclass
@@ -185,6 +200,18 @@ class _Region:
                 if known.all() or bits == EXACT_BITS[-1]:
                     return np.where(known, found.to_float(math.nan), np.nan)
         return None
+
+    def selects(self, value: SSAValue) -> bool:
+        """Return whether the value is computed with a `where`."""
+        seen, stack = set(self.leaves), [value]
+        while stack:
+            current = stack.pop()
+            if current not in seen:
+                seen.add(current)
+                if isinstance(current.owner, WhereOp):
+                    return True
+                stack += current.owner.operands if isinstance(current.owner, Operation) else ()
+        return False
 
     def shortened(self, array: Array) -> Array:
         """The array with few elements along those axes, counted from the right, that every operation treats element by element."""

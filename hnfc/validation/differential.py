@@ -84,6 +84,8 @@ class Trial:
         for name, extreme, old, new, truth in rows:
             for index, form in enumerate(self.formats):
                 before, after, right = old[index], new[index], truth[index]
+                if before is not None and after is None:
+                    yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
                 reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme))
@@ -109,7 +111,8 @@ def slots_of(block: Block, sample: Mapping[SSAValue, Array], intervals: Mapping[
         if index in fixed and element in FORMATS:
             wide = array.astype(np.float64)
             interval = Interval(float(wide.min(initial=0)), float(wide.max(initial=0)), bool(np.isnan(wide).any()))
-        found.append(Slot(element, interval, array))
+        open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
+        found.append(Slot(element, interval, array, open_axes))
     return found
 
 

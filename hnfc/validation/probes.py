@@ -23,11 +23,15 @@ _SCALES = 13
 
 @dataclass(frozen=True)
 class Slot:
-    """Argument that a probe fills: the element type of an input, its range, and an array of its shape that was observed or drawn."""
+    """Argument that a probe fills: the element type of an input, its range, and an array of its shape that was observed or drawn.
+
+    open_axes: the axes whose size the type leaves open.
+    """
 
     element: str
     interval: Interval
     sample: Array
+    open_axes: tuple[int, ...] = ()
 
     @property
     def format(self) -> Format | None:
@@ -42,6 +46,8 @@ class Probe:
     arrays: tuple[Array, ...]
     extreme: bool = False
     """True if an array has only numbers below 2^-40, or one above 2^40."""
+    resized: bool = False
+    """True if axes have other sizes than in the sample."""
 
 
 def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
@@ -51,6 +57,8 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
             yield Probe(name, arrays, any(map(_is_extreme, arrays)))
+    for size in (1, 0) if any(slot.open_axes for slot in slots) else ():
+        yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
 
 
 Change: TypeAlias = "Callable[[int, Slot], Array]"
@@ -73,11 +81,15 @@ def _changes(slots: Sequence[Slot]) -> Iterator[tuple[str, Change]]:
     floating = [index for index, slot in enumerate(slots) if slot.format is not None]
     for only in floating if len(floating) > 1 else ():
         for exponent in exponents[::3]:
-            yield f"one operand times 2^{exponent}", partial(_scaled_alone, only, exponent)
+            yield f"one operand times 2^{exponent}", partial(_scaled_alone, only, exponent, 0)
+        for exponent in exponents[1::3]:
+            yield f"one operand times 2^{exponent}, others times 2^{-exponent}", partial(_scaled_alone, only, exponent, -exponent)
     for extreme in ("the smallest number", "the smallest normal number", "the largest number"):
         yield f"all elements {extreme}", partial(_extreme, extreme)
     for value in (math.inf, -math.inf, math.nan):
         yield f"one element {value}", partial(_with_one, value)
+        for only in floating if len(floating) > 1 else ():
+            yield f"one element of one operand {value}", partial(_with_one_alone, only, value)
 
 
 def _exponents(slots: Sequence[Slot]) -> list[int]:
@@ -95,6 +107,11 @@ def _typed(slot: Slot, wide: Any) -> Array:
 
 def _same(index: int, slot: Slot) -> Array:
     return slot.sample
+
+
+def _resized(size: int, slot: Slot) -> Array:
+    cut = tuple(slice(size) if axis in slot.open_axes else slice(None) for axis in range(slot.sample.ndim))
+    return np.ascontiguousarray(slot.sample[cut])
 
 
 def _full(value: float, index: int, slot: Slot) -> Array:
@@ -124,8 +141,8 @@ def _scaled(exponent: int, index: int, slot: Slot) -> Array:
     return _typed(slot, np.ldexp(slot.sample.astype(np.float64), exponent))
 
 
-def _scaled_alone(only: int, exponent: int, index: int, slot: Slot) -> Array:
-    return _scaled(exponent, index, slot) if index == only else slot.sample
+def _scaled_alone(only: int, exponent: int, other: int, index: int, slot: Slot) -> Array:
+    return _scaled(exponent if index == only else other, index, slot)
 
 
 def _with_one(value: float, index: int, slot: Slot) -> Array:
@@ -133,6 +150,10 @@ def _with_one(value: float, index: int, slot: Slot) -> Array:
     if changed.size:
         changed.flat[changed.size // 2] = value
     return changed
+
+
+def _with_one_alone(only: int, value: float, index: int, slot: Slot) -> Array:
+    return _with_one(value, index, slot) if index == only else slot.sample
 
 
 def _extreme(name: str, index: int, slot: Slot) -> Array:

@@ -44,7 +44,7 @@ def rules(level: str) -> RuleSet:
 @cache
 def exact(name: str, x: float) -> tuple[float, float]:
     """The value and the derivative at x, at a kink the mean of both slopes; NaN where there is none."""
-    with mpmath.workdps(5000 if abs(x) > 100 else 200):
+    with mpmath.workdps(5000 if abs(x) > 100 else 600):
         point = mpmath.mpf(x)
         step = mpmath.mpf(2) ** -300
 

@@ -83,7 +83,7 @@ def test_definitions_conditions_and_both_directions_are_told(known):
 
 @pytest.mark.parametrize("width", [72, 100, 160])
 def test_no_line_is_longer_than_the_width(width, known):
-    for name in ("softmax_fusion", "batch_norm_of_product", "exp_widened", "distance_of_products"):
+    for name in ("softmax_fusion", "batch_norm_of_product", "softmax_widened", "distance_of_products"):
         before, rule, after = re.split(r"\nRule\n|\n  source:", page(name, known, width=width), maxsplit=2)
         assert rule
         for line in (before + after).split("\n"):
@@ -92,7 +92,7 @@ def test_no_line_is_longer_than_the_width(width, known):
 
 
 def test_definitions_that_a_rule_uses_are_shown():
-    assert rule_text(BOOK, BOOK.named("exp_widened")).startswith("def widened(x) = cast(x, f32)\nexp(x : f16 | bf16) =>")
+    assert rule_text(BOOK, BOOK.named("softmax_widened")).startswith("def widened(x) = cast(x, f32)\nsoftmax[k](x : f16 | bf16) =>")
     assert rule_text(BOOK, BOOK.named("norm_scaled")).split("\n")[1] == "let m = max[k](abs(x))"
 
 

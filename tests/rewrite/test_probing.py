@@ -1,0 +1,78 @@
+"""Rewrites that are equal over the reals and lose in floating point: the probe that forbids each is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from hnfc.analysis.ranges import Ranges
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.types import DYNAMIC
+from hnfc.rewrite.conditions import Observations
+from hnfc.rewrite.greedy import Greedy, compile_rules
+from hnfc.rewrite.matcher import Matcher
+from hnfc.rewrite.probing import Prober
+from hnfc.rewrite.record import Outcome
+from tests.graphs import Graph, rules
+
+
+def probed(graph: Graph, text: str, *intervals: Interval) -> Outcome:
+    ranges, observations = Ranges(dict(zip(graph.args, intervals, strict=False))), Observations([])
+    greedy = Greedy(Matcher(compile_rules(rules(text))), ranges, observations)
+    greedy.prober = Prober(ranges, observations)
+    return greedy.run(graph.block)
+
+
+def hypotenuse(element: str) -> Graph:
+    g = Graph((element, 4), (element, 4))
+    x, y = g.args
+    return g.returns(g.sqrt(g.mul(g.mul(x, y), g.mul(x, y))))
+
+
+def product_of_quotient(element: str) -> Graph:
+    g = Graph((element, 4), (element, 4))
+    x, y = g.args
+    return g.returns(g.div(g.mul(x, y), y))
+
+
+def larger() -> Graph:
+    g = Graph((4,), (4,))
+    return g.returns(g.maximum(*g.args))
+
+
+def log_sum_exp(*shape: int) -> Graph:
+    g = Graph(shape)
+    return g.returns(g.logsumexp(g.args[0], axes=(len(shape) - 1,)))
+
+
+SHIFTED = "rule r logsumexp[k](x) => m + log(sum[k](exp(x - m))) let m = max[k](x)"
+PLAIN = "rule r logsumexp[k](x) => log(sum[k](exp(x)))"
+LOSSES = {
+    "overflow": (product_of_quotient("f32"), "rule r x * y / y => (x * x * y) / (x * y)", "2^"),
+    "opposite scales": (hypotenuse("f32"), "rule r sqrt((x * y) * (x * y)) => sqrt(x * x) * sqrt(y * y)", "others times"),
+    "halves": (hypotenuse("f16"), "rule r sqrt((x * y) * (x * y)) => sqrt(x * x) * sqrt(y * y)", "everyday"),
+    "everyday exponentials": (log_sum_exp(2, 3), PLAIN, "±90"),
+    "a NaN in a comparison": (larger(), "rule r maximum(x, y) => where(x > y, x, y)", "nan"),
+    "a NaN in what cancels": (product_of_quotient("f32"), "rule r x * y / y => x", "nan"),
+    "no elements": (log_sum_exp(2, DYNAMIC), SHIFTED, "size 0"),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_loss_forbids_the_rewrite(kind: str) -> None:
+    graph, text, probe = LOSSES[kind]
+    finite = [Interval(-100.0, 100.0)] if kind == "no elements" else []
+    outcome = probed(graph, text, *finite)
+    assert not outcome.rewrites
+    assert any(probe in miss.reason for miss in outcome.near_misses), [miss.reason for miss in outcome.near_misses]
+
+
+def test_declared_ranges_allow_what_they_exclude() -> None:
+    assert probed(log_sum_exp(2, 3), PLAIN, Interval(-8.0, 8.0)).rewrites
+    assert probed(log_sum_exp(2, 3), SHIFTED, Interval(-100.0, 100.0)).rewrites
+
+
+def test_a_lossless_rewrite_passes_every_size() -> None:
+    g = Graph((2, DYNAMIC))
+    (x,) = g.args
+    g.returns(g.log(g.sum(g.exp(x), axes=(1,))))
+    assert probed(g, "rule r log(sum[k](exp(x))) => logsumexp[k](x)").rewrites
