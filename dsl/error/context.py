@@ -10,7 +10,7 @@ from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.intervals import Bounds
 from hnfc.dsl.error.jets import Unsupported
 from hnfc.dsl.error.side import NARROW, Context
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     boolean_captures,

@@ -17,8 +17,8 @@ from hnfc.dsl.error.expression import Writer, call
 from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
 from hnfc.dsl.error.polynomial import Atom, Poly, of_atom
 from hnfc.dsl.error.side import Context, Side
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.uninterpreted import abstracted
 
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
 SECONDS = 2.0

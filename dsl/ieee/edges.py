@@ -11,8 +11,8 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, ordinals, value_at
 from hnfc.dsl.ieee.samples import Trial, required_signs
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.ieee.values import ordinary, specials
+from hnfc.dsl.soundness.typing import Typing
 
 BASES = 16
 """So many values of the other captures are tried for each that moves."""

@@ -21,9 +21,9 @@ from hnfc.dsl.ieee.arithmetic import INTEGERS, POINTWISE, Unsupported, along_axe
 from hnfc.dsl.ieee.convolution import convolved
 from hnfc.dsl.ieee.formats import BINARY, Array, nearest
 from hnfc.dsl.ieee.moves import aligned
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.soundness import array_moves
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
+from hnfc.dsl.soundness.typing import Typing
 
 MOVING = frozenset(("transpose", "reshape", "reverse", "slice", "concat", "pad", "broadcast", "gather"))
 """Operations that move elements and compute nothing."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
-from hnfc.dsl.depth import of_rule
 from hnfc.dsl.ieee.arithmetic import Unsupported
 from hnfc.dsl.ieee.conditions import is_exact
 from hnfc.dsl.ieee.differences import Differences
@@ -21,9 +20,10 @@ from hnfc.dsl.ieee.formats import BINARY
 from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
 from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
-from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
 from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
+from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
+from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types, result_type
 
 GENERATIONS = 2
 """So many times samples of tensors are changed, and those that come of it."""

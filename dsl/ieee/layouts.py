@@ -18,12 +18,12 @@ from hnfc.dsl.ieee.conditions import meets
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, rounded
 from hnfc.dsl.ieee.samples import Trial, required_signs
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.ieee.values import core, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.typing import Typing
 
 LAYOUTS, MOST_AXES = 5, 3
 """So many layouts are tried, small and large ones, and so many more with other axes."""

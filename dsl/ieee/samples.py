@@ -13,9 +13,9 @@ from hnfc.dsl.core import Apply, Capture, Comparison, Free, Literal, Property, R
 from hnfc.dsl.ieee.arithmetic import INTEGERS, POINTWISE
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, all_values, rounded
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.ieee.values import core, corners, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.typing import Typing
 
 EXHAUSTIVE = 1 << 17
 """The most inputs that are tried one by one."""

@@ -17,8 +17,8 @@ import z3
 from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Property, Rule
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.soundness.scan import conjuncts
+from hnfc.dsl.soundness.typing import Typing
 
 ROUND = z3.RNE()
 RESOURCES = 600_000

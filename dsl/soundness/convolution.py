@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl.core import Axis
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member
+from hnfc.dsl.soundness.axis_classes import NOTHING, Extent, Layout, Member
 from hnfc.dsl.soundness.moves import Moves, number
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose

@@ -25,7 +25,7 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
+from hnfc.dsl.soundness.axis_classes import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split, connect
 from hnfc.dsl.soundness.rearranging import Rearranging, word
 from hnfc.dsl.soundness.scan import (

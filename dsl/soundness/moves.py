@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hnfc.dsl.core import Axis
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member
+from hnfc.dsl.soundness.axis_classes import NOTHING, Extent, Layout, Member
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose, joined
 from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational

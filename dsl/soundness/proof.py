@@ -17,13 +17,13 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import term
+from hnfc.dsl.soundness.axis_classes import Member, Unrelated
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
-from hnfc.dsl.soundness.journal import Case, Journal
-from hnfc.dsl.soundness.layout import Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
+from hnfc.dsl.soundness.proof_observer import Case, Journal
 from hnfc.dsl.soundness.scan import integral_captures
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env

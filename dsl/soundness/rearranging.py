@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hnfc.dsl.core import ALL, Apply, Axis, Capture, Expr
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
+from hnfc.dsl.soundness.axis_classes import NOTHING, Layout, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.sym import Env, Sym, Value, places_of
 from hnfc.dsl.soundness.term import At, Atom, Place, Places, Rational, atom, of_atom

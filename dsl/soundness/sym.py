@@ -10,7 +10,7 @@ from hnfc.dsl.core import (
     ALL,
     Axis,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Shape
+from hnfc.dsl.soundness.axis_classes import NOTHING, Layout, Member, Shape
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Place, Places, Rational, atom, of_atom

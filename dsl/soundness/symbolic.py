@@ -13,9 +13,9 @@ from hnfc.dsl.constants import Constant
 from hnfc.dsl.core import (
     Axis,
 )
+from hnfc.dsl.soundness.axis_classes import NOTHING, Layout, Member, Unrelated
 from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.element_types import NO_TYPE
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.signs import Contradiction

@@ -16,8 +16,8 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.claims import Claim, Equivalent, Fact, Goal, Lemma, Node, RecordedSigns, Same, value_node
 from hnfc.dsl.soundness.closing import Closer, Query, in_mask
 from hnfc.dsl.soundness.denote import Denotation
-from hnfc.dsl.soundness.journal import QUERY_MS, Case, Journal
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
+from hnfc.dsl.soundness.proof_observer import QUERY_MS, Case, Journal
 from hnfc.dsl.soundness.signs import ANY, Contradiction
 from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rational, atom, of_atom
 

@@ -14,8 +14,8 @@ from hnfc.dsl.ieee import smt
 from hnfc.dsl.ieee.arithmetic import pointwise
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY
-from hnfc.dsl.ieee.types import Typing, element_types
 from hnfc.dsl.ieee.values import core, patterns
+from hnfc.dsl.soundness.typing import Typing, element_types
 from tests.ieee.reading import rule_of
 
 ENCODED = ["f16", "bf16", "f32", "f64"]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hnfc.dsl.core import ALL, Axis, Capture, Rule
+from hnfc.dsl.soundness.axis_classes import Layout
 from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.elements import Mark
-from hnfc.dsl.soundness.layout import Layout
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
 from hnfc.dsl.soundness.scan import known_ranks, rule_expressions, scalar_captures
 from hnfc.dsl.soundness.sym import RESULT

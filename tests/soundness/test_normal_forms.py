@@ -20,12 +20,12 @@ from hnfc.dsl.soundness.balls import Balls, evaluate, precision
 from hnfc.dsl.soundness.claims import Claim, Fact, Node
 from hnfc.dsl.soundness.elementary import Elementary
 from hnfc.dsl.soundness.elements import Mark
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import holds
 from hnfc.dsl.soundness.proof import Proof
 from hnfc.dsl.soundness.reductions import Reductions
 from hnfc.dsl.soundness.term import ONE, ZERO, Rational
 from hnfc.dsl.soundness.tracing import Closed, Record
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from tests.soundness.concrete import Concrete, Concretizer
 from tests.soundness.evaluating import Model, agree, indices
 from tests.soundness.reading import corpus, rule_of

@@ -24,10 +24,10 @@ from hnfc.dsl.core import (
     Size,
 )
 from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.axis_classes import Layout, Unrelated
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.denote import math_attribute
 from hnfc.dsl.soundness.formats import explicit_roundings
-from hnfc.dsl.soundness.layout import Layout, Unrelated
 from hnfc.dsl.soundness.scan import (
     all_ranks_known,
     of_matrices,
