@@ -16,7 +16,7 @@ from hnfc.analysis.calibrated import calibrate, rounds
 from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
 from hnfc.analysis.interval_arrays import Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
@@ -136,7 +136,7 @@ def certified_bound(function: Function) -> float:
             recorder.record(operation)
             unrounded.record(operation)
         node, exact = forms.known.get(function.output), true.known.get(function.output)
-        if not isinstance(node, Node) or not isinstance(exact, Node):
+        if not isinstance(node, TapeNode) or not isinstance(exact, TapeNode):
             return math.inf
         each = running_error(node) / exact.value.smallest
     return float(np.max(np.where(np.isnan(each), np.inf, each), initial=0.0))

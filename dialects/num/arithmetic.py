@@ -134,7 +134,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
 
 
-class SumOp(BinaryOp):
+class AdditiveOp(BinaryOp):
     """A sum or difference, of which one operand may be a product that is accumulated onto the other."""
 
     def transfer(self, *intervals: Interval) -> Interval:
@@ -152,7 +152,7 @@ class SumOp(BinaryOp):
         return result
 
 
-def _interpolates(operation: SumOp) -> bool:
+def _interpolates(operation: AdditiveOp) -> bool:
     """Return whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
     for x, scaled in ((operation.x, operation.y), (operation.y, operation.x)):
         if isinstance(scaled.owner, MulOp):
@@ -161,7 +161,7 @@ def _interpolates(operation: SumOp) -> bool:
 
 
 @irdl_op_definition
-class AddOp(SumOp):
+class AddOp(AdditiveOp):
     """x + y."""
 
     name = "num.add"
@@ -175,7 +175,7 @@ class AddOp(SumOp):
 
 
 @irdl_op_definition
-class SubOp(SumOp):
+class SubOp(AdditiveOp):
     """x - y."""
 
     name = "num.sub"

@@ -18,7 +18,7 @@ from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.polynomial import ONE, ZERO, Poly, const, joined, power
 
 
-class Unsupported(Exception):
+class NoErrorFormula(Exception):
     """The rule has no error formula; the message says why."""
 
 

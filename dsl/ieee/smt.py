@@ -227,7 +227,7 @@ _ASSUMED = {"no-nans": "NaNs", "no-infs": "infinities", "no-signed-zeros": "sign
 
 
 @dataclass
-class Question:
+class SmtQuery:
     """Both sides of a rule in Z3, to be asked whether an input breaks a claim."""
 
     rule: Rule

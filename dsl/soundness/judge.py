@@ -172,7 +172,7 @@ def _headline(proof: Proof) -> str:
     return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
 
 
-def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: Done, deadline: float) -> Verdict:
+def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Done, deadline: float) -> Verdict:
     example = found.counterexample
     assert example is not None
     if not refute.replayed(rule, example):

@@ -16,7 +16,7 @@ import numpy as np
 
 from hnfc.analysis.batch_axis import lifted, places_of
 from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.nodes import TapeNode
 from hnfc.dialects.facts import Facts
 from hnfc.dialects.types import FORMATS, Format
 
@@ -78,7 +78,7 @@ def within_ulps(value: Boxes, ulps: float, form: Format, early: float = 1.0) -> 
     return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 
-def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node], attributes: dict[str, Any], form: Format,
+def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[TapeNode], attributes: dict[str, Any], form: Format,
                 arithmetic: Arithmetic) -> Array:  # fmt: skip
     """How far the result that an implementation gives on these very operands may be from the true one, before a rounding to storage."""
     value = result.value
@@ -112,7 +112,7 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
     return error if facts.stray is None else error + facts.stray(form, *(x.value for x in operands))
 
 
-def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, Any], form: Format) -> Array | None:
+def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: Format) -> Array | None:
     """What an implementation may add that computes another way than the definition; None where there is no usual one.
 
     Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
@@ -153,7 +153,7 @@ def onto(other: Array, error: Array, n: float, form: Format) -> Array:
     return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
 
 
-def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:
+def _reduced(name: str, value: Boxes, x: TapeNode, places: tuple[int, ...], form: Format) -> Array:
     n = math.prod(x.value.shape[place] for place in places)
     if name == "prod":
         return _multiplied(value, x, places, n, form)
@@ -172,7 +172,7 @@ def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Fo
     return _unless_overflow(size, error, form)
 
 
-def _multiplied(value: Boxes, x: Node, places: tuple[int, ...], n: int, form: Format) -> Array:
+def _multiplied(value: Boxes, x: TapeNode, places: tuple[int, ...], n: int, form: Format) -> Array:
     """Of a product in any order: parts of it may overflow, or underflow and leave nothing."""
     if n <= 1:
         return np.zeros(())
@@ -184,7 +184,7 @@ def _multiplied(value: Boxes, x: Node, places: tuple[int, ...], n: int, form: Fo
     return np.where(largest * (1 + 4 * n * form.unit_roundoff) > form.largest, np.inf, error)
 
 
-def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:
+def _convolved(value: Boxes, x: TapeNode, weight: TapeNode, form: Format) -> Array:
     """As for a matrix product with the largest input: in any order, and also by other algorithms than the definition (FFT not)."""
     n = math.prod(weight.shape[1:])
     size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
@@ -200,7 +200,7 @@ def _underflows(value: Boxes, form: Format) -> Array:
     return value.smallest < max(form.tiny / form.unit_roundoff, form.flushed)
 
 
-def _power_of_two(x: Node) -> bool:
+def _power_of_two(x: TapeNode) -> bool:
     v = x.value
     if not x.exact or v.lo is not v.hi:
         return False

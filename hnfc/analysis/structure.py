@@ -14,7 +14,7 @@ import numpy as np
 from hnfc.analysis import interval_arrays
 from hnfc.analysis.batch_axis import anywhere, filled, places_of, total
 from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
@@ -72,7 +72,7 @@ def _mean_square(node: Expr, d: Expr) -> Axes | None:
     return None
 
 
-def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
+def softmax(tape: Tape, x: TapeNode, axes: Sequence[int]) -> TapeNode:
     """e^x / Σ e^x, exactly; its own rounding is the caller's."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
@@ -98,10 +98,10 @@ def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
         # the other elements move this one by p·(1 - p) times a mean of their errors
         error = np.minimum(2 * steep * np.max(e, axis=places, keepdims=True), apart) * (1 + slack)
     lost = anywhere(x.lost, x.shape, places)
-    return Node(tape, p, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, p.shape), error=error)
+    return TapeNode(tape, p, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, p.shape), error=error)
 
 
-def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: bool) -> Node:
+def standardized(tape: Tape, x: TapeNode, axes: Sequence[int], eps: float, centred: bool) -> TapeNode:
     """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
@@ -130,4 +130,4 @@ def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: 
 
     error = None if x.error is None else moved(filled(x.error, x.value.shape), z.magnitude)
     lost = anywhere(x.lost, x.shape, places)
-    return Node(tape, z, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, z.shape), error=error)
+    return TapeNode(tape, z, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, z.shape), error=error)

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
+from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
 from hnfc.accuracy.account import BranchAccount
 from hnfc.accuracy.harm import MOST_LOST
 from hnfc.accuracy.improving import Improved
@@ -16,7 +16,7 @@ from hnfc.core.verdicts import verdicts
 from hnfc.dsl.core import Rule
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_files
-from hnfc.frontend.fpcore import Program, read_forms
+from hnfc.frontend.fpcore import FPCoreProgram, read_forms
 
 _FOR_MODELS = {
     "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
@@ -49,14 +49,14 @@ def run(options: argparse.Namespace) -> int:
         lines += [f"rule {name} is not proved, and is not used" for name, proved in own.values() if not proved]
         rules = (*rules_for_programs(), *(rule for rule, (_, proved) in own.items() if proved))
         for text, program in forms:
-            if not isinstance(program, Program):
+            if not isinstance(program, FPCoreProgram):
                 lines.append(f"{program}; it is left as it is")
                 data.append({"problem": str(program), "improved": False, "fpcore": text})
                 texts.append(text)
                 continue
             progress(f"improving {program.name} …")
             try:
-                improved = improve(program, rules, Settings(unproved=options.unproved))
+                improved = improve(program, rules, ImprovementSettings(unproved=options.unproved))
             except NotImproved as reason:
                 lines.append(f"{program.name}: {reason}; it is left as it is")
                 data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})

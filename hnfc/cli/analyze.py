@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from hnfc.analysis.branch_and_bound import Limits
+from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.curvature import curvature_of
 from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
 from hnfc.analysis.programs import bound_program
@@ -61,7 +61,7 @@ def _programs(options: argparse.Namespace) -> int:
         for program in read_programs(options.model, refused):
             progress(f"bounding {program.name} …")
             try:
-                found = bound_program(program, Limits(seconds=options.seconds))
+                found = bound_program(program, BoundLimits(seconds=options.seconds))
             except NotAnalyzed as error:
                 refused.append(f"{options.model}: {program.name}: {error}")
                 data.append({"name": program.name, "problem": str(error)})

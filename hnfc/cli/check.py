@@ -6,7 +6,7 @@ import argparse
 
 from hnfc.cli.terminal import say
 from hnfc.core.errors import UsageError
-from hnfc.report.check_cache import Question
+from hnfc.report.check_cache import CheckQuery
 from hnfc.report.table import table
 
 
@@ -24,6 +24,6 @@ def run(options: argparse.Namespace) -> int:
     return judge(options, kept)
 
 
-def _question(options: argparse.Namespace) -> Question:
+def _question(options: argparse.Namespace) -> CheckQuery:
     asked = {name: getattr(options, name) for name in ("why", "formats", "assume", "no_ieee")}
-    return Question(options.files, asked)
+    return CheckQuery(options.files, asked)

@@ -11,12 +11,12 @@ from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl.ieee import ASSUMPTIONS, FORMATS_JUDGED
-from hnfc.report.check_cache import Question
+from hnfc.report.check_cache import CheckQuery
 from hnfc.report.rules import check_report, verdicts_json
 from hnfc.report.table import table
 
 
-def judge(options: argparse.Namespace, kept: Question | None) -> int:
+def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
     """Judges the rules and prints the report; the exit code. kept: where an answer is kept in which every rule is decided."""
     formats, assume = _judged(options.formats, options.assume)
 

@@ -12,7 +12,7 @@ from typing import Any
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.dsl.diagnostics import HnfError
-from hnfc.precision.assignment import Wishes, machine_of
+from hnfc.precision.assignment import Requirements, machine_of
 from hnfc.precision.files import FileAnalysis, analyze_file
 from hnfc.precision.outcomes import cochain_of, rows_of
 from hnfc.precision.picture import picture
@@ -135,7 +135,7 @@ def _wishes(options: argparse.Namespace) -> Any:
         except ValueError as error:
             raise UsageError(str(error)) from None
     machine, least = machine_of(options.machine, options.least)
-    return Wishes(
+    return Requirements(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
 from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 
 
 class Road(Context):
@@ -112,7 +112,7 @@ class SaturatePass(ModulePass):
         rules = [rule for phase in plan for rule in phase if search.target is None or search.target.lacks(rule) is None]
         weights = ctx.imported.weight if isinstance(ctx, Road) and ctx.imported is not None else None
         for function in _functions(op):
-            outcome = Outcome()
+            outcome = RewriteOutcome()
             Explorer.of(function.body.block, search, {}, rules=rules, place=_place(ctx), weights=weights).run(outcome, {})
             if isinstance(ctx, Road):
                 ctx.replaced.update(outcome.replaced)

@@ -22,7 +22,7 @@ LEAST = ("bytes", "peak", "time")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Requirements:
     """What an assignment must meet. target: of the error of the outputs, relative to their root mean square, or absolute; one number
     for all together, or numbers for single outputs.
 
@@ -120,7 +120,7 @@ class Relaxation:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Infeasible:
     """Why no assignment meets the wishes, in the reader's words: the constraints of a cycle, if one is the cause, then the worst sites, at
     most five, and the wishes that they run into.
 
@@ -177,7 +177,7 @@ def matches(site: Site, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
 
 
-def pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
+def pinned(site: Site, wishes: Requirements) -> tuple[str, str] | None:
     """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
     for pattern, form in wishes.pins.items():
         if matches(site, pattern):

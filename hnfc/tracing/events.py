@@ -13,7 +13,7 @@ NOT_FINITE = ("input", "overflow", "pole", "undefined", "constant")
 
 
 @dataclass(frozen=True)
-class Span:
+class ValueRange:
     """The values of a tensor: the finite ones lie in [low, high]."""
 
     dtype: torch.dtype
@@ -24,11 +24,11 @@ class Span:
     elements: int
 
     @staticmethod
-    def of(tensor: torch.Tensor) -> Span:
+    def of(tensor: torch.Tensor) -> ValueRange:
         wide = tensor.detach().to(torch.float64)
         finite = wide[torch.isfinite(wide)]
         low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
-        return Span(tensor.dtype, low, high, wide.numel() - finite.numel(), int((wide == 0).sum()), wide.numel())
+        return ValueRange(tensor.dtype, low, high, wide.numel() - finite.numel(), int((wide == 0).sum()), wide.numel())
 
     def __str__(self) -> str:
         inside = f"[{self.low:.4g}, {self.high:.4g}]"
@@ -50,8 +50,8 @@ class Event:
     operation: str
     module: str
     source: str
-    operands: tuple[Span, ...]
-    result: Span
+    operands: tuple[ValueRange, ...]
+    result: ValueRange
     elements: int
     error: float
     reason: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hnfc.tracing.events import Event, Span
+from hnfc.tracing.events import Event, ValueRange
 
 _VERBS = {
     "overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite", "input": "is not finite",
@@ -22,7 +22,7 @@ class Trace:
     first: Event | None
     error: float = 0.0
     """The largest relative error of the results."""
-    compiled: list[Span] = field(default_factory=list)
+    compiled: list[ValueRange] = field(default_factory=list)
     """What compiled code gave for each floating-point result, where the model was compiled."""
     notes: list[str] = field(default_factory=list)
     """Description of what is not finite though no operation is at fault."""

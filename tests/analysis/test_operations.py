@@ -13,7 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
 from hnfc.analysis.interval_arrays import Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import NotAnalyzed, forms
 from hnfc.core.interpreter import evaluate
@@ -142,7 +142,7 @@ def test_derivatives_are_those_of_the_formula(name: str) -> None:
     low, high = SAMPLES[name][0].domain
     for at in np.linspace(low, high, 23)[1:-1]:
         tape = Tape()
-        x = Node(tape, Boxes.of(np.array([at])), exact=False)
+        x = TapeNode(tape, Boxes.of(np.array([at])), exact=False)
         slopes = [tape.adjoints(made, Boxes.of(np.ones(1)))[x.index] for made in (facts.real(tape, x), tape.rising(x, facts))]
         assert slopes[0].lo[0] <= slopes[1].hi[0] and slopes[1].lo[0] <= slopes[0].hi[0], (at, slopes)
         assert slopes[1].hi[0] - slopes[1].lo[0] <= 1e-12

@@ -12,7 +12,7 @@ import pytest
 
 from hnfc.cli.main import main
 from hnfc.report import check_cache
-from hnfc.report.check_cache import FOLDERS, CheckReport, Question
+from hnfc.report.check_cache import FOLDERS, CheckQuery, CheckReport
 
 ROOT = Path(__file__).parents[2]
 RULE = 'library mine "mine"\nimport "defs.hnf"\nrule up log(twice(x)) => log(x) + log(2) where x > 0\n'
@@ -100,7 +100,7 @@ def test_what_is_not_decided_is_not_kept(file: Path, judged: list[str]) -> None:
 @pytest.mark.parametrize("spoilt", ["", "[]", "{}", '{"version": 1}', "VERSION", "ROWS"])
 def test_a_broken_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str) -> None:
     monkeypatch.setenv("HNFC_CACHE_DIR", str(tmp_path))
-    question = Question(["a.hnf"], {"why": False})
+    question = CheckQuery(["a.hnf"], {"why": False})
     report = CheckReport((), ("rule", "reals", "s"), (("a", "PROVED", ""),), "1 rule: 1 proved", 0)
     question.keep({}, report)
     assert question.answer() == report

@@ -98,11 +98,11 @@ def test_forms_of_sums_and_products_are_the_same_numbers(ours: Any, plain: Any) 
     assert solver.check() == z3.unsat
 
 
-def question(text: str, form: str) -> smt.Question:
+def question(text: str, form: str) -> smt.SmtQuery:
     rule = rule_of(text)
     elements = element_types(rule, form)
     assert elements is not None
-    return smt.Question(rule, Typing(elements, form), form)
+    return smt.SmtQuery(rule, Typing(elements, form), form)
 
 
 def test_a_wrong_claim_has_a_model() -> None:
