@@ -15,7 +15,7 @@ from xdsl.ir import Block, SSAValue
 from hnfc.analysis.calibrated import calibrate, rounds
 from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.tape import Tape
@@ -191,8 +191,8 @@ class _Replay(fx.Interpreter):
         return result.float().to(result.dtype) if n is self.chosen else result
 
 
-def _boxes(function: Function) -> Mapping[SSAValue, Boxes]:
-    return {value: Boxes.of(array.astype(np.float64)[None]) for value, array in function.inputs.items()}
+def _boxes(function: Function) -> Mapping[SSAValue, IntervalArray]:
+    return {value: IntervalArray.of(array.astype(np.float64)[None]) for value, array in function.inputs.items()}
 
 
 MEASURES: dict[str, tuple[str, Callable[[Function], float]]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-from hnfc.dialects.types import Format
+from hnfc.dialects.types import ElementFormat
 
 Formula: TypeAlias = Callable[..., Any]
 """`formula(m, *operands, **attributes)`: operands are tensors of the back end `m`."""
@@ -99,7 +99,7 @@ class Context:
     """
 
     count: float
-    format: Format | None
+    format: ElementFormat | None
 
 
 UNKNOWN_CONTEXT = Context(math.inf, None)

@@ -16,7 +16,7 @@ from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import FORMATS, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
+from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -78,7 +78,7 @@ def fmod_range(x: Interval, y: Interval) -> Interval:
     return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
 
 
-def quotient_lost(form: Format, x: Any, y: Any) -> Any:
+def quotient_lost(form: ElementFormat, x: Any, y: Any) -> Any:
     """Infinite where x/y may overflow, or y is taken for 0: vectorized kernels of fmod then give NaN."""
     most = np.maximum(np.abs(np.asarray(x.lo, np.float64)), np.abs(x.hi))
     least = np.maximum(np.maximum(np.asarray(y.lo, np.float64), -np.asarray(y.hi, np.float64)), 0.0)

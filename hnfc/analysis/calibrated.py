@@ -32,7 +32,7 @@ from hnfc.dialects.formats import Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
-from hnfc.dialects.types import Format, format_of
+from hnfc.dialects.types import ElementFormat, format_of
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.frontend.torch_mlir import Imported
@@ -66,7 +66,7 @@ class Calibration:
         """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
         return self.values[value].sensitivity * unit_roundoff if rounds(value) else 0.0
 
-    def error(self, formats: Mapping[SSAValue, Format] | None = None) -> float:
+    def error(self, formats: Mapping[SSAValue, ElementFormat] | None = None) -> float:
         """The estimated root mean square error of the outputs where every value is rounded to the format it is in, or to a given one."""
         total = 0.0
         given = formats or {}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.interval_arrays import Array, Boxes
+from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
@@ -66,7 +66,9 @@ class Certified:
     walls: dict[SSAValue, str]
 
 
-def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None, per: Per = "tensor") -> Certified:
+def certified(
+    block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None, per: Per = "tensor"
+) -> Certified:
     """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph.
 
     Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
@@ -97,7 +99,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
     return Certified(found, forms.walls)
 
 
-def interval_of_box(box: Boxes) -> Interval:
+def interval_of_box(box: IntervalArray) -> Interval:
     """The interval that holds all elements."""
     if not box.lo.size or not box.hi.size:
         return Interval(0.0, 0.0)

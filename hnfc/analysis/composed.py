@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from hnfc.analysis.contraction import reshaped
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.rounding import other_algorithm
 from hnfc.analysis.tape import Tape
@@ -91,7 +91,7 @@ def _cumsum(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any]) 
 
 def _windows(steps: _Steps, x: TapeNode, attributes: dict[str, Any], filling: float) -> TapeNode:
     """The windows of a pooling, the elements of each along the last axis."""
-    return steps.tape.moved([x], lambda parts: _pooled(parts[0], -1, attributes), Boxes.of(filling))
+    return steps.tape.moved([x], lambda parts: _pooled(parts[0], -1, attributes), IntervalArray.of(filling))
 
 
 def _pooled(x: Any, filling: float, attributes: dict[str, Any]) -> Any:
@@ -166,7 +166,7 @@ def _attention(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any
     if not (np.isfinite(least) and np.isfinite(greatest)):
         raise NoFormula("scores or values without a bound")
     below = float(least) - _FAR_BELOW
-    scores = steps.tape.moved([scores], lambda parts: np.where(seen, parts[0], -1), Boxes.of(below))
+    scores = steps.tape.moved([scores], lambda parts: np.where(seen, parts[0], -1), IntervalArray.of(below))
     result = steps.apply("matmul", steps.algorithm("softmax", scores, axes=(-1,)), v)
     if steps.recorder.rounding:
         # what a hidden key weighs here and not there

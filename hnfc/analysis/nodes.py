@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from hnfc.analysis.batch_axis import multiplied
-from hnfc.analysis.interval_arrays import ONE, Array, Boxes
+from hnfc.analysis.interval_arrays import ONE, Array, IntervalArray
 
-Pull: TypeAlias = Callable[[Boxes], Boxes]
+Pull: TypeAlias = Callable[[IntervalArray], IntervalArray]
 """From the derivative by a result to the derivative by an operand, through this result."""
 
 ABOVE = 1 + 2.0**-48
@@ -25,12 +25,16 @@ class Recording(Protocol):
     recording: bool
 
     def node(self, value: Any) -> TapeNode: ...
-    def function(self, x: TapeNode, value: Boxes, slope: Boxes) -> TapeNode: ...
+    def function(self, x: TapeNode, value: IntervalArray, slope: IntervalArray) -> TapeNode: ...
     def joined(
-        self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
+        self,
+        combine: Callable[[IntervalArray, IntervalArray], IntervalArray],
+        x: Any,
+        y: Any,
+        slopes: Callable[[IntervalArray, IntervalArray], tuple[IntervalArray, IntervalArray]],
     ) -> TapeNode: ...
     def matmul(self, a: Any, b: Any) -> TapeNode: ...
-    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ...) -> TapeNode: ...
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: IntervalArray = ...) -> TapeNode: ...
 
 
 class TapeNode:
@@ -45,7 +49,7 @@ class TapeNode:
     exact: bool
 
     def __init__(
-        self, tape: Recording, value: Boxes, parents: Sequence[tuple[TapeNode, Pull]] = (), exact: bool | None = None,
+        self, tape: Recording, value: IntervalArray, parents: Sequence[tuple[TapeNode, Pull]] = (), exact: bool | None = None,
         lost: Array | None = None, error: Array | None = None,
     ) -> None:  # fmt: skip
         self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
@@ -72,7 +76,7 @@ class TapeNode:
 
     def __sub__(self, other: Any) -> TapeNode:
         if other is self and self.lost is None:
-            return TapeNode(self.tape, Boxes.of(np.zeros(self.value.shape)), exact=True)
+            return TapeNode(self.tape, IntervalArray.of(np.zeros(self.value.shape)), exact=True)
         return self.tape.joined(lambda x, y: x - y, self, other, lambda x, y: (ONE, -ONE))
 
     def __mul__(self, other: Any) -> TapeNode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hnfc.analysis.branch_and_bound import DEFAULT_LIMITS, BoundLimits, Maximum, maximum
-from hnfc.analysis.interval_arrays import Array, Boxes
+from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth
 from hnfc.analysis.rounding import Arithmetic
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
@@ -62,7 +62,7 @@ def _shares(program: FPCoreProgram, point: Sequence[float], arithmetic: Arithmet
     recorded = record(program, at, at, arithmetic)
     node = recorded.node(program.result)
     parts: dict[str, float] = {}
-    for index, size in recorded.contributions(node, Boxes.of(np.ones(1))).items():
+    for index, size in recorded.contributions(node, IntervalArray.of(np.ones(1))).items():
         origin = recorded.tape.nodes[index].origin
         if origin is not None and size[0] > 0:
             name = expression(origin.results[0], 3)
@@ -74,5 +74,5 @@ def _shares(program: FPCoreProgram, point: Sequence[float], arithmetic: Arithmet
 
 def record(program: FPCoreProgram, lo: Array, hi: Array, arithmetic: Arithmetic = CORRECT) -> Forms:
     """The forms of a program on boxes, given by their corners (boxes × arguments)."""
-    inputs = {value: Boxes(lo[:, i], hi[:, i]) for i, value in enumerate(program.arguments.values())}
+    inputs = {value: IntervalArray(lo[:, i], hi[:, i]) for i, value in enumerate(program.arguments.values())}
     return forms(program.block, inputs, arithmetic=arithmetic)

@@ -31,7 +31,7 @@ from hnfc.analysis.batch_axis import (
     total,
 )  # fmt: skip
 from hnfc.analysis.contraction import convolution, gathered_along, vector_product
-from hnfc.analysis.interval_arrays import ONE, ZERO, Array, Boxes
+from hnfc.analysis.interval_arrays import ONE, ZERO, Array, IntervalArray
 from hnfc.analysis.nodes import ABOVE, KleeneTruth, Pull, TapeNode
 from hnfc.dialects.facts import Facts, NoFormula
 
@@ -43,10 +43,10 @@ class Tape:
     nodes: list[TapeNode] = field(default_factory=list)
     recording: bool = True
 
-    def input(self, value: Boxes) -> TapeNode:
+    def input(self, value: IntervalArray) -> TapeNode:
         """A value that is given."""
         lo, hi = np.where(np.isnan(value.lo), -np.inf, value.lo), np.where(np.isnan(value.hi), np.inf, value.hi)
-        return TapeNode(self, Boxes(lo, hi) if np.isinf(lo).any() or np.isinf(hi).any() else value, exact=True)
+        return TapeNode(self, IntervalArray(lo, hi) if np.isinf(lo).any() or np.isinf(hi).any() else value, exact=True)
 
     def node(self, value: Any) -> TapeNode:
         if isinstance(value, TapeNode):
@@ -55,11 +55,11 @@ class Tape:
             return self.where(value, 1, 0)
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
-        return TapeNode(self, Boxes.of(value).map(lambda v: np.reshape(v, (1, *np.shape(v)))), exact=True)
+        return TapeNode(self, IntervalArray.of(value).map(lambda v: np.reshape(v, (1, *np.shape(v)))), exact=True)
 
     const = node
 
-    def function(self, x: TapeNode, value: Boxes, slope: Boxes) -> TapeNode:
+    def function(self, x: TapeNode, value: IntervalArray, slope: IntervalArray) -> TapeNode:
         """f(x), element by element, with the derivatives in `slope`."""
         error = None if x.error is None else scaled(x.error, slope)
         return TapeNode(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
@@ -70,13 +70,17 @@ class Tape:
         low, high = (np.asarray(facts.evaluate(end), np.float64) for end in (x.value.lo, x.value.hi))
         slack = 2.0**-52 * facts.ulps
         low, high = low - np.abs(low) * slack - 1e-300, high + np.abs(high) * slack + 1e-300
-        value = Boxes(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+        value = IntervalArray(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
         inner = Tape(recording=False)
-        slope: Boxes = facts.derivative(inner, TapeNode(inner, x.value), TapeNode(inner, value)).value
+        slope: IntervalArray = facts.derivative(inner, TapeNode(inner, x.value), TapeNode(inner, value)).value
         return self.function(x, value, slope.meet(0.0, np.inf))
 
     def joined(
-        self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
+        self,
+        combine: Callable[[IntervalArray, IntervalArray], IntervalArray],
+        x: Any,
+        y: Any,
+        slopes: Callable[[IntervalArray, IntervalArray], tuple[IntervalArray, IntervalArray]],
     ) -> TapeNode:
         """f(x, y), element by element, with broadcasting."""
         x, y = self.node(x), self.node(y)
@@ -116,7 +120,7 @@ class Tape:
             return result if shape == x.shape else result + self.node(np.zeros(shape))
         logarithm = interval_arrays.increasing(np.log, 0.0)
 
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
             return b * interval_arrays.general_power(a, b - ONE), interval_arrays.general_power(a, b) * logarithm(a)
 
         return self.joined(interval_arrays.general_power, x, y, slopes)
@@ -133,7 +137,7 @@ class Tape:
         x = self.node(x)
         return self.function(x, interval_arrays.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
 
-    def _arc_slope(self, x: TapeNode) -> Boxes:
+    def _arc_slope(self, x: TapeNode) -> IntervalArray:
         root = interval_arrays.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
         return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
 
@@ -146,7 +150,7 @@ class Tape:
         return self.function(x, interval_arrays.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
 
     def atan2(self, y: Any, x: Any) -> TapeNode:
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
             squares = a.square() + b.square()
             apart = (b.lo > 0) | (a.lo > 0) | (a.hi < 0)
             return inside(b / squares, apart), inside(-(a / squares), apart)
@@ -164,7 +168,7 @@ class Tape:
         import scipy.special  # type: ignore[import-untyped,unused-ignore]
 
         x = self.node(x)
-        slope = interval_arrays.exp(-x.value.square()) * Boxes(np.float64(1.1283791670955123), np.float64(1.128379167095513))
+        slope = interval_arrays.exp(-x.value.square()) * IntervalArray(np.float64(1.1283791670955123), np.float64(1.128379167095513))
         return self.function(x, interval_arrays.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
 
     def lgamma(self, x: Any) -> TapeNode:
@@ -176,7 +180,7 @@ class Tape:
     def floor(self, x: Any) -> TapeNode:
         """Flat, and a jump of 1 wherever an error before it may cross an integer."""
         x = self.node(x)
-        value = Boxes(np.floor(x.value.lo), np.floor(x.value.hi))
+        value = IntervalArray(np.floor(x.value.lo), np.floor(x.value.hi))
         result = TapeNode(self, value, exact=x.exact)
         jumps = (value.lo != value.hi) & (not x.exact)
         if np.any(jumps):
@@ -186,18 +190,18 @@ class Tape:
     def abs(self, x: Any) -> TapeNode:
         x = self.node(x)
         v = x.value
-        slope = Boxes(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
-        return self.function(x, Boxes(v.smallest, v.magnitude), slope)
+        slope = IntervalArray(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
+        return self.function(x, IntervalArray(v.smallest, v.magnitude), slope)
 
     def round_to(self, x: Any, format: Any) -> TapeNode:
         raise NoFormula("a rounding is no smooth function")
 
     def maximum(self, x: Any, y: Any) -> TapeNode:
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
-            first = Boxes(np.where(a.lo > b.hi, 1.0, 0.0), np.where(a.hi < b.lo, 0.0, 1.0))
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
+            first = IntervalArray(np.where(a.lo > b.hi, 1.0, 0.0), np.where(a.hi < b.lo, 0.0, 1.0))
             return first, ONE - first
 
-        return self.joined(lambda a, b: Boxes(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi)), x, y, slopes)
+        return self.joined(lambda a, b: IntervalArray(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi)), x, y, slopes)
 
     def minimum(self, x: Any, y: Any) -> TapeNode:
         return -self.maximum(-self.node(x), -self.node(y))
@@ -248,10 +252,10 @@ class Tape:
         rank = max(np.ndim(p.may) - 1, len(x.shape), len(y.shape))
         may, may_not = raised(p.may, rank), raised(p.may_not, rank)
 
-        def choice(a: Boxes, b: Boxes) -> Boxes:
+        def choice(a: IntervalArray, b: IntervalArray) -> IntervalArray:
             return a.where(~may_not, b.where(~may, a.hull(b)))
 
-        first = Boxes(np.where(may_not, 0.0, 1.0), np.where(may, 1.0, 0.0))
+        first = IntervalArray(np.where(may_not, 0.0, 1.0), np.where(may, 1.0, 0.0))
         result = self.joined(choice, x, y, lambda a, b: (first, ONE - first))
         apart = (lifted(x.value, rank) - lifted(y.value, rank)).magnitude if x is not y and not p.exact else np.zeros(())
         # what the branch that is not taken may lack is not missed
@@ -295,7 +299,7 @@ class Tape:
             raise NoFormula("an extremum of no elements")
         value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
         sole = math.prod(x.value.shape[place] for place in places) == 1
-        taken = Boxes(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
+        taken = IntervalArray(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
         error = None
         if x.error is not None:
             # |max a - max b| ≤ max |a - b|
@@ -319,7 +323,7 @@ class Tape:
         rank = max(len(a.shape), len(b.shape))
         left, right = lifted(a.value, rank), lifted(b.value, rank)
 
-        def turned(x: Boxes) -> Boxes:
+        def turned(x: IntervalArray) -> IntervalArray:
             return x.map(lambda v: np.swapaxes(v, -1, -2))
 
         lost = np.ones((1,) * (rank + 1), bool) if a.lost is not None or b.lost is not None else None
@@ -352,7 +356,7 @@ class Tape:
     def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> TapeNode:
         return convolution(self, self.node(x), self.node(weight), stride, padding, dilation, groups)
 
-    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ZERO) -> TapeNode:
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: IntervalArray = ZERO) -> TapeNode:
         """Elements of the operands in other places; `move` is shown arrays of integers, and -1 stands for `filling`."""
         xs = [self.node(x) for x in operands]
         sizes = [math.prod(x.shape) for x in xs]
@@ -366,7 +370,7 @@ class Tape:
             return np.concatenate(flat, axis=1)[:, index]
 
         def pull(which: int) -> Pull:
-            def back(g: Boxes) -> Boxes:
+            def back(g: IntervalArray) -> IntervalArray:
                 ends = [np.broadcast_to(e, (g.shape[0], *index.shape)).reshape(g.shape[0], index.size) for e in (g.lo, g.hi)]
                 flat = index.reshape(-1)
                 own = (flat >= firsts[which]) & (flat < firsts[which + 1])
@@ -379,13 +383,13 @@ class Tape:
                     once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
                     slack = np.where(once, 0.0, size * flat.size * SIGMA)
                     sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
-                return Boxes(*sums)
+                return IntervalArray(*sums)
 
             return back
 
         low = picked([x.value.lo for x in xs], filling.lo)
         same = all(x.value.lo is x.value.hi for x in xs) and filling.lo is filling.hi
-        value = Boxes(low, low if same else picked([x.value.hi for x in xs], filling.hi))
+        value = IntervalArray(low, low if same else picked([x.value.hi for x in xs], filling.hi))
         lost = None
         if any(x.lost is not None for x in xs):
             lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
@@ -403,7 +407,7 @@ class Tape:
         """
         before = x.value
         x.value = before.widened(noise)
-        x.value = Boxes(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
+        x.value = IntervalArray(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
                         np.where(before.hi <= 0, np.minimum(x.value.hi, 0.0), x.value.hi))  # fmt: skip
         x.noise = noise if x.noise is None else x.noise + noise
         x.error = noise if x.error is None else (x.error + noise) * ABOVE
@@ -412,7 +416,7 @@ class Tape:
         x.exact, x.origin = False, origin if origin is not None else x.origin
         return x
 
-    def adjoints(self, result: TapeNode, seed: Boxes) -> dict[int, Boxes]:
+    def adjoints(self, result: TapeNode, seed: IntervalArray) -> dict[int, IntervalArray]:
         """The derivative of the result, weighted by `seed`, by every node that it depends on."""
         found = {result.index: seed}
         for node in reversed(self.nodes[: result.index + 1]):

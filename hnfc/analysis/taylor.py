@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.batch_axis import filled, raised
 from hnfc.analysis.composed import composed
-from hnfc.analysis.interval_arrays import Array, Boxes
+from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.rounding import EXACT_OPERATIONS, Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
@@ -31,7 +31,7 @@ from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.contraction import ConvOp, MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, Format, TypeMismatch
+from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
@@ -76,25 +76,25 @@ class Forms:
         if size == 0:
             return np.zeros((1, *node.shape))
         if size == 1:
-            bound = self._swept(node, Boxes.of(np.ones((1, *node.shape)))).reshape(-1, *node.shape)
+            bound = self._swept(node, IntervalArray.of(np.ones((1, *node.shape)))).reshape(-1, *node.shape)
         elif node.value.shape[0] != 1:
             raise NotAnalyzed("many boxes at once are for values of one element")
         else:
-            bound = self._swept(node, Boxes.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
+            bound = self._swept(node, IntervalArray.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
         return bound if node.lost is None else np.where(node.lost, np.inf, bound)
 
     def running(self, value: SSAValue) -> Array:
         """A bound of the error of every element, in its shape, from one pass forward; `bound` is often smaller, and takes longer."""
         return running_error(self.node(value))
 
-    def _swept(self, node: TapeNode, seed: Boxes) -> Array:
+    def _swept(self, node: TapeNode, seed: IntervalArray) -> Array:
         lead = max(seed.lo.shape[0], node.value.shape[0])
         bound = np.zeros(lead)
         for part in self.contributions(node, seed).values():
             bound = bound + part
         return bound * (1 + 2.0**-40)
 
-    def contributions(self, node: TapeNode, seed: Boxes) -> dict[int, Array]:
+    def contributions(self, node: TapeNode, seed: IntervalArray) -> dict[int, Array]:
         """What the rounding of each operation contributes to the error, by the node's place on the tape."""
         found = {}
         for index, adjoint in self.tape.adjoints(node, seed).items():
@@ -117,7 +117,7 @@ def running_error(node: TapeNode) -> Array:
     return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)
 
 
-def forms(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None,
+def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
           arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
     recorder = Recorder(Forms(), weights, arithmetic)
@@ -228,7 +228,7 @@ class Recorder:
                 self.tape.round(node, away[None], operation)
         return node
 
-    def _accumulated(self, operation: NumOp, operands: list[TapeNode], result: TapeNode, form: Format) -> TapeNode:
+    def _accumulated(self, operation: NumOp, operands: list[TapeNode], result: TapeNode, form: ElementFormat) -> TapeNode:
         """A sum of which one operand is a product that a kernel may accumulate onto the other."""
         for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
             count = terms_of(value)
@@ -245,7 +245,7 @@ class Recorder:
         extra = {"value": -1} if operation.name == "num.pad" else {}
         assert operation.FACTS.evaluate is not None
         compute = operation.FACTS.evaluate
-        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), IntervalArray.of(filling))
         storage = element_name(as_tensor(operation.results[0].type))
         stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
         if stored != filling and stored == stored:

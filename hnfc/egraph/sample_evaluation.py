@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hnfc.analysis.cost import LOST
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import TapeNode as FormNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
@@ -20,7 +20,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES, Format, TypeMismatch, format_of
+from hnfc.dialects.types import ELEMENT_NAMES, ElementFormat, TypeMismatch, format_of
 from hnfc.egraph.graph import ENode
 from hnfc.egraph.values import ClassValues
 
@@ -73,11 +73,11 @@ def _truth(values: ClassValues, root: int) -> list[Array] | None:
     return values.truth.get(root) or values.arrays(values.graph.of(root).leader)
 
 
-def _format(values: ClassValues, root: int) -> Format | None:
+def _format(values: ClassValues, root: int) -> ElementFormat | None:
     return format_of(values.graph.of(root).leader.type)
 
 
-def _bits(found: Array, truth: Array, form: Format) -> float:
+def _bits(found: Array, truth: Array, form: ElementFormat) -> float:
     got, want = np.broadcast_arrays(found.astype(np.float64), np.asarray(truth, np.float64))
     representable = np.abs(want) <= form.largest
     if not np.isfinite(got[representable | np.isnan(want)]).all():
@@ -133,7 +133,7 @@ def _bounded(recorder: Recorder, sample: Mapping[SSAValue, Array], node: ENode, 
     operation = node.operation
     if operation is None:
         array = sample.get(node.result)
-        return None if array is None else recorder.tape.input(Boxes.of(np.asarray(array).astype(np.float64)[None]))
+        return None if array is None else recorder.tape.input(IntervalArray.of(np.asarray(array).astype(np.float64)[None]))
     if not isinstance(operation, NumOp):
         return None
     try:
