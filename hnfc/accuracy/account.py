@@ -1,4 +1,4 @@
-"""What holds of an improved program: which steps are proved, which conditions were only seen to hold, how far a series is off."""
+"""Account of an improved program: its proved steps, the conditions that were only seen to hold, and the error of a series."""
 
 from __future__ import annotations
 

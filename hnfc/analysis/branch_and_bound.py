@@ -1,4 +1,4 @@
-"""The largest rounding error of a function of numbers over a box of inputs: certified bounds of parts, the worst split first.
+"""Branch and bound on the largest rounding error of a function of numbers over a box of inputs.
 
 Branch and bound (Moore, Kearfott, Cloud: Introduction to interval analysis, 2009, chapter 5): the bound of a box is that of its worst
 part. Hundreds of parts are evaluated at once. A search ends when the worst bound is close to what the same formula attains at single

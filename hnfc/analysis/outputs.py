@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is asked of the results of a graph.
+    """Results of a graph whose errors are taken apart, and their weights.
 
     apart: the places of those that are looked at one by one; an output is known by its index in it. names: what these are called.
     norms: by the place of a result the Euclidean norm to which its error is relative; with these each result counts as one, whatever its

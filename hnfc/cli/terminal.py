@@ -1,4 +1,4 @@
-"""What reaches the person at the terminal: words on stderr, files written whole, progress. The only file that imports rich."""
+"""Output to the terminal: words on stderr, files written whole, progress. The only file that imports rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules may run: verdicts, shipped with the rules and looked up by fingerprint, or found now and kept in the user's cache."""
+"""Verdicts of rules: shipped ones by fingerprint, those of the user's cache, or found now."""
 
 from __future__ import annotations
 

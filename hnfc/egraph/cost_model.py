@@ -1,4 +1,4 @@
-"""What choices of an e-graph cost: mixes of costs by operation, and the error that a choice makes when it runs."""
+"""Costs of choices of an e-graph: mixes of costs by operation, and the error of a choice on samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches by single steps, a rule at one place each: a beam of the cheapest programs, and descents from random ones.
+"""Local search by single rewrites: a beam of the cheapest programs, and descents from random ones.
 
 A program is a choice of one node for each class that it needs. A step makes new nodes and lets them stand for a class in this program
 only, so that programs share everything else.

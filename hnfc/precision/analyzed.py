@@ -1,4 +1,4 @@
-"""What `PrecisionOptimizer` found for a PyTorch model, and what is done with it."""
+"""Result of `PrecisionOptimizer` for a PyTorch model, and the model in its formats."""
 
 from __future__ import annotations
 

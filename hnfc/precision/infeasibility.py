@@ -1,4 +1,4 @@
-"""Why a problem of formats has no solution, in the reader's words, and the single changes that give it one."""
+"""Reasons why no assignment meets the requirements, and the single changes that make one possible."""
 
 from __future__ import annotations
 

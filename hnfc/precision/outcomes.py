@@ -1,4 +1,4 @@
-"""What is told of an outcome, whether of a module or of a file."""
+"""Tables of an outcome, of a module or of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an assignment of formats, and what is answered: an assignment, or a refusal."""
+"""Requirements on a format assignment, and its two results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outputs may be off by: all of them together, or each that is named by itself."""
+"""Allowed errors of outputs: of all together, or of each that is named."""
 
 from __future__ import annotations
 

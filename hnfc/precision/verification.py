@@ -1,4 +1,4 @@
-"""An assignment is run: where errors of values do not add up as independent ones, the target is made stricter, or it is refused."""
+"""Verification by running: an assignment whose error exceeds the target gets stricter margins, or is infeasible."""
 
 from __future__ import annotations
 
