@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hnfc.cli import judging
 from hnfc.cli.main import main
 from hnfc.report import check_cache
 from hnfc.report.check_cache import FOLDERS, CheckQuery, CheckReport
@@ -32,17 +33,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The rules that are looked up or judged; there are none where an answer is remembered."""
-    from hnfc.core import verdicts
-
     names: list[str] = []
-    right = verdicts.verdicts
+    right = judging.verdicts
 
     def told(rules: Any, **how: Any) -> Any:
         given = list(rules)
         names.extend(rule.name for rule in given)
         return right(given, **how)
 
-    monkeypatch.setattr(verdicts, "verdicts", told)
+    monkeypatch.setattr(judging, "verdicts", told)
     return names
 
 
