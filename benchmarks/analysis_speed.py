@@ -19,7 +19,7 @@ from xdsl.ir import Block
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
 from hnfc.analysis.findings import estimated_findings
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.reading import read_function
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.num import OPERATIONS
@@ -47,7 +47,7 @@ def transformer(layers: int, width: int, tokens: int) -> None:
     imported, function = read_function(captured.module)
     block = function.body.block
     given = [t.detach() for t in captured.signature.gather(model, pytree.tree_leaves((x,)))]
-    boxes = {value: Boxes.of(to_numpy(t).astype(np.float64)[None]) for value, t in zip(block.args, given, strict=True)}
+    boxes = {value: IntervalArray.of(to_numpy(t).astype(np.float64)[None]) for value, t in zip(block.args, given, strict=True)}
     # gradients of every parameter, as the calibration takes them
     passes = seconds(lambda: model.train(False)(x).sum().backward(), 5)
     estimate = seconds(lambda: calibrate(imported, [given]))
@@ -78,7 +78,7 @@ def growth(sizes: list[int]) -> None:
     print(f"{'operations':>10} {'certified':>10} {'ms each':>9}")
     for size in sizes:
         block = generated(size)
-        box = {block.args[0]: Boxes(np.full((1, 4, 8), 0.4), np.full((1, 4, 8), 0.5))}
+        box = {block.args[0]: IntervalArray(np.full((1, 4, 8), 0.4), np.full((1, 4, 8), 0.5))}
         taken = seconds(lambda block=block, box=box: certified(block, box), 1)  # type: ignore[misc]
         print(f"{size:10} {taken:8.2f} s {taken / size * 1000:9.3f}", flush=True)
 

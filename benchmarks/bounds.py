@@ -13,10 +13,10 @@ import math
 import statistics
 from pathlib import Path
 
-from hnfc.analysis.branch_and_bound import Limits
+from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.programs import bound_program
 from hnfc.analysis.taylor import NotAnalyzed
-from hnfc.frontend.fpcore import Program, all_programs
+from hnfc.frontend.fpcore import FPCoreProgram, all_programs
 
 
 def rivals(path: str) -> dict[str, tuple[float, float]]:
@@ -42,10 +42,10 @@ def main() -> None:
     for path in sorted(Path(options.folder).glob("*.fpcore")):
         for place, program in enumerate(all_programs(path.read_text(encoding="utf-8"), str(path))):
             key = f"{path.stem}__{place:02d}"
-            if not isinstance(program, Program) or (known and key not in known):
+            if not isinstance(program, FPCoreProgram) or (known and key not in known):
                 continue
             try:
-                found = bound_program(program, Limits(seconds=options.seconds)).maximum
+                found = bound_program(program, BoundLimits(seconds=options.seconds)).maximum
             except NotAnalyzed:
                 continue
             count += 1

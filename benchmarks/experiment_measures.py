@@ -15,8 +15,8 @@ from xdsl.ir import Block, SSAValue
 from hnfc.analysis.calibrated import calibrate, rounds
 from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
-from hnfc.analysis.interval_arrays import Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.interval_arrays import IntervalArray
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
@@ -136,7 +136,7 @@ def certified_bound(function: Function) -> float:
             recorder.record(operation)
             unrounded.record(operation)
         node, exact = forms.known.get(function.output), true.known.get(function.output)
-        if not isinstance(node, Node) or not isinstance(exact, Node):
+        if not isinstance(node, TapeNode) or not isinstance(exact, TapeNode):
             return math.inf
         each = running_error(node) / exact.value.smallest
     return float(np.max(np.where(np.isnan(each), np.inf, each), initial=0.0))
@@ -191,8 +191,8 @@ class _Replay(fx.Interpreter):
         return result.float().to(result.dtype) if n is self.chosen else result
 
 
-def _boxes(function: Function) -> Mapping[SSAValue, Boxes]:
-    return {value: Boxes.of(array.astype(np.float64)[None]) for value, array in function.inputs.items()}
+def _boxes(function: Function) -> Mapping[SSAValue, IntervalArray]:
+    return {value: IntervalArray.of(array.astype(np.float64)[None]) for value, array in function.inputs.items()}
 
 
 MEASURES: dict[str, tuple[str, Callable[[Function], float]]] = {

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hnfc.accuracy import NotImproved, Settings, improve, rules_for_programs
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy import ImprovementSettings, NotImproved, improve, rules_for_programs
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import draw
-from hnfc.frontend.fpcore import Program, all_programs
+from hnfc.frontend.fpcore import FPCoreProgram, all_programs
 
 
 def rivals(path: str) -> dict[str, tuple[float, float, float]]:
@@ -47,16 +47,16 @@ def main() -> None:
     rows: list[tuple[float, ...]] = []
     for path in sorted(Path(options.folder).glob("*.fpcore")):
         for program in all_programs(path.read_text(encoding="utf-8"), path.name):
-            if not isinstance(program, Program):
+            if not isinstance(program, FPCoreProgram):
                 print(program)
                 continue
             try:
-                found = improve(program, rules, Settings(seed=options.seed))
+                found = improve(program, rules, ImprovementSettings(seed=options.seed))
             except NotImproved as reason:
                 print(f"{program.name}: {reason}")
                 continue
             sample = draw(found.original, found.domain, options.points, np.random.default_rng(options.seed + 99_991))
-            evaluator = Evaluator(sample.inputs)
+            evaluator = TermEvaluator(sample.inputs)
             before, after = (float(bits_of_error(evaluator.values(t), sample.exact).mean()) for t in (found.original, found.term))
             row = [before, after, found.seconds]
             line = f"{program.name:44} {before:7.2f} {after:7.2f} {found.seconds:8.3f} {len(found.branches):8}"

@@ -40,7 +40,7 @@ from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer  # no
 from hnfc.precision.requirements import bytes_of  # noqa: E402
 from hnfc.precision.values import Site  # noqa: E402
 from hnfc.pytorch.optimized import arguments_of  # noqa: E402
-from hnfc.pytorch.program import Program  # noqa: E402
+from hnfc.pytorch.program import CapturedProgram  # noqa: E402
 from hnfc.pytorch.settings import Settings  # noqa: E402
 from hnfc.rewriter import load_rules  # noqa: E402
 
@@ -116,7 +116,7 @@ class Captured:
     cast: Mapping[fx.Node, tuple[int, int, torch.dtype]]
 
     @staticmethod
-    def of(program: Program, model: nn.Module, inputs: Inputs) -> Captured:
+    def of(program: CapturedProgram, model: nn.Module, inputs: Inputs) -> Captured:
         tensors = [t.detach() for t in program.signature.gather(model, list(inputs))]
         plain = observed(program.graph, tensors)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -144,9 +144,9 @@ class Captured:
         return self.cast[operand][2] == torch.float32 and user in self.cast and self.cast[user][2] == torch.bfloat16
 
 
-def program_of(analysis: PrecisionAnalysis) -> Program:
+def program_of(analysis: PrecisionAnalysis) -> CapturedProgram:
     args, kwargs = arguments_of(analysis.sample)
-    return Program.of(analysis.model, args, kwargs, Settings(load_rules("none")))
+    return CapturedProgram.of(analysis.model, args, kwargs, Settings(load_rules("none")))
 
 
 # comparisons
@@ -244,7 +244,7 @@ class Search:
 
     analysis: PrecisionAnalysis
     captured: Captured
-    program: Program
+    program: CapturedProgram
     tensors: Sequence[torch.Tensor]
     target: float
 

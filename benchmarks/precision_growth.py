@@ -24,12 +24,12 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 
-from hnfc.precision.assignment import Assignment, Refusal, assign  # noqa: E402
+from hnfc.precision.assignment import Assignment, Infeasible, assign  # noqa: E402
 from hnfc.precision.optimizer import PrecisionOptimizer  # noqa: E402
 from hnfc.precision.policy import SemanticDType  # noqa: E402
-from hnfc.precision.requirements import Wishes  # noqa: E402
+from hnfc.precision.requirements import Requirements  # noqa: E402
 from hnfc.precision.values import Site, Sites  # noqa: E402
-from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within  # noqa: E402
+from hnfc.sheaf.difference import Conflict, DifferenceConstraint, at_least, at_most, least_solution, within  # noqa: E402
 from hnfc.sheaf.ilp import cheapest, total  # noqa: E402
 from hnfc.sheaf.stitching import cheapest_by_blocks  # noqa: E402
 from hnfc.sheaf.system import Constraint, System  # noqa: E402
@@ -65,7 +65,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def differences(sites: Sites, clash: bool) -> list[Difference]:
+def differences(sites: Sites, clash: bool) -> list[DifferenceConstraint]:
     """Every value needs some bits, and neighbours differ by at most 13; with `clash` the last one has too few."""
     found = [at_least(site.name, site.bits_for(1e-3), f"{site.name} needs bits") for site in sites.sites]
     for u, v in sites.edges:
@@ -74,9 +74,9 @@ def differences(sites: Sites, clash: bool) -> list[Difference]:
     return [*found, at_most(sites.sites[-1].name, 1 if clash else most + 13, "the last one has few")]
 
 
-def refused(sites: Sites, **wishes: Any) -> Refusal:
-    found = assign(sites, Wishes(relative=False, scaling=False, **wishes))
-    assert isinstance(found, Refusal)
+def refused(sites: Sites, **wishes: Any) -> Infeasible:
+    found = assign(sites, Requirements(relative=False, scaling=False, **wishes))
+    assert isinstance(found, Infeasible)
     return found
 
 
@@ -102,7 +102,7 @@ def rows(count: int) -> list[tuple[str, float, str]]:
     assert isinstance(conflict, Conflict) and not isinstance(least, Conflict)
     found.append(("cycle that refutes differences", seconds, f"{len(conflict.cycle)} constraints, {conflict.gap} bits short"))
     for what in ("bytes", "peak"):
-        outcome, seconds = timed(lambda least=what: assign(sites, Wishes(0.05 * narrow, False, scaling=False, least=least)))
+        outcome, seconds = timed(lambda least=what: assign(sites, Requirements(0.05 * narrow, False, scaling=False, least=least)))
         assert isinstance(outcome, Assignment)
         reached = outcome.size if what == "bytes" else outcome.peak
         found.append((f"formats of least {what}", seconds, f"at most {reached / outcome.bound - 1:.1e} above the least"))

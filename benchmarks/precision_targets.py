@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hnfc.precision.problem import Problem  # noqa: E402
-from hnfc.precision.requirements import Wishes  # noqa: E402
+from hnfc.precision.problem import AssignmentProblem  # noqa: E402
+from hnfc.precision.requirements import Requirements  # noqa: E402
 from tests.precision.made_sites import made_sites  # noqa: E402
 
 GROUPS = (500, 2000, 5000, 20_000)
@@ -27,11 +27,11 @@ PART = 0.05
 SPREAD = 6.0
 
 
-def problem_of(groups: int, targets: int, seed: int = 0) -> Problem:
+def problem_of(groups: int, targets: int, seed: int = 0) -> AssignmentProblem:
     """Sensitivities between 2^-6 and 2^6."""
     sites = made_sites(random.Random(seed), groups, targets, SPREAD)
     narrow = {o: math.sqrt(sum(site.apart[o].moved["bf16"] ** 2 for site in sites.sites)) for o in range(targets)}
-    return Problem(sites, Wishes({o: PART * error for o, error in narrow.items()}, False, scaling=False))
+    return AssignmentProblem(sites, Requirements({o: PART * error for o, error in narrow.items()}, False, scaling=False))
 
 
 def main(groups: tuple[int, ...]) -> None:

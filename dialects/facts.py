@@ -13,7 +13,7 @@ from enum import Enum, auto
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
-from hnfc.dialects.types import ANY, Format, Kind
+from hnfc.dialects.types import ANY, ElementFormat, Kind
 
 Formula: TypeAlias = Callable[..., Any]
 """`formula(m, *operands, **attributes)`: operands are tensors of the back end `m`."""
@@ -100,7 +100,7 @@ class Context:
     """
 
     count: float
-    format: Format | None
+    format: ElementFormat | None
 
 
 UNKNOWN_CONTEXT = Context(math.inf, None)
@@ -155,7 +155,7 @@ class Parity(Enum):
 
 
 @dataclass(frozen=True)
-class Domain:
+class RealDomain:
     """Values of the first operand at which an operation is defined over the reals, whatever the others are."""
 
     least: float = -math.inf
@@ -245,7 +245,7 @@ class Facts:
     others: Kind = ANY
     result: Result = Result.SAME
     modular: bool = False
-    domain: Domain = Domain()
+    domain: RealDomain = RealDomain()
     parity: Parity = Parity.NONE
     divisor: bool = False
     storage: Storage = Storage.END

@@ -58,7 +58,7 @@ BOOL = ELEMENT_TYPES["i1"]
 
 
 @dataclass(frozen=True)
-class Format:
+class ElementFormat:
     """Numbers ±m·2^e of a floating-point element type.
 
     unit_roundoff: half the distance from 1 to the next number. tiny: the smallest positive number. largest: the largest one.
@@ -93,22 +93,22 @@ FLOATS: dict[str, Float] = {
 }
 """The floating-point element types; rules/formats.hnf declares them too, under their usual names."""
 
-FORMATS: dict[str, Format] = {
-    name: Format(form.unit_roundoff, form.smallest, form.largest, form.smallest_normal if name in ("f32", "bf16") else 0.0)
+FORMATS: dict[str, ElementFormat] = {
+    name: ElementFormat(form.unit_roundoff, form.smallest, form.largest, form.smallest_normal if name in ("f32", "bf16") else 0.0)
     for name, form in FLOATS.items()
 }
 
 
-def working(form: Format) -> Format:
+def working(form: ElementFormat) -> ElementFormat:
     """The format in which operations on numbers of this one are carried out: float32 for narrower ones."""
     return form if form.unit_roundoff <= FORMATS["f32"].unit_roundoff else FORMATS["f32"]
 
 
-_FORMAT_OF_CLASS: dict[type, Format] = {type(ELEMENT_TYPES[name]): form for name, form in FORMATS.items()}
+_FORMAT_OF_CLASS: dict[type, ElementFormat] = {type(ELEMENT_TYPES[name]): form for name, form in FORMATS.items()}
 """Each format is a class of its own in xDSL; a class is found faster than an attribute, whose hash is computed each time."""
 
 
-def format_of(operand: Attribute) -> Format | None:
+def format_of(operand: Attribute) -> ElementFormat | None:
     """The format of a tensor type's elements, or None where they are no floating-point numbers."""
     return _FORMAT_OF_CLASS.get(type(operand.element_type)) if isinstance(operand, TensorType) else None
 

@@ -1,6 +1,6 @@
 """Room for recursion: expressions of rule files may be nested deeper than Python's default stack allows.
 
-The command line runs in it before it knows what it needs, so rules are imported only where one is looked at.
+The command line runs in it before it knows what it needs, so nothing of the language is imported here.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from hnfc.dsl.core import Expr, Rule
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -55,32 +52,3 @@ def with_room(function: Callable[..., T], *arguments: Any) -> T:
     if raised:
         raise raised[0]
     return found[0]
-
-
-def is_deep(*roots: Expr) -> bool:
-    """Return whether an expression is nested deeper than SHALLOW."""
-    level = list(roots)
-    for _ in range(SHALLOW):
-        level = [part for node in {id(node): node for node in level}.values() for part in _parts(node)]
-        if not level:
-            return False
-    return True
-
-
-def _parts(node: Expr) -> tuple[Expr, ...]:
-    from hnfc.dsl.core import Apply, Size
-
-    if isinstance(node, Apply):
-        return (*node.operands, *(value for _, value in node.attributes if isinstance(value, Apply | Size)))
-    return (node.operand,) if isinstance(node, Size) else ()
-
-
-def rule_is_deep(rule: Rule) -> bool:
-    from hnfc.dsl.core import condition_expressions
-
-    return is_deep(rule.pattern, rule.replacement, *condition_expressions(rule.where), *condition_expressions(rule.when))
-
-
-def of_rule(rule: Rule, function: Callable[..., T], *arguments: Any) -> T:
-    """The result of the function, with room where the rule needs it."""
-    return with_room(function, *arguments) if rule_is_deep(rule) else function(*arguments)

@@ -9,8 +9,9 @@ from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
-from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, Scope, did_you_mean, names_in
+from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, did_you_mean, names_in
 from hnfc.dsl.parser import is_long
+from hnfc.dsl.scope import Scope
 
 
 class Elaborator(Expressions):

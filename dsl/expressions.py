@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +16,7 @@ from hnfc.dsl import core, syntax
 from hnfc.dsl.constants import PI, folded
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.movement import FORMS, moved, rearranged
+from hnfc.dsl.scope import Scope
 
 CONSTANTS: dict[str, core.Literal] = {
     "pi": core.Literal(PI),
@@ -33,18 +33,6 @@ ADVICE = {"overflows", "underflows", "cancels", "bounded", "rounds"}
 PROPERTIES = FACTS | ADVICE
 _MAX_NODES = 2000
 MAX_BITS = 4096
-
-
-@dataclass
-class Scope:
-    """What names mean in the expression being read. `bound` is None while the pattern itself binds names."""
-
-    bindings: dict[str, core.Expr] = field(default_factory=dict)
-    lets: dict[str, syntax.Let] = field(default_factory=dict)
-    axes: dict[str, core.Axes] = field(default_factory=dict)
-    binding_allowed: bool = True
-    used: set[str] = field(default_factory=set)
-    entering: tuple[str, ...] = ()
 
 
 class Expressions:

@@ -42,7 +42,7 @@ class FieldType:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FormatKind:
     name: str
     fields: Mapping[str, FieldType]
     make: Callable[[str, Mapping[str, Any]], Format] = field(repr=False)
@@ -158,10 +158,10 @@ def _block(name: str, values: Mapping[str, Any]) -> Format:
     return Block(name=name, element=values["element"], size=values["size"], scale=values["scale"], tensor_scale=values.get("tensor_scale"))
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FormatKind] = {
     kind.name: kind
     for kind in (
-        Kind("float", {
+        FormatKind("float", {
             "exponent": FieldType("bits of the exponent", _count, required=True),
             "fraction": FieldType("bits behind the point of the significand", _count, required=True),
             "bias": FieldType("what is taken off the exponent field", _whole),
@@ -174,19 +174,19 @@ KINDS: dict[str, Kind] = {
             "stored": _STORED,
             "dtype": _DTYPE,
         }, _float),
-        Kind("log", {
+        FormatKind("log", {
             "exponent": FieldType("bits of the exponent", _count, required=True),
             "bias": FieldType("what is taken off the exponent field", _whole),
             "sign": _SIGN,
             "stored": _STORED,
         }, _log),
-        Kind("fixed", {
+        FormatKind("fixed", {
             "integer": FieldType("bits before the point", _count, required=True),
             "fraction": FieldType("bits behind the point", _count, required=True),
             "sign": _SIGN,
             "overflow": FieldType("`saturate` or `wrap`", _one_of(Overflow.SATURATE, Overflow.WRAP), required=True),
         }, _fixed),
-        Kind("integer", {
+        FormatKind("integer", {
             "bits": FieldType("the width", _count, required=True),
             "sign": _SIGN,
             "scale": FieldType("the step", _positive),
@@ -195,7 +195,7 @@ KINDS: dict[str, Kind] = {
             "stored": _STORED,
             "dtype": _DTYPE,
         }, _integer),
-        Kind("block", {
+        FormatKind("block", {
             "element": _format("the format of the elements"),
             "size": FieldType("how many elements share a scale", _whole, required=True),
             "scale": _format("the format of the scales"),

@@ -16,7 +16,7 @@ from hnfc.dialects.formats import Format
 from hnfc.dsl import syntax
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.expressions import did_you_mean, names_in
-from hnfc.dsl.format_kinds import KINDS, Kind, Unknown, Value, Word, WrongValue
+from hnfc.dsl.format_kinds import KINDS, FormatKind, Unknown, Value, Word, WrongValue
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
 
@@ -234,7 +234,7 @@ class FormatBook:
         except (ValueError, OverflowError) as error:
             raise declared.error("HNF0609", f"`{name}` is no format: {error}", form.name_span, note=note) from None
 
-    def _typed(self, declared: _Declared, kind: Kind, field: syntax.Field, value: Value) -> Any:
+    def _typed(self, declared: _Declared, kind: FormatKind, field: syntax.Field, value: Value) -> Any:
         field_type = kind.fields[field.name]
         if field_type.is_format:
             return self._format_of(declared, value, field.value.span)

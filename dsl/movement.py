@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import operator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core, syntax
-
-if TYPE_CHECKING:
-    from hnfc.dsl.expressions import Expressions, Scope
+from hnfc.dsl.scope import Reader, Scope
 
 FORMS = {
     "slice": "slice[k](x, start, stop)",
@@ -28,7 +26,7 @@ ON_BOUNDS: dict[str, Any] = {
 """Functions that bounds and sizes may be computed by, which give integers of integers."""
 
 
-def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
+def moved(reader: Reader, tree: syntax.Call, scope: Scope) -> core.Apply:
     """The application that the call means. Raises HnfError where it has not the form in FORMS."""
     name, form = tree.function, FORMS[tree.function]
     axes = reader.axes(tree, scope)
@@ -55,7 +53,7 @@ def moved(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
     return core.Apply(OPERATIONS[name], operands, tuple(attributes), tree.span)
 
 
-def rearranged(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Apply:
+def rearranged(reader: Reader, tree: syntax.Call, scope: Scope) -> core.Apply:
     """`reshape[k](x, const s)`: the axes k stay, the others get the sizes s. `permute(x, const p)`: axis j is axis p[j] of x."""
     name = tree.function
     axes = reader.axes(tree, scope)
@@ -78,7 +76,7 @@ def is_order(value: core.Expr) -> bool:
     return isinstance(value, core.Apply) and value.name == "matmul" and all(map(is_order, value.operands))
 
 
-def _padding(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Expr:
+def _padding(reader: Reader, tree: syntax.Call, scope: Scope) -> core.Expr:
     keywords = dict(tree.keywords)
     value = keywords.pop("value", None)
     for key, other in keywords.items():
@@ -90,7 +88,7 @@ def _padding(reader: Expressions, tree: syntax.Call, scope: Scope) -> core.Expr:
     return number
 
 
-def _bound(reader: Expressions, tree: syntax.Tree, scope: Scope) -> core.Expr:
+def _bound(reader: Reader, tree: syntax.Tree, scope: Scope) -> core.Expr:
     value = reader.expression(tree, scope)
     if not is_integral(value):
         raise reader.error(

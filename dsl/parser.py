@@ -258,9 +258,9 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
     def gives(self, meta: Meta, children: list[Any]) -> syntax.Gives:
         return syntax.Gives(tuple(children[:-1]), children[-1], _meta_span(meta))
 
-    def assignment(self, meta: Meta, children: list[Any]) -> syntax.Assignment:
+    def assignment(self, meta: Meta, children: list[Any]) -> syntax.TestInput:
         name, dtype, value = children
-        return syntax.Assignment(str(name), str(dtype) if dtype else "", value, _meta_span(meta))
+        return syntax.TestInput(str(name), str(dtype) if dtype else "", value, _meta_span(meta))
 
     def unchanged(self, meta: Meta, children: list[Any]) -> syntax.Unchanged:
         return syntax.Unchanged(children[0], _meta_span(meta))

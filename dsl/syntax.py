@@ -107,7 +107,7 @@ class RuleDeclaration:
 
 
 @dataclass(frozen=True)
-class Assignment:
+class TestInput:
     name: str
     dtype: str
     value: Value
@@ -118,7 +118,7 @@ class Assignment:
 class Gives:
     """With these values for its captures (and axes for its axis variables) the rule fires and the result is `expected`."""
 
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[TestInput, ...]
     expected: Value
     span: Span
 

@@ -19,7 +19,7 @@ from hnfc.dsl.parser import parse
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 
 
 def rules(text: str) -> list[core.Rule]:
@@ -55,7 +55,7 @@ class Graph:
         self.block.add_op(ReturnOp(*values))
         return self
 
-    def rewrite(self, text: str | list[core.Rule], *inputs: Any) -> Outcome:
+    def rewrite(self, text: str | list[core.Rule], *inputs: Any) -> RewriteOutcome:
         """Runs the rules greedily; `inputs` become ranges and samples."""
         given = rules(text) if isinstance(text, str) else text
         arrays = {a: np.asarray(x) for a, x in zip(self.block.args, inputs, strict=False)}

@@ -1,30 +1,237 @@
-"""Who may import whom: dialects ← dsl ← hnfc, and rich only in the command line."""
+"""Imports go one way: each folder imports what its row allows, and rows only name folders above them."""
 
 from __future__ import annotations
 
-import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.imports import TREES, circles, imports, loading, misplaced, place
+
 ROOT = Path(__file__).parent.parent
-FORBIDDEN = {
-    "dialects": ("hnfc.dsl", "hnfc.frontend", "hnfc.backend", "hnfc.rewrite", "hnfc.analysis", "hnfc.report", "torch"),
-    "dsl": (
-        "hnfc.frontend",
-        "hnfc.backend",
-        "hnfc.rewrite",
-        "hnfc.analysis",
-        "hnfc.report",
-        "hnfc.core",
-        "hnfc.pipeline",
-        "hnfc.cli",
-        "torch",
-    ),
-    "hnfc": ("torch",),
+ANYWHERE = frozenset(sys.stdlib_module_names) | {"numpy", "xdsl"}
+FACTS = {"dialects": "types and facts of operations", "dialects/num": "the operations"}
+LANGUAGE = FACTS | {"dsl": "rules"}
+ALLOWED: dict[str, dict[str, str]] = {
+    "dialects/formats": {},
+    "dialects": {"dialects/formats": "formats of element types"},
+    "dialects/num": {
+        "dialects": "types and facts",
+        "dialects/formats": "round_to",
+        "ml_dtypes": "types that NumPy lacks",
+        "scipy": "special functions",
+    },
+    "dsl": FACTS | {"dialects/formats": "formats that rule files declare", "lark": "the grammar"},
+    "dsl/soundness": LANGUAGE | {"dialects/formats": "rules that round", "flint": "ball arithmetic, polynomials", "z3": "the solver"},
+    "dsl/ieee": LANGUAGE
+    | {
+        "dialects/formats": "rounding to formats",
+        "dsl/soundness": "typing, samples and caches of the prover",
+        "flint": "digits of exact results",
+        "z3": "floating-point queries",
+    },
+    "dsl/error": LANGUAGE | {"dsl/soundness": "signs and conditions that are proved", "flint": "roots of polynomials"},
+    "hnfc/core": LANGUAGE
+    | {
+        "dsl/soundness": "balls for exact values; verdicts",
+        "dsl/ieee": "verdicts in formats",
+        "flint": "exact values",
+        "ml_dtypes": "tensors of narrow types",
+        "torch_mlir": "operations of the torch dialect",
+    },
+    "hnfc/validation": FACTS | {"hnfc/core": "the interpreter", "torch_mlir": "modules that are compared"},
+    "hnfc/formats": {"dialects/formats": "kinds and rounding", "dsl": "formats that files declare"},
+    "hnfc/sheaf": {
+        "hnfc/core": "HiGHS",
+        "flint": "Smith normal forms",
+        "scipy": "integer programs",
+        "z3": "minimal cores",
+    },
+    "hnfc/frontend": FACTS | {"hnfc/core": "errors, the emitter", "torch_mlir": "modules", "onnx": "its files"},
+    "hnfc/backend": FACTS
+    | {
+        "hnfc/core": "errors, the emitter",
+        "hnfc/frontend": "the imported module is what gets patched",
+        "torch_mlir": "modules",
+        "iree": "its compiler",
+    },
+    "hnfc/analysis": LANGUAGE
+    | {
+        "dialects/formats": "formats of values",
+        "dsl/error": "algorithms of composed operations",
+        "hnfc/core": "errors, samples, the interpreter",
+        "hnfc/formats": "formats by name",
+        "hnfc/frontend": "models and FPCore programs that are analyzed",
+        "hnfc/backend": "FX graphs for sensitivities; FPCore text",
+        "scipy": "special functions",
+        "torch_mlir": "modules",
+    },
+    "hnfc/rewrite": LANGUAGE
+    | {
+        "dsl/soundness": "exact evaluation in probes",
+        "hnfc/core": "the interpreter",
+        "hnfc/validation": "each rewrite is probed",
+        "hnfc/analysis": "ranges and costs",
+    },
+    "hnfc/egraph": LANGUAGE
+    | {
+        "hnfc/core": "the interpreter, verdicts, HiGHS",
+        "hnfc/analysis": "ranges, costs, bounds",
+        "hnfc/rewrite": "patterns and conditions",
+        "scipy": "integer programs",
+    },
+    "hnfc/pipeline": LANGUAGE
+    | {
+        "dsl/soundness": "verdicts",
+        "hnfc/core": "errors, samples, verdicts",
+        "hnfc/validation": "the last stage",
+        "hnfc/frontend": "the first stage",
+        "hnfc/backend": "the export",
+        "hnfc/analysis": "ranges",
+        "hnfc/rewrite": "the greedy stage",
+        "hnfc/egraph": "the search stage",
+        "torch_mlir": "modules",
+    },
+    "hnfc/accuracy": LANGUAGE
+    | {
+        "dsl/soundness": "ball arithmetic",
+        "hnfc/core": "verdicts",
+        "hnfc/frontend": "FPCore",
+        "flint": "balls and polynomials",
+    },
+    "hnfc/report": {
+        "dialects": "the constants of proofs",
+        "dsl": "rules",
+        "dsl/soundness": "verdicts and proofs",
+        "dsl/ieee": "verdicts in formats",
+        "dsl/error": "error formulas",
+        "hnfc/core": "verdicts",
+        "hnfc/validation": "errors",
+        "hnfc/analysis": "findings",
+        "hnfc/rewrite": "near misses",
+        "hnfc/pipeline": "what was compiled",
+    },
+    "hnfc/pytorch": {
+        "dialects": "intervals and types",
+        "hnfc/core": "errors, samples, tensors",
+        "hnfc/validation": "gradients before and after",
+        "hnfc/frontend": "captures",
+        "hnfc/backend": "FX graphs",
+        "hnfc/analysis": "hnfc.analyze",
+        "hnfc/rewrite": "derivatives in probes",
+        "hnfc/egraph": "settings of a search",
+        "hnfc/pipeline": "compilation",
+        "hnfc/report": "results print themselves",
+        "torch_mlir": "modules",
+    },
+    "hnfc/precision": LANGUAGE
+    | {
+        "dialects/formats": "formats",
+        "hnfc/core": "errors, samples, tensors, HiGHS",
+        "hnfc/formats": "formats by name",
+        "hnfc/sheaf": "the mathematics of assignments",
+        "hnfc/frontend": "captures",
+        "hnfc/backend": "graphs that run",
+        "hnfc/analysis": "sensitivities and bounds",
+        "hnfc/pipeline": "rules before the assignment",
+        "hnfc/pytorch": "modules in mixed precision are optimized modules",
+        "ml_dtypes": "casts of arrays",
+        "scipy": "integer programs",
+        "torch_mlir": "modules",
+    },
+    "hnfc/tracing": {
+        "hnfc/core": "errors",
+        "hnfc/frontend": "places of operations",
+        "hnfc/pipeline": "rules as remedies",
+        "hnfc/pytorch": "rewritten modules as remedies",
+        "hnfc/precision": "wider formats as remedies",
+    },
+    "hnfc/runners": FACTS
+    | {
+        "dsl/soundness": "exact values",
+        "hnfc/core": "errors, the emitter",
+        "hnfc/frontend": "modules",
+        "hnfc/backend": "what runs them",
+        "torch_mlir": "modules",
+    },
+    "hnfc": {
+        "hnfc/pipeline": "public names",
+        "hnfc/precision": "public names",
+        "hnfc/pytorch": "public names",
+        "hnfc/tracing": "public names",
+    },
+    "hnfc/cli": {
+        "dialects": "formats of results",
+        "dsl": "rule files and diagnostics",
+        "dsl/soundness": "obligations as SMT-LIB",
+        "dsl/ieee": "names of formats",
+        "hnfc/core": "errors, samples, verdicts",
+        "hnfc/validation": "tolerances, errors",
+        "hnfc/frontend": "models",
+        "hnfc/backend": "forms of output",
+        "hnfc/analysis": "hnfc analyze",
+        "hnfc/rewrite": "hnfc test, --why-not",
+        "hnfc/egraph": "options of a search",
+        "hnfc/pipeline": "hnfc MODEL",
+        "hnfc/accuracy": "FPCore programs",
+        "hnfc/report": "what is printed",
+        "hnfc/precision": "hnfc precision",
+        "rich": "the spinner",
+    },
 }
+"""By folder what it may import, and why; `torch` is for the files of ON_TORCH. Folders lower in the list stand on those above."""
+PUBLIC = {
+    ("dsl/__init__.py", "dsl/soundness"): "hnfc.dsl.check",
+    ("hnfc/sheaf/__init__.py", "hnfc/precision"): "the names of the literature, hnfc.sheaf.PrecisionOptimizer among them",
+}
+"""Public names of a package that lie in a folder above it and are loaded when they are asked for."""
+AT_START = "loads Z3 or ball arithmetic, which a verdict that is known does without"
+SPECIAL = "scipy.special takes as long to load as the rest of the dialect"
+OPTIONAL = "an optional package"
+TORCH = "runs on torch, which is an optional package"
+LATE = {
+    ("dialects/num/activation.py", "scipy.special"): SPECIAL,
+    ("dialects/num/special.py", "scipy.special"): SPECIAL,
+    ("hnfc/analysis/tape.py", "scipy.special"): SPECIAL,
+    ("dsl/__init__.py", "hnfc.dsl.soundness.checking"): AT_START,
+    ("dsl/ieee/__init__.py", "hnfc.dsl.ieee.judge"): AT_START,
+    ("dsl/ieee/judge.py", "hnfc.dsl.ieee.smt"): AT_START,
+    ("dsl/ieee/parallel.py", "hnfc.dsl.ieee.judge"): AT_START,
+    ("dsl/soundness/__init__.py", "hnfc.dsl.soundness.judge"): AT_START,
+    ("dsl/soundness/__init__.py", "hnfc.dsl.soundness.refute"): AT_START,
+    ("dsl/soundness/parallel.py", "hnfc.dsl.soundness.judge"): AT_START,
+    ("dsl/soundness/verdict.py", "hnfc.dsl.soundness.obligations"): AT_START,
+    ("hnfc/cli/judging.py", "hnfc.dsl.soundness.smtlib"): AT_START,
+    ("hnfc/cli/check.py", "hnfc.cli.judging"): "an answer that is kept loads neither the language nor the prover",
+    ("dsl/soundness/verdict.py", "numpy"): "a verdict that is only printed needs no arrays",
+    ("dsl/soundness/parallel.py", "resource"): "not on every system",
+    ("hnfc/backend/iree.py", "iree"): OPTIONAL,
+    ("hnfc/frontend/onnx.py", "onnx"): OPTIONAL,
+    ("hnfc/frontend/onnx.py", "torch_mlir.extras"): "needs onnx, an optional package",
+    ("hnfc/backend/execution.py", "hnfc.backend.on_torch"): TORCH,
+    ("hnfc/cli/analyze.py", "hnfc.analysis.calibrated"): TORCH,
+    ("hnfc/cli/analyze.py", "hnfc.core.tensors"): TORCH,
+    ("hnfc/formats/rounding.py", "hnfc.formats.torch_rounding"): TORCH,
+    ("hnfc/precision/__init__.py", "hnfc.precision.optimizer"): TORCH,
+    ("hnfc/precision/casting.py", "hnfc.formats.torch_rounding"): TORCH,
+    ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
+    ("hnfc/cli/opt.py", "xdsl.dialects.builtin"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "xdsl.parser"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "xdsl.utils.arg_spec"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "xdsl.utils.exceptions"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/opt.py", "hnfc.pipeline.passes"): "hnfc-opt --help loads no compiler",
+    ("hnfc/cli/terminal.py", "rich.console"): "loaded once a command takes longer than two seconds",
+}
+"""Imports inside functions, and why they are not at the top."""
+LOOPS = {
+    ("dsl/soundness/verdict.py", "hnfc.dsl.soundness.obligations"): "`verdict.obligations` is public, and makes the proof again",
+}
+"""Edges that would close a circle of files, and why they stay."""
 ON_TORCH = (
     "hnfc/pytorch/",
     "hnfc/tracing/",
@@ -58,40 +265,67 @@ ON_TORCH = (
 """What is about PyTorch's modules; everything else works where torch is not installed."""
 
 
-def imported(path: Path) -> set[str]:
-    names = set()
-    tree = ast.parse(path.read_text())
-    for_types = [branch for branch in ast.walk(tree) if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"]
-    skipped = {node for branch in for_types for node in ast.walk(branch)}
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return names
+def test_each_folder_imports_what_it_may():
+    assert misplaced(ROOT, ALLOWED, PUBLIC, ANYWHERE | {"torch"}) == []
 
 
-def sources(folder: str) -> list[Path]:
-    return [p for p in (ROOT / folder).rglob("*.py") if not any(part.is_symlink() for part in [p, *p.parents])]
+def test_folders_stand_on_those_above_them():
+    order = list(ALLOWED)
+    for folder, allowed in ALLOWED.items():
+        assert all(allowed.values()), folder
+        assert all(name not in ALLOWED or order.index(name) < order.index(folder) for name in allowed), folder
+    files, found = imports(ROOT)
+    folders = {str(Path(file).parent) for file in files.values()}
+    assert folders == set(ALLOWED)
+    used = {(str(Path(each.file).parent), place(each.module, files)) for each in found}
+    assert [(folder, name) for folder, allowed in ALLOWED.items() for name in allowed if (folder, name) not in used] == []
 
 
-@pytest.mark.parametrize("folder", FORBIDDEN)
-def test_imports_go_one_way(folder):
-    for path in sources(folder):
-        for name in imported(path):
-            for forbidden in FORBIDDEN[folder]:
-                if forbidden == "torch" and str(path.relative_to(ROOT)).startswith(ON_TORCH):
-                    continue
-                assert name != forbidden and not name.startswith(forbidden + "."), f"{path.relative_to(ROOT)} imports {name}"
+def test_no_files_import_each_other():
+    assert circles(ROOT, LOOPS) == []
 
 
-def test_only_the_command_line_imports_rich():
-    for folder in FORBIDDEN:
-        for path in sources(folder):
-            if path.name != "terminal.py":
-                assert not any(name.split(".")[0] == "rich" for name in imported(path)), path
+def test_imports_stand_at_the_top():
+    late = {(each.file, each.module) for each in imports(ROOT)[1] if each.late}
+    assert late - LATE.keys() == set() and LATE.keys() - late == set()
+
+
+def test_the_files_that_load_torch_are_known():
+    found = loading(ROOT, "torch")
+    assert [file for file in sorted(found) if not file.startswith(ON_TORCH)] == []
+    assert [place for place in ON_TORCH if not any(file.startswith(place) for file in found)] == []
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    for tree in TREES:
+        shutil.copytree(ROOT / tree, tmp_path / tree, symlinks=True, ignore=lambda _, names: [n for n in names if n == "__pycache__"])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "statement"),
+    [
+        ("dsl/targets.py", "import hnfc.precision"),
+        ("dsl/soundness/scan.py", "from hnfc.dsl import ieee"),
+        ("dialects/facts.py", "from hnfc.dsl.core import Rule"),
+        ("hnfc/core/samples.py", "from hnfc import frontend"),
+        ("hnfc/analysis/ranges.py", "def late():\n    import hnfc.precision.optimizer"),
+        ("hnfc/sheaf/cover.py", "if TYPE_CHECKING:\n    from hnfc.precision.problem import Problem"),
+        ("hnfc/report/text.py", "import rich"),
+    ],
+)
+def test_a_planted_import_is_found(copied: Path, file: str, statement: str):
+    with (copied / file).open("a", encoding="utf-8") as source:
+        source.write(f"\n{statement}\n")
+    wrong = misplaced(copied, ALLOWED, PUBLIC, ANYWHERE | {"torch"})
+    assert len(wrong) == 1 and wrong[0].startswith(f"{file}:"), wrong
+
+
+def test_a_planted_circle_is_found(copied: Path):
+    (copied / "hnfc" / "core" / "one.py").write_text("from hnfc.core.other import x\n", encoding="utf-8")
+    (copied / "hnfc" / "core" / "other.py").write_text("def f():\n    from hnfc.core import one\n", encoding="utf-8")
+    assert circles(copied, LOOPS) == [["hnfc/core/one.py", "hnfc/core/other.py"]]
 
 
 def test_the_folders_are_the_package():
@@ -100,5 +334,5 @@ def test_the_folders_are_the_package():
 
 
 def test_the_command_line_on_a_file_loads_no_torch():
-    code = "import sys, hnfc, hnfc.pipeline.compile, hnfc.rewriter, hnfc.cli.main; sys.exit('torch' in sys.modules)"
+    code = "import sys, hnfc, hnfc.pipeline.compile, hnfc.rewriter, hnfc.cli.main, hnfc.cli.model; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -46,6 +46,9 @@ def includes(wide: Format, narrow: Format) -> bool:
     return _holds(wide, _telling(narrow))
 
 
+Format.includes = staticmethod(includes)
+
+
 def minimal(formats: Iterable[Format]) -> list[Format]:
     """Those that include no other of them, each set of values once."""
     return _extreme(list(formats), lambda a, b: a <= b)

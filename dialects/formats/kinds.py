@@ -10,9 +10,11 @@ Rounding x changes it by at most max(unit_roundoff·|x|, absolute_error), where 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import ClassVar
 
 
 class Overflow(StrEnum):
@@ -51,12 +53,12 @@ class Format:
     overflow: Overflow
     stored: float = 0.0
     dtype: str = ""
+    includes: ClassVar[Callable[[Format, Format], bool]]
+    """`inclusion.includes`, set there: it rounds, and rounding knows the kinds."""
 
     def __le__(self, other: Format) -> bool:
         """Whether each value of this format is one of the other's."""
-        from hnfc.dialects.formats.inclusion import includes
-
-        return includes(other, self)
+        return Format.includes(other, self)
 
     def __lt__(self, other: Format) -> bool:
         return self <= other and not other <= self

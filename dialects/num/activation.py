@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
-from hnfc.dialects.types import FLOATING, NUMBER, Format
+from hnfc.dialects.types import FLOATING, NUMBER, ElementFormat
 
 GELU_CUBIC = Fraction(44715, 1000000)
 GELU_MINIMUM = -0.7517915
@@ -109,13 +109,13 @@ def gelu_range(x: Interval, approximate: str = "none", context: Context = UNKNOW
     return Interval(y.lo - below, high, nan, y.minus)
 
 
-def lost_left(form: Format, x: Any) -> Any:
+def lost_left(form: ElementFormat, x: Any) -> Any:
     """Loss of x/(1 + e^-x) that is taken for 0, since e^-x overflows or is flushed."""
     left = np.maximum(-np.asarray(x.lo, np.float64), 0.0)
     return np.where(left > 80, np.minimum(left, 800.0) * (2 / form.largest + 2 * form.flushed), 0.0)
 
 
-def dropped_logarithm(form: Format, x: Any) -> Any:
+def dropped_logarithm(form: ElementFormat, x: Any) -> Any:
     """log(1 + e^-x), which torch drops above 20."""
     return np.where(np.asarray(x.hi) > 20, 2.07e-9, 0.0)
 

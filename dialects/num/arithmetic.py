@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Commutative
 
-from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Storage
+from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Storage
 from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
 from hnfc.dialects.num.elementary import LogOp
 from hnfc.dialects.num.special import special
-from hnfc.dialects.types import ANY, FLOATING, FORMATS, NUMBER, Format, TypeMismatch, broadcast_shapes, format_of, tensor, working
+from hnfc.dialects.types import ANY, FLOATING, FORMATS, NUMBER, ElementFormat, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
 
@@ -79,7 +79,7 @@ def fmod_range(x: Interval, y: Interval) -> Interval:
     return Interval(max(min(x.lo, -5e-324), -bound), min(max(x.hi, 0.0), bound), nan)
 
 
-def quotient_lost(form: Format, x: Any, y: Any) -> Any:
+def quotient_lost(form: ElementFormat, x: Any, y: Any) -> Any:
     """Infinite where x/y may overflow, or y is taken for 0: vectorized kernels of fmod then give NaN."""
     most = np.maximum(np.abs(np.asarray(x.lo, np.float64)), np.abs(x.hi))
     least = np.maximum(np.maximum(np.asarray(y.lo, np.float64), -np.asarray(y.hi, np.float64)), 0.0)
@@ -135,7 +135,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     return (np.asarray(x, wide) * np.asarray(y, wide) + np.asarray(z, wide)).astype(np.asarray(x).dtype)
 
 
-class SumOp(BinaryOp):
+class AdditiveOp(BinaryOp):
     """A sum or difference, of which one operand may be a product that is accumulated onto the other."""
 
     def transfer(self, *intervals: Interval) -> Interval:
@@ -153,7 +153,7 @@ class SumOp(BinaryOp):
         return result
 
 
-def _interpolates(operation: SumOp) -> bool:
+def _interpolates(operation: AdditiveOp) -> bool:
     """Return whether it is x + c·(y - x): torch's lerp, which is y - (1 - c)·(y - x) for a large c, so that an infinite y gives NaN."""
     for x, scaled in ((operation.x, operation.y), (operation.y, operation.x)):
         if isinstance(scaled.owner, MulOp):
@@ -162,7 +162,7 @@ def _interpolates(operation: SumOp) -> bool:
 
 
 @irdl_op_definition
-class AddOp(SumOp):
+class AddOp(AdditiveOp):
     """x + y."""
 
     name = "num.add"
@@ -181,7 +181,7 @@ class AddOp(SumOp):
 
 
 @irdl_op_definition
-class SubOp(SumOp):
+class SubOp(AdditiveOp):
     """x - y."""
 
     name = "num.sub"
@@ -247,7 +247,7 @@ class PowOp(BinaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=NUMBER,
-        domain=Domain(0, open=True, irregular=True),
+        domain=RealDomain(0, open=True, irregular=True),
         real=lambda m, x, y: m.pow(x, y),
         evaluate=power,
         range=pow_range,
@@ -306,7 +306,7 @@ class Atan2Op(BinaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(irregular=True),
+        domain=RealDomain(irregular=True),
         real=lambda m, x, y: m.atan2(x, y),
         evaluate=np.arctan2,
         range=lambda x, y: Interval(-3.1415926535897936 if x.lo <= 0 else 0.0, 3.1415926535897936 if x.hi >= 0 else 0.0, x.nan or y.nan),
@@ -402,7 +402,7 @@ class XlogyOp(BinaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(irregular=True),
+        domain=RealDomain(irregular=True),
         real=lambda m, x, y: m.where(m.compare("eq", x, m.const(0)), m.const(0), x * m.log(y)),
         evaluate=special("xlogy"),
         range=xlogy_range,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Parity
+from hnfc.dialects.facts import Access, Exactness, Facts, Parity, RealDomain
 from hnfc.dialects.interval import Interval, decreasing, increasing, keeps_sign_of_zero, magnitude, square
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import ANY, FLOATING, NUMBER
@@ -171,7 +171,7 @@ class LogOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(0, open=True),
+        domain=RealDomain(0, open=True),
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x),
         evaluate=np.log,
@@ -190,7 +190,7 @@ class Log2Op(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(0, open=True),
+        domain=RealDomain(0, open=True),
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x) / m.log(m.const(2)),
         evaluate=np.log2,
@@ -208,7 +208,7 @@ class Log10Op(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(0, open=True),
+        domain=RealDomain(0, open=True),
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x) / m.log(m.const(10)),
         evaluate=np.log10,
@@ -226,7 +226,7 @@ class Log1pOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(-1, open=True),
+        domain=RealDomain(-1, open=True),
         curvature=lambda x: 1 / (1 + x) ** 2,
         real=lambda m, x: m.log(m.const(1) + x),
         evaluate=np.log1p,
@@ -245,7 +245,7 @@ class SqrtOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,
         accepts=FLOATING,
-        domain=Domain(0),
+        domain=RealDomain(0),
         real=lambda m, x: m.sqrt(x),
         evaluate=np.sqrt,
         range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
@@ -282,7 +282,7 @@ class RsqrtOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(0, open=True),
+        domain=RealDomain(0, open=True),
         real=lambda m, x: m.const(1) / m.sqrt(x),
         evaluate=lambda x: 1 / np.sqrt(x),
         range=rsqrt_range,
@@ -319,7 +319,7 @@ class ReciprocalOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,
         accepts=FLOATING,
-        domain=Domain(pole=True),
+        domain=RealDomain(pole=True),
         curvature=lambda x: 1 / np.abs(x) ** 3,
         real=lambda m, x: m.const(1) / x,
         evaluate=lambda x: 1 / x,

@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, Storage
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
+from hnfc.dialects.num.elementary import SqrtOp
 from hnfc.dialects.num.reduction import EXACT, average, scaled
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, FLOATING, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
@@ -106,8 +107,6 @@ def group_norm_range(x: Interval, *parameters: Interval, groups: int, eps: float
 
 
 def batch_norm_range(x: Interval, mean: Interval, var: Interval, *parameters: Interval, eps: float) -> Interval:
-    from hnfc.dialects.num.elementary import SqrtOp
-
     quotient: Interval = (x - mean) / SqrtOp.FACTS.range(var + Interval.point(eps))
     return affine_range(quotient, parameters)
 

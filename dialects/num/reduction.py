@@ -14,7 +14,19 @@ from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Fac
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ANY, ELEMENT_TYPES, FLOATING, FORMATS, NUMBER, Format, Kind, TypeMismatch, format_of, reduced_shape, tensor
+from hnfc.dialects.types import (
+    ANY,
+    ELEMENT_TYPES,
+    FLOATING,
+    FORMATS,
+    NUMBER,
+    ElementFormat,
+    Kind,
+    TypeMismatch,
+    format_of,
+    reduced_shape,
+    tensor,
+)
 
 
 def scaled(count: float, bound: float) -> float:
@@ -41,7 +53,7 @@ def summed(x: Interval, context: Context) -> Interval:
     return Interval(lo, hi, x.nan or clash or (x.lo == -math.inf and x.hi == math.inf), x.minus_zero)
 
 
-EXACT = Format(2.0**-53, 2.0**-1074, math.inf)
+EXACT = ElementFormat(2.0**-53, 2.0**-1074, math.inf)
 
 
 def sum_range(x: Interval, axes: Sequence[int], accumulate: str | None = None, context: Context = UNKNOWN_CONTEXT) -> Interval:

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Result
+from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Result
 from hnfc.dialects.formats import NUMPY, Rounding, rounded
 from hnfc.dialects.interval import Interval, increasing, keeps_sign_of_zero
 from hnfc.dialects.num.base import Tensor, UnaryOp
@@ -159,7 +159,7 @@ class RoundToOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,
         accepts=ANY,
-        domain=Domain(irregular=True),
+        domain=RealDomain(irregular=True),
         real=lambda m, x, format: m.round_to(x, format),
         evaluate=round_to,
         range=round_to_range,

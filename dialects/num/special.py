@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Domain, Exactness, Facts, Parity
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Parity, RealDomain
 from hnfc.dialects.interval import Interval, decreasing, increasing, magnitude, valley
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import FLOATING
@@ -116,7 +116,7 @@ class LgammaOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(irregular=True),
+        domain=RealDomain(irregular=True),
         real=lambda m, x: m.lgamma(x),
         evaluate=special("gammaln"),
         range=lgamma_range,

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import Access, Domain, Exactness, Facts, Parity
+from hnfc.dialects.facts import Access, Exactness, Facts, Parity, RealDomain
 from hnfc.dialects.interval import decreasing, increasing, valley, within
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import FLOATING
@@ -69,7 +69,7 @@ class TanOp(UnaryOp):
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
         parity=Parity.ODD,
-        domain=Domain(irregular=True),
+        domain=RealDomain(irregular=True),
         real=lambda m, x: m.sin(x) / m.cos(x),
         evaluate=np.tan,
         range=lambda x: increasing(math.tan)(x) if x.lo >= -1.5 and x.hi <= 1.5 else within(-math.inf, math.inf, nan_at_infinity=True)(x),
@@ -87,7 +87,7 @@ class AsinOp(UnaryOp):
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
         parity=Parity.ODD,
-        domain=Domain(-1, 1),
+        domain=RealDomain(-1, 1),
         real=lambda m, x: m.asin(x),
         evaluate=np.arcsin,
         range=increasing(math.asin, -1.0, 1.0),
@@ -104,7 +104,7 @@ class AcosOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(-1, 1),
+        domain=RealDomain(-1, 1),
         real=lambda m, x: m.acos(x),
         evaluate=np.arccos,
         range=decreasing(math.acos, -1.0, 1.0),
@@ -212,7 +212,7 @@ class AcoshOp(UnaryOp):
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
-        domain=Domain(1),
+        domain=RealDomain(1),
         real=lambda m, x: m.log(x + m.sqrt(x * x - m.const(1))),
         evaluate=np.arccosh,
         range=increasing(math.acosh, 1.0),
@@ -231,7 +231,7 @@ class AtanhOp(UnaryOp):
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
         parity=Parity.ODD,
-        domain=Domain(-1, 1, open=True),
+        domain=RealDomain(-1, 1, open=True),
         real=lambda m, x: m.log((m.const(1) + x) / (m.const(1) - x)) / m.const(2),
         evaluate=np.arctanh,
         range=increasing(math.atanh, -1.0, 1.0),

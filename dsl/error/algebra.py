@@ -15,7 +15,7 @@ from hnfc.dsl.error.intervals import EVERYTHING, Bounds, Intervals
 from hnfc.dsl.error.polynomial import (
     ONE,
     ZERO,
-    Atom,
+    ErrorAtom,
     Exponent,
     Poly,
     const,
@@ -48,7 +48,7 @@ class Algebra(Intervals, Simplifying):
 
     def function(self, name: str, *operands: Poly, attributes: tuple[tuple[str, Any], ...] = ()) -> Poly:
         """The value of an operation of the dialect that is nothing simpler."""
-        return of_atom(Atom("fn", (name, tuple(operands), attributes), joined(x.vary for x in operands)))
+        return of_atom(ErrorAtom("fn", (name, tuple(operands), attributes), joined(x.vary for x in operands)))
 
     def exp(self, x: Poly) -> Poly:
         """exp(c·p) = exp(p)^c, exp(c·log a) = a^c."""
@@ -59,7 +59,7 @@ class Algebra(Intervals, Simplifying):
             return power(lone[0][0][0].args[1][0], lone[1])
         c, mono, rest = content(x)
         inner = multiplied(of_mono(dict(mono)), rest)
-        return of_atom(Atom("exp", (inner,), inner.vary), c)
+        return of_atom(ErrorAtom("exp", (inner,), inner.vary), c)
 
     def log(self, x: Poly) -> Poly:
         """log exp(p) = p, log 1 = 0."""
@@ -89,7 +89,7 @@ class Algebra(Intervals, Simplifying):
         if rest == ONE:
             return result
         sign = self.sign(rest)
-        return result * (rest.scale(sign) if sign else of_atom(Atom("abs", (rest,), rest.vary)))
+        return result * (rest.scale(sign) if sign else of_atom(ErrorAtom("abs", (rest,), rest.vary)))
 
     def _by_cases(self, x: Poly) -> Poly | None:
         """|[p]·a + [not p]·b| = [p]·|a| + [not p]·|b|."""
@@ -99,7 +99,7 @@ class Algebra(Intervals, Simplifying):
                 return sum((multiplied(of_atom(side), self.absolute(under(x, side))) for side in sides), ZERO)
         return None
 
-    def _absolute_power(self, atom: Atom, e: Exponent) -> Poly:
+    def _absolute_power(self, atom: ErrorAtom, e: Exponent) -> Poly:
         if atom.kind == "sign":
             return ONE
         if atom.kind == "abs" and (sign := self.sign(atom.args[0])):
@@ -115,8 +115,8 @@ class Algebra(Intervals, Simplifying):
             values, name, attributes = atom.args
             count = len(values) if name == "concat" else 1
             inside = (*map(self.absolute, values[:count]), *values[count:])
-            return of_atom(Atom("move", (inside, name, attributes), atom.vary), e)
-        return of_atom(Atom("abs", (of_atom(atom),), atom.vary), e)
+            return of_atom(ErrorAtom("move", (inside, name, attributes), atom.vary), e)
+        return of_atom(ErrorAtom("abs", (of_atom(atom),), atom.vary), e)
 
     def direction(self, x: Poly) -> Poly:
         """sign(x), the derivative of |x|."""
@@ -125,11 +125,11 @@ class Algebra(Intervals, Simplifying):
             return const(sign)
         c, mono, rest = content(x)
         inner = multiplied(of_mono(dict(mono)), rest)
-        return of_atom(Atom("sign", (inner,), inner.vary)).scale(1 if c > 0 else -1)
+        return of_atom(ErrorAtom("sign", (inner,), inner.vary)).scale(1 if c > 0 else -1)
 
     def indicator(self, condition: Any, vary: Mapping[Any, frozenset[Any]]) -> Poly:
         """1 where the condition holds, else 0."""
-        return of_atom(Atom("ind", (condition,), vary))
+        return of_atom(ErrorAtom("ind", (condition,), vary))
 
     # reductions; `like` is an expression in the shape of the operand, `shape` says what its sizes depend on
 
@@ -141,7 +141,7 @@ class Algebra(Intervals, Simplifying):
             if members:
                 (first, *others) = members
                 known = None if others else self.lengths.get(first)
-                result = result * (of_atom(Atom("size", (axis, members), {}, like)) if known is None else known)
+                result = result * (of_atom(ErrorAtom("size", (axis, members), {}, like)) if known is None else known)
         return result
 
     def sum(self, x: Poly, axes: Iterable[Axis], shape: Mapping[Axis, frozenset[Any]], like: Expr) -> Poly:
@@ -212,7 +212,7 @@ class Algebra(Intervals, Simplifying):
         """The reduction of a body; `missing` names what the size depends on beyond what the body shows."""
         missing = tuple((axis, shape[axis]) for axis in axes if shape.get(axis, frozenset()) - body.vary.get(axis, frozenset()))
         vary = {axis: members for axis, members in body.vary.items() if axis not in axes}
-        return of_atom(Atom(kind, (axes, body, missing), vary, like))
+        return of_atom(ErrorAtom(kind, (axes, body, missing), vary, like))
 
     def matmul(self, a: Poly, b: Poly, like_a: Expr, like_b: Expr, shapes: tuple[Mapping[Axis, Any], Mapping[Axis, Any]]) -> Poly:
         """Bilinear; what does not vary along the contracted axis comes out. `shapes`: those of the whole operands."""
@@ -241,7 +241,7 @@ class Algebra(Intervals, Simplifying):
             for x, shape in zip((left, right), shapes, strict=True)
         )
         vary = joined(({k: v for k, v in left.vary.items() if k != -1}, {k: v for k, v in right.vary.items() if k != -2}))
-        return of_atom(Atom("matmul", (left, right, whole), vary, (like_a, like_b)))
+        return of_atom(ErrorAtom("matmul", (left, right, whole), vary, (like_a, like_b)))
 
     def conv(
         self, x: Poly, weight: Poly, attributes: tuple[tuple[str, Any], ...], shapes: tuple[Mapping[Axis, Any], Mapping[Axis, Any]],
@@ -255,7 +255,7 @@ class Algebra(Intervals, Simplifying):
             result = result * outer
             parts.append((inner, any(shape.get(axis, frozenset()) - inner.vary.get(axis, frozenset()) for axis in shape)))
         (left, lacks_left), (right, lacks_right) = parts
-        return result * of_atom(Atom("conv", (left, right, (lacks_left, lacks_right), attributes), vary, likes))
+        return result * of_atom(ErrorAtom("conv", (left, right, (lacks_left, lacks_right), attributes), vary, likes))
 
     def moved(self, x: Poly, name: str, attributes: tuple[tuple[str, Any], ...], source: Mapping[Axis, Axis | None]) -> Poly:
         """The elements of x elsewhere: along `axis`, the result varies as x does along source[axis] (None: not at all)."""
@@ -268,7 +268,7 @@ class Algebra(Intervals, Simplifying):
         for mono, c in x.terms.items():
             outer, inner = _numbers_out(of_mono(dict(mono), c))
             shape = moved_shape(inner.vary, source)
-            result = result + outer * (inner if inner == ONE else of_atom(Atom("move", ((inner,), name, attributes), shape)))
+            result = result + outer * (inner if inner == ONE else of_atom(ErrorAtom("move", ((inner,), name, attributes), shape)))
         return result
 
     def selected(self, name: str, values: tuple[Poly, ...], attributes: tuple[tuple[str, Any], ...], vary: Mapping[Axis, Any]) -> Poly:
@@ -281,7 +281,7 @@ class Algebra(Intervals, Simplifying):
             if first == ONE:
                 return outer
             values = (first, *values[1:])
-        return outer * of_atom(Atom("move", (values, name, attributes), vary))
+        return outer * of_atom(ErrorAtom("move", (values, name, attributes), vary))
 
 
 def _numbers_out(x: Poly) -> tuple[Poly, Poly]:
@@ -299,5 +299,5 @@ def moved_shape(vary: Mapping[Axis, frozenset[Any]], source: Mapping[Axis, Axis 
     return {axis: members for axis, members in shape.items() if members}
 
 
-def is_function(atom: Atom, name: str) -> bool:
+def is_function(atom: ErrorAtom, name: str) -> bool:
     return atom.kind == "fn" and atom.args[0] == name

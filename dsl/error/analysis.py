@@ -14,13 +14,13 @@ from hnfc.dsl.error.context import context_of
 from hnfc.dsl.error.expression import Writer
 from hnfc.dsl.error.floating import CannotRun
 from hnfc.dsl.error.inequalities import equivalents
-from hnfc.dsl.error.jets import Unsupported
+from hnfc.dsl.error.jets import NoErrorFormula
 from hnfc.dsl.error.polynomial import Poly, TooLong
 from hnfc.dsl.error.proving import Prover
 from hnfc.dsl.error.rebuilding import meaning, with_exponentials_split
 from hnfc.dsl.error.report import DEPENDS, NEVER_BETTER, NEVER_WORSE, UNKNOWN, ErrorReport, SideError
-from hnfc.dsl.error.search import Found, example, search
-from hnfc.dsl.error.side import Context, Paths, Side
+from hnfc.dsl.error.search import SearchResult, example, search
+from hnfc.dsl.error.side import Paths, RuleContext, Side
 from hnfc.dsl.error.text import inequality_text, shortest
 
 SIMPLE, SHORT = 30, 64
@@ -31,11 +31,11 @@ FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 1
 ENOUGH = 20
 """A condition that fewer than one point in so many meets is of no use."""
 CANDIDATE_SECONDS = 0.2
-FAULTS = (Unsupported, NoFormula, TooLong, RecursionError)
+FAULTS = (NoErrorFormula, NoFormula, TooLong, RecursionError)
 
 
 @dataclass(frozen=True)
-class Formula:
+class ErrorFormula:
     """An error formula: its text, and the expression that computes it. exact: it is attained, and no mere bound."""
 
     text: str
@@ -44,27 +44,27 @@ class Formula:
     exact: bool = False
 
 
-def rounding_of(context: Context, side: Expr, taken: frozenset[str]) -> tuple[Formula, set[str]]:
+def rounding_of(context: RuleContext, side: Expr, taken: frozenset[str]) -> tuple[ErrorFormula, set[str]]:
     """The first-order bound of a side's rounding error over u, and remarks on it. Raises one of FAULTS where there is none."""
     analysis = Side(context, side, True)
     text, value = shortest(analysis.result().magnitude(), context.algebra, taken)
-    return Formula(text, value, Writer().expression(value)), analysis.math.notes
+    return ErrorFormula(text, value, Writer().expression(value)), analysis.math.notes
 
 
-def sensitivity_of(context: Context, side: Expr, capture: str, taken: frozenset[str]) -> Formula:
+def sensitivity_of(context: RuleContext, side: Expr, capture: str, taken: frozenset[str]) -> ErrorFormula:
     """|∂side/∂capture|, summed over the elements of the capture. Raises one of FAULTS where there is none."""
     result = Side(context, side, False, frozenset({capture})).result()
     text, value = shortest(result.magnitude(), context.algebra, taken)
-    return Formula(text, value, Writer().expression(value), result.exact)
+    return ErrorFormula(text, value, Writer().expression(value), result.exact)
 
 
-def lipschitz_of(context: Context, side: Expr, capture: str, taken: frozenset[str]) -> Formula:
+def lipschitz_of(context: RuleContext, side: Expr, capture: str, taken: frozenset[str]) -> ErrorFormula:
     """The Lipschitz constant by paths: products of the operations' own constants, added up. Raises one of FAULTS where there is none."""
     text, value = shortest(Paths(context, side, capture).result().magnitude(), context.algebra, taken)
-    return Formula(text, value, Writer().expression(value))
+    return ErrorFormula(text, value, Writer().expression(value))
 
 
-FormulaOf = Callable[[Context, Expr, str, frozenset[str]], Formula]
+FormulaOf = Callable[[RuleContext, Expr, str, frozenset[str]], ErrorFormula]
 
 
 def error_of(rule: Rule) -> ErrorReport:
@@ -88,7 +88,7 @@ class _Analysis:
         self.notes: list[str] = []
 
     def report(self) -> ErrorReport:
-        bounds: list[Formula | None] = []
+        bounds: list[ErrorFormula | None] = []
         for word, side in (("left", self.rule.pattern), ("right", self.rule.replacement)):
             try:
                 formula, remarks = rounding_of(self.context, side, self.taken)
@@ -109,9 +109,9 @@ class _Analysis:
         compared = _Comparison(self.rule, self.context, left, right, self.taken)
         return ErrorReport(**parts, **compared.outcome(), notes=(*self.notes, *compared.notes))  # type: ignore[arg-type]
 
-    def _formulas(self, name: str, formula_of: FormulaOf) -> list[Formula | str]:
+    def _formulas(self, name: str, formula_of: FormulaOf) -> list[ErrorFormula | str]:
         """The formula of either side for a capture, or why there is none."""
-        found: list[Formula | str] = []
+        found: list[ErrorFormula | str] = []
         for side in (self.rule.pattern, self.rule.replacement):
             try:
                 found.append(formula_of(self.context, side, name, self.taken))
@@ -123,11 +123,11 @@ class _Analysis:
         """The texts of both sides: one text where they are one function."""
         left, right = self._formulas(name, formula_of)
         texts = [found if isinstance(found, str) else found.text for found in (left, right)]
-        if isinstance(left, Formula) and isinstance(right, Formula) and self._same(left, right):
+        if isinstance(left, ErrorFormula) and isinstance(right, ErrorFormula) and self._same(left, right):
             texts = [min(texts, key=len)] * 2
         return texts[0], texts[1]
 
-    def _same(self, left: Formula, right: Formula) -> bool:
+    def _same(self, left: ErrorFormula, right: ErrorFormula) -> bool:
         """Whether the formulas are equal once operations are spelled out."""
         try:
             forms = (with_exponentials_split(meaning(f.value, self.context.algebra), self.context.algebra) for f in (left, right))
@@ -139,7 +139,7 @@ class _Analysis:
     def _sensitivity(self, name: str) -> str:
         """The sharper of what the two sides give, which have the same derivative."""
         found = self._formulas(name, sensitivity_of)
-        formulas = [f for f in found if isinstance(f, Formula)]
+        formulas = [f for f in found if isinstance(f, ErrorFormula)]
         if not formulas:
             return str(found[0])
         best = min(formulas, key=lambda f: (not f.exact, len(f.text)))
@@ -149,7 +149,7 @@ class _Analysis:
 class _Comparison:
     """Which of two bounds is smaller, and where."""
 
-    def __init__(self, rule: Rule, context: Context, left: Formula, right: Formula, taken: frozenset[str]) -> None:
+    def __init__(self, rule: Rule, context: RuleContext, left: ErrorFormula, right: ErrorFormula, taken: frozenset[str]) -> None:
         self.rule, self.context, self.left, self.right, self.taken = rule, context, left, right, taken
         self.difference = context.algebra.tidy(left.value - right.value)
         self.prover = Prover(rule, context)
@@ -189,7 +189,7 @@ class _Comparison:
                 return factor if self.prover.plainly(self.context.algebra.tidy(difference)) else 0
         return 0
 
-    def _better_where(self, found: Found) -> str:
+    def _better_where(self, found: SearchResult) -> str:
         """The exact condition where it is simple; else one that is proved or that no point speaks against, and the exact one behind it."""
         exact = min((inequality_text(form, self.taken) for form in equivalents(self.difference, self.context.algebra)), key=len)
         if len(exact) <= SIMPLE:
@@ -210,7 +210,7 @@ class _Comparison:
             parts.append(f"exactly where {exact}")
         return "; ".join(parts)
 
-    def _candidates(self, found: Found) -> list[list[Named]]:
+    def _candidates(self, found: SearchResult) -> list[list[Named]]:
         """Conditions that no point speaks against, from the weakest of a family to the strongest; those first that most points meet."""
         kept: list[tuple[int, int, list[Named]]] = []
         for family in families(self.rule, self.context):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Rule, Size, walk
 from hnfc.dsl.error.expression import call
-from hnfc.dsl.error.side import Context
+from hnfc.dsl.error.side import RuleContext
 from hnfc.dsl.soundness.scan import rule_expressions
 
 NUMBERS = tuple(map(Fraction, ("0", "1/100", "1/10", "1/4", "1/2", "1", "2", "3", "4", "5", "8", "10", "16", "20", "50", "100")))
@@ -17,7 +17,7 @@ MAX_CAPTURES = 3
 Named = tuple[str, Condition]
 
 
-def families(rule: Rule, context: Context) -> Iterator[list[Named]]:
+def families(rule: Rule, context: RuleContext) -> Iterator[list[Named]]:
     """Lists of conditions, each list from the weakest to the strongest."""
     captures = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
     names = sorted(name for name in captures if name not in context.booleans and name not in context.whole)

@@ -8,9 +8,9 @@ from fractions import Fraction
 from hnfc.dsl.core import Apply, Axis, Capture, Comparison, Condition, Free, Literal, Rule, SameSize, walk
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.intervals import Bounds
-from hnfc.dsl.error.jets import Unsupported
-from hnfc.dsl.error.side import NARROW, Context
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.error.jets import NoErrorFormula
+from hnfc.dsl.error.side import NARROW, RuleContext
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     boolean_captures,
@@ -25,7 +25,7 @@ from hnfc.dsl.soundness.scan import (
 )
 
 
-def context_of(rule: Rule) -> Context:
+def context_of(rule: Rule) -> RuleContext:
     """Raises Unsupported where the axes of the rule lie to each other in a way that is not known."""
     axes = _axes(rule)
     ranks = known_ranks(rule)
@@ -49,7 +49,7 @@ def context_of(rule: Rule) -> Context:
             if isinstance(size, Capture):
                 known.setdefault(size.name, (Fraction(1), math.inf))
     dtypes = {d for node in rule_expressions(rule) if isinstance(node, Capture) for d in node.dtypes} - {"i1"}
-    return Context(
+    return RuleContext(
         Algebra(known), axes, frozenset(free), same, scalar_captures(rule), boolean_captures(rule),
         whole, spatial_rank(rule), bool(dtypes) and dtypes <= NARROW,
     )  # fmt: skip
@@ -59,11 +59,11 @@ def _axes(rule: Rule) -> tuple[Axis, ...]:
     try:
         axes = universe(rule)
     except Unrelated as error:
-        raise Unsupported(str(error)) from None
+        raise NoErrorFormula(str(error)) from None
     if not any(reshaping(node) for node in rule_expressions(rule)):
         return axes
     if any(isinstance(axis, str) for axis in axes):
-        raise Unsupported("an axis that is added or dropped in a rule over named axes")
+        raise NoErrorFormula("an axis that is added or dropped in a rule over named axes")
     return tuple(range(-MAX_AXES, 0))
 
 

@@ -14,7 +14,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Axis, Literal
 from hnfc.dsl.error.algebra import Algebra, moved_shape
-from hnfc.dsl.error.jets import Condition, Jet, Source, Unsupported, identity, multiplied_absolute, shape_of
+from hnfc.dsl.error.jets import Condition, Jet, NoErrorFormula, Source, identity, multiplied_absolute, shape_of
 from hnfc.dsl.error.polynomial import ONE, ZERO, Poly, const, expanded, joined, power
 
 
@@ -114,17 +114,17 @@ class JetMath:
 
     def lgamma(self, x: Jet) -> Jet:
         if x.terms:
-            raise Unsupported("the derivative of lgamma is no formula over the operations of the dialect")
+            raise NoErrorFormula("the derivative of lgamma is no formula over the operations of the dialect")
         return self.unary(self.algebra.function("lgamma", x.value), lambda: ZERO, x)
 
     def i0(self, x: Jet) -> Jet:
         if x.terms:
-            raise Unsupported("the derivative of i0 is no formula over the operations of the dialect")
+            raise NoErrorFormula("the derivative of i0 is no formula over the operations of the dialect")
         return self.unary(self.algebra.function("i0", x.value), lambda: ZERO, x)
 
     def floor(self, x: Jet) -> Jet:
         if x.terms:
-            raise Unsupported("an error before a rounding to integers may become a whole unit: there is no first order")
+            raise NoErrorFormula("an error before a rounding to integers may become a whole unit: there is no first order")
         return self.unary(self.algebra.function("floor", x.value), lambda: ZERO, x)
 
     def abs(self, x: Jet) -> Jet:
@@ -165,7 +165,7 @@ class JetMath:
             case "le":
                 tree = ("not", ("gt", difference))
             case _:
-                raise Unsupported(f"an unknown comparison `{predicate}`")
+                raise NoErrorFormula(f"an unknown comparison `{predicate}`")
         return Condition(tree, vary, like, bool(x.terms or y.terms))
 
     def condition(self, p: Any) -> Condition:
@@ -264,7 +264,7 @@ class JetMath:
     def _known(self, axes: Iterable[Axis]) -> tuple[Axis, ...]:
         axes = tuple(axes)
         if any(axis not in self.axes for axis in axes):
-            raise Unsupported(f"how the axes {', '.join(map(str, axes))} lie to the others of this rule is not known")
+            raise NoErrorFormula(f"how the axes {', '.join(map(str, axes))} lie to the others of this rule is not known")
         return tuple(sorted(axes, key=repr))
 
     # contraction and movement
@@ -272,7 +272,7 @@ class JetMath:
     def matmul(self, a: Jet, b: Jet) -> Jet:
         """δ(AB) = δA·B + A·δB; what arrives is collected in one source."""
         if -1 not in self.axes or -2 not in self.axes:
-            raise Unsupported("a matrix product in a rule over named axes")
+            raise NoErrorFormula("a matrix product in a rule over named axes")
         shapes = (a.vary, b.vary)
 
         def product(x: Poly, y: Poly) -> Poly:

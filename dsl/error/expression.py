@@ -7,7 +7,7 @@ from typing import Any
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
-from hnfc.dsl.error.polynomial import Atom, Exponent, Mono, Poly
+from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Mono, Poly
 
 ZERO_LITERAL, ONE_LITERAL = Literal(Fraction(0)), Literal(Fraction(1))
 
@@ -49,7 +49,7 @@ class Writer:
             result = call("where", self.condition(atom.args[0]), result, ZERO_LITERAL)
         return result
 
-    def power(self, atom: Atom, e: Exponent) -> Expr:
+    def power(self, atom: ErrorAtom, e: Exponent) -> Expr:
         if atom.kind == "exp":
             return call("exp", self.expression(atom.args[0].scale(Fraction(e))))
         base = self.atom(atom)
@@ -61,12 +61,12 @@ class Writer:
             return call("sqrt", base)
         return call("pow", base, Literal(Fraction(e)))
 
-    def atom(self, atom: Atom) -> Expr:
+    def atom(self, atom: ErrorAtom) -> Expr:
         if atom.key not in self.memo:
             self.memo[atom.key] = self._atom(atom)
         return self.memo[atom.key]
 
-    def _atom(self, atom: Atom) -> Expr:
+    def _atom(self, atom: ErrorAtom) -> Expr:
         args = atom.args
         match atom.kind:
             case "var":

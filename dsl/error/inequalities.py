@@ -12,11 +12,11 @@ from typing import Any
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.jets import Unsupported
+from hnfc.dsl.error.jets import NoErrorFormula
 from hnfc.dsl.error.polynomial import (
     ONE,
     ZERO,
-    Atom,
+    ErrorAtom,
     Mono,
     Poly,
     TooLong,
@@ -43,7 +43,7 @@ def equivalents(x: Poly, algebra: Algebra) -> Iterator[Poly]:
         for rewritten in (with_exponentials_split, with_sums_expanded):
             yield without_positive_factor(rewritten(plain, algebra), algebra)
         yield without_positive_factor(algebra.over_one_denominator(plain), algebra)
-    except (TooLong, NoFormula, Unsupported):
+    except (TooLong, NoFormula, NoErrorFormula):
         return
 
 
@@ -98,7 +98,7 @@ def by_multiples(x: Poly, known: Poly, algebra: Algebra) -> bool:
     return False
 
 
-def _restricted(x: Poly, holds: Atom, fails: Atom) -> Poly:
+def _restricted(x: Poly, holds: ErrorAtom, fails: ErrorAtom) -> Poly:
     """x where one condition holds and the other does not."""
     result = ZERO
     for mono, c in x.terms.items():
@@ -202,7 +202,7 @@ def from_below(x: Poly, algebra: Algebra) -> Poly:
     return result
 
 
-def from_above(atom: Atom, algebra: Algebra) -> Poly:
+def from_above(atom: ErrorAtom, algebra: Algebra) -> Poly:
     """|p + q| ≤ |p| + |q|, |Σp| ≤ Σ|p|, |AB| ≤ |A||B|, [p] ≤ 1, min(p, q) ≤ p, ⌈log₂ n⌉ ≤ n - 1; the atom itself where none applies."""
     match atom.kind:
         case "ind":
@@ -244,7 +244,7 @@ def _triangle(x: Poly, algebra: Algebra) -> Poly:
     return result
 
 
-def _inside(atom: Atom, algebra: Algebra) -> Poly:
+def _inside(atom: ErrorAtom, algebra: Algebra) -> Poly:
     match atom.kind:
         case "sum":
             axes, body, missing = atom.args
@@ -252,7 +252,7 @@ def _inside(atom: Atom, algebra: Algebra) -> Poly:
             return algebra.sum(algebra.absolute(body), axes, shape, atom.like)
         case "matmul" | "conv":
             inside = (algebra.absolute(atom.args[0]), algebra.absolute(atom.args[1]), *atom.args[2:])
-            return of_atom(Atom(atom.kind, inside, atom.vary, atom.like))
+            return of_atom(ErrorAtom(atom.kind, inside, atom.vary, atom.like))
         case "base":
             return _triangle(atom.args[0], algebra)
     return algebra.absolute(of_atom(atom))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Axis, Literal
-from hnfc.dsl.error.polynomial import Atom, Exponent, Poly, content, of_mono
+from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Poly, content, of_mono
 
 Bounds: TypeAlias = tuple[Fraction | float, Fraction | float]
 """Least and greatest value: exact, or an infinity."""
@@ -81,7 +81,7 @@ class Intervals:
                     return (1 if c > 0 else -1) * (1 if mono[0][0].kind == "max" else -1)
         return 0
 
-    def _atom_bounds(self, atom: Atom) -> Bounds:
+    def _atom_bounds(self, atom: ErrorAtom) -> Bounds:
         match atom.kind:
             case "var":
                 return self.known.get(atom.args[0], EVERYTHING)

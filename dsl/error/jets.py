@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Axis, Expr, Literal
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.polynomial import ONE, ZERO, Poly, const, joined, power
 
-if TYPE_CHECKING:
-    from hnfc.dsl.error.differentiation import JetMath
 
-
-class Unsupported(Exception):
+class NoErrorFormula(Exception):
     """The rule has no error formula; the message says why."""
 
 
@@ -48,11 +45,20 @@ class Condition:
     """Whether an operand of a comparison has an error, so that the other branch may be taken."""
 
 
+class JetRecorder(Protocol):
+    """The `Math` on jets (see `differentiation`), as their operators use it."""
+
+    algebra: Algebra
+
+    def jet(self, value: Any) -> Jet: ...
+    def chain(self, value: Poly, *parts: tuple[Poly, Jet]) -> Jet: ...
+
+
 @dataclass(eq=False)
 class Jet:
     """A tensor. `terms`: its derivative with respect to each source; `vary` and `like`: its shape, as sizes and as an expression."""
 
-    math: JetMath
+    math: JetRecorder
     value: Poly
     terms: dict[Source, Poly]
     vary: Mapping[Axis, frozenset[Any]]

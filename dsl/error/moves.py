@@ -12,7 +12,7 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Axis, Literal
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.differentiation import JetMath
-from hnfc.dsl.error.jets import Jet, Source, Unsupported
+from hnfc.dsl.error.jets import Jet, NoErrorFormula, Source
 from hnfc.dsl.error.polynomial import ONE, ZERO, Poly, joined
 
 NO_NUMBER = Literal(Fraction(0))
@@ -57,7 +57,7 @@ class Moving(ABC):
         source: dict[Axis, Axis | None] = {}
         for axis in self.axes:
             if not isinstance(axis, int):
-                raise Unsupported("an axis that is added or dropped in a rule over named axes")
+                raise NoErrorFormula("an axis that is added or dropped in a rule over named axes")
             if how == "unsqueeze":
                 source[axis] = axis if axis > place else None if axis == place else axis + 1
             else:
@@ -100,7 +100,7 @@ class Moving(ABC):
             return {axis: frozenset({(repr(node), axis)}) for axis in self.axes}
         axis = attributes["axis"]
         if axis not in self.axes:
-            raise Unsupported(f"how axis {axis} lies to the others of this rule is not known")
+            raise NoErrorFormula(f"how axis {axis} lies to the others of this rule is not known")
         token = (repr(node), axis)
         length = self._length(node, jets, axis)
         if length is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from hnfc.dsl.core import AllOf, AnyOf, Capture, Comparison, Condition, Not, Rule
 from hnfc.dsl.error.floating import Array, CannotRun, evaluate
 from hnfc.dsl.error.intervals import Bounds
-from hnfc.dsl.error.side import Context
+from hnfc.dsl.error.side import RuleContext
 from hnfc.dsl.soundness.scan import known_ranks, rule_expressions
 
 SIMPLE = np.array([0, 1, 2, 3, 5, 10, 20, 50, 1 / 2, 1 / 4, 3 / 4, 1 / 8, 1 / 10, 1 / 100, 1 / 1024, 2.0**-20, 4, 8, 30, 80])
@@ -38,7 +38,7 @@ class Points:
         return Points({name: array[index] for name, array in self.inputs.items()}, self.axes, False)
 
 
-def points(rule: Rule, context: Context, seed: int = 0) -> Iterator[Points]:
+def points(rule: Rule, context: RuleContext, seed: int = 0) -> Iterator[Points]:
     """Samples that may or may not meet the rule's conditions."""
     generator = np.random.default_rng(seed)
     names = sorted({n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)})
@@ -63,7 +63,7 @@ def points(rule: Rule, context: Context, seed: int = 0) -> Iterator[Points]:
         yield from _matrices(generator, rule, context, names)
 
 
-def _matrices(generator: np.random.Generator, rule: Rule, context: Context, names: list[str]) -> Iterator[Points]:
+def _matrices(generator: np.random.Generator, rule: Rule, context: RuleContext, names: list[str]) -> Iterator[Points]:
     ranks = known_ranks(rule)
     batched = not ranks
     for round_ in range(3 if batched else 24):
@@ -78,7 +78,7 @@ def _matrices(generator: np.random.Generator, rule: Rule, context: Context, name
             yield Points(inputs, {}, batched)
 
 
-def _values(generator: np.random.Generator, context: Context, name: str, shape: tuple[int, ...]) -> Array:
+def _values(generator: np.random.Generator, context: RuleContext, name: str, shape: tuple[int, ...]) -> Array:
     if name in context.booleans:
         return generator.random(shape) < 0.5
     signs = generator.choice([-1.0, 1.0], shape)
@@ -108,7 +108,7 @@ def _into(values: Array, bounds: Bounds | None) -> Array:
     return hi - np.abs(values) if np.isfinite(hi) else values
 
 
-def _relate(generator: np.random.Generator, inputs: dict[str, Array], context: Context) -> None:
+def _relate(generator: np.random.Generator, inputs: dict[str, Array], context: RuleContext) -> None:
     """Some samples have captures that are equal, nearly equal, or each other's negation."""
     names = [name for name in inputs if name not in context.booleans]
     for first, second in itertools.pairwise(names):

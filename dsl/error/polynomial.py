@@ -24,7 +24,7 @@ class TooLong(Exception):
     """A formula outgrew what anybody would read."""
 
 
-class Atom:
+class ErrorAtom:
     """One function or value. `key` names it: atoms with one key are equal. `vary`: what its size along each axis depends on."""
 
     __slots__ = ("args", "key", "kind", "like", "size", "vary")
@@ -43,12 +43,12 @@ class Atom:
             raise TooLong("a formula is too long")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
+        return isinstance(other, ErrorAtom) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def __lt__(self, other: Atom) -> bool:
+    def __lt__(self, other: ErrorAtom) -> bool:
         return self.key < other.key
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Atom:
 
 
 def _key(value: Any) -> str:
-    if isinstance(value, Poly | Atom):
+    if isinstance(value, Poly | ErrorAtom):
         return value.key
     if isinstance(value, tuple):
         return f"[{','.join(map(_key, value))}]"
@@ -72,7 +72,7 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, tuple) else 0
 
 
-Mono: TypeAlias = tuple[tuple[Atom, Exponent], ...]
+Mono: TypeAlias = tuple[tuple[ErrorAtom, Exponent], ...]
 
 
 class Poly:
@@ -117,7 +117,7 @@ class Poly:
         return sum(1 + sum(a.size + (e != 1) for a, e in mono) for mono in self.terms)
 
     @cached_property
-    def atoms(self) -> frozenset[Atom]:
+    def atoms(self) -> frozenset[ErrorAtom]:
         return frozenset(a for mono in self.terms for a, _ in mono)
 
     @cached_property
@@ -168,15 +168,15 @@ def const(value: Fraction | int) -> Poly:
     return Poly({(): Fraction(value)}) if value else ZERO
 
 
-def of_atom(atom: Atom, exponent: Exponent = 1) -> Poly:
+def of_atom(atom: ErrorAtom, exponent: Exponent = 1) -> Poly:
     return of_mono({atom: exponent})
 
 
-def of_mono(powers: Mapping[Atom, Exponent], c: Fraction | int = 1) -> Poly:
+def of_mono(powers: Mapping[ErrorAtom, Exponent], c: Fraction | int = 1) -> Poly:
     """c·Π atom^e in normal form: |p|² is p², a sign squared is 1, conditions that exclude each other make 0."""
     if not c:
         return ZERO
-    found: dict[Atom, Exponent] = {a: _tidy(e) for a, e in powers.items() if e}
+    found: dict[ErrorAtom, Exponent] = {a: _tidy(e) for a, e in powers.items() if e}
     for atom in [a for a in found if a.kind in ("abs", "sign", "ind")]:
         match atom.kind:
             case "ind":
@@ -193,26 +193,26 @@ def of_mono(powers: Mapping[Atom, Exponent], c: Fraction | int = 1) -> Poly:
     return Poly({tuple(sorted(found.items())): Fraction(c)})
 
 
-def excluded(p: Atom, q: Atom) -> bool:
+def excluded(p: ErrorAtom, q: ErrorAtom) -> bool:
     """Whether two conditions are each other's negation."""
     return bool(p.args[0] == ("not", q.args[0]) or q.args[0] == ("not", p.args[0]))
 
 
-def under(x: Poly, condition: Atom) -> Poly:
+def under(x: Poly, condition: ErrorAtom) -> Poly:
     """The terms that hold under a condition, without it."""
     return Poly({tuple(f for f in mono if f[0] != condition): c for mono, c in x.terms.items() if condition in dict(mono)})
 
 
-def _plain(atom: Atom) -> Atom:
+def _plain(atom: ErrorAtom) -> ErrorAtom:
     """The atom for the value whose absolute value or sign `atom` is."""
     inner: Poly = atom.args[0]
     lone = inner.single()
     if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][1] == 1:
         return lone[0][0][0]
-    return Atom("base", (inner,), inner.vary)
+    return ErrorAtom("base", (inner,), inner.vary)
 
 
-def _merge_absolute(found: dict[Atom, Exponent], atom: Atom) -> None:
+def _merge_absolute(found: dict[ErrorAtom, Exponent], atom: ErrorAtom) -> None:
     """Even powers of p are powers of |p|; an even power of |p| is one of p."""
     plain = _plain(atom)
     other = found.get(plain, 0)
@@ -226,11 +226,11 @@ def _merge_absolute(found: dict[Atom, Exponent], atom: Atom) -> None:
             found[atom] = _tidy(exponent)
 
 
-def _merge_sign(found: dict[Atom, Exponent], atom: Atom) -> None:
+def _merge_sign(found: dict[ErrorAtom, Exponent], atom: ErrorAtom) -> None:
     """sign(p)² = 1, sign(p)·p = |p|, sign(p)·|p| = p."""
     if int(found.pop(atom)) % 2 == 0:
         return
-    plain, absolute = _plain(atom), Atom("abs", atom.args, atom.vary)
+    plain, absolute = _plain(atom), ErrorAtom("abs", atom.args, atom.vary)
     if isinstance(e := found.get(plain, 0), int) and e % 2:
         found.pop(plain)
         found[absolute] = found.get(absolute, 0) + e
@@ -255,7 +255,7 @@ def multiplied(x: Poly, y: Poly) -> Poly:
     result = ZERO
     for m, c in x.terms.items():
         for n, d in y.terms.items():
-            powers: dict[Atom, Exponent] = dict(m)
+            powers: dict[ErrorAtom, Exponent] = dict(m)
             for atom, e in n:
                 powers[atom] = powers.get(atom, 0) + e
             result = result + of_mono(powers, c * d)
@@ -267,7 +267,7 @@ def as_base(x: Poly) -> Poly:
     if len(x.terms) < 2 or all(a.kind == "size" for a in x.atoms):
         return x
     c, mono, rest = content(x)
-    return Poly({tuple(sorted([*mono, (Atom("base", (rest,), rest.vary), 1)])): c})
+    return Poly({tuple(sorted([*mono, (ErrorAtom("base", (rest,), rest.vary), 1)])): c})
 
 
 def content(x: Poly) -> tuple[Fraction, Mono, Poly]:
@@ -295,7 +295,7 @@ def content(x: Poly) -> tuple[Fraction, Mono, Poly]:
 
 def lowered(x: Poly, *kinds: str) -> tuple[Poly, Poly]:
     """(monomial, polynomial without negative exponents) whose product is x; of atoms of these kinds only, if any are named."""
-    least: dict[Atom, Exponent] = {}
+    least: dict[ErrorAtom, Exponent] = {}
     for mono in x.terms:
         for atom, e in mono:
             if not kinds or atom.kind in kinds:
@@ -322,16 +322,16 @@ def power(x: Poly, e: Exponent) -> Poly:
         c, mono, rest = content(x)
         if isinstance(e, int):
             outside = of_mono({a: f * e for a, f in mono}, c**e)
-            return multiplied(outside, of_atom(Atom("base", (rest,), rest.vary), e))
+            return multiplied(outside, of_atom(ErrorAtom("base", (rest,), rest.vary), e))
         if c < 0 or any(f % 2 for _, f in mono):
-            return of_atom(Atom("base", (x,), x.vary), e)
-        return multiplied(power(of_mono(dict(mono), c), e), of_atom(Atom("base", (rest,), rest.vary), e))
+            return of_atom(ErrorAtom("base", (x,), x.vary), e)
+        return multiplied(power(of_mono(dict(mono), c), e), of_atom(ErrorAtom("base", (rest,), rest.vary), e))
     mono, c = lone
     if isinstance(e, int):
         return of_mono({a: f * e for a, f in mono}, c**e)
     odd = [a for a, f in mono if f % 2]
     if c < 0 or len([a for a in odd if a.kind not in POSITIVE]) > 1:
-        return of_atom(Atom("base", (x,), x.vary), e)
+        return of_atom(ErrorAtom("base", (x,), x.vary), e)
     result = constant_power(c, e)
     for atom, f in mono:
         inner = atom if f % 2 or atom.kind in POSITIVE else _absolute_atom(atom)
@@ -343,10 +343,10 @@ POSITIVE = frozenset(("exp", "size", "abs"))
 """Kinds of atoms that are never negative."""
 
 
-def _absolute_atom(atom: Atom) -> Atom:
+def _absolute_atom(atom: ErrorAtom) -> ErrorAtom:
     if atom.kind == "base":
-        return Atom("abs", atom.args, atom.vary)
-    return Atom("abs", (of_atom(atom),), atom.vary)
+        return ErrorAtom("abs", atom.args, atom.vary)
+    return ErrorAtom("abs", (of_atom(atom),), atom.vary)
 
 
 def constant_power(c: Fraction, e: Fraction) -> Poly:
@@ -354,7 +354,7 @@ def constant_power(c: Fraction, e: Fraction) -> Poly:
     roots = [_root(n, e.denominator) for n in (c.numerator, c.denominator)]
     if None not in roots:
         return const((Fraction(roots[0] or 0) / Fraction(roots[1] or 1)) ** e.numerator)
-    return of_atom(Atom("base", (const(c),), {}), e)
+    return of_atom(ErrorAtom("base", (const(c),), {}), e)
 
 
 def _root(n: int, k: int) -> int | None:
@@ -377,5 +377,5 @@ def expanded(x: Poly) -> Poly:
     return result
 
 
-def _expandable(atom: Atom, e: Exponent) -> bool:
+def _expandable(atom: ErrorAtom, e: Exponent) -> bool:
     return atom.kind == "base" and isinstance(e, int) and e > 0

@@ -15,10 +15,10 @@ from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.context import compared
 from hnfc.dsl.error.expression import Writer, call
 from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
-from hnfc.dsl.error.polynomial import Atom, Poly, of_atom
-from hnfc.dsl.error.side import Context, Side
-from hnfc.dsl.soundness.opaque import abstracted
+from hnfc.dsl.error.polynomial import ErrorAtom, Poly, of_atom
+from hnfc.dsl.error.side import RuleContext, Side
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.uninterpreted import abstracted
 
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
 SECONDS = 2.0
@@ -29,7 +29,7 @@ class Prover:
     """Shows formulas not negative for one rule. `defined`: an expression that has a value where the claim is made."""
 
     rule: Rule
-    context: Context
+    context: RuleContext
     seconds: float = SECONDS
 
     @property
@@ -96,9 +96,9 @@ def lemmas(x: Poly, algebra: Algebra) -> list[Condition]:
     return found[:MAX_LEMMAS]
 
 
-def _atoms_within(x: Poly) -> set[Atom]:
+def _atoms_within(x: Poly) -> set[ErrorAtom]:
     """The atoms of a formula that are not below a sum."""
-    found: set[Atom] = set()
+    found: set[ErrorAtom] = set()
     waiting = list(x.atoms)
     while waiting:
         atom = waiting.pop()

@@ -11,7 +11,21 @@ from hnfc.dsl.core import Literal
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.differentiation import JetMath
 from hnfc.dsl.error.jets import Jet
-from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Poly, as_base, const, excluded, expanded, joined, lowered, of_atom, of_mono, power
+from hnfc.dsl.error.polynomial import (
+    ONE,
+    ZERO,
+    ErrorAtom,
+    Poly,
+    as_base,
+    const,
+    excluded,
+    expanded,
+    joined,
+    lowered,
+    of_atom,
+    of_mono,
+    power,
+)
 
 PRIMITIVES = frozenset(("log", "sin", "cos", "atan", "asin", "acos", "atan2", "erf", "lgamma", "i0", "floor", "pow"))
 
@@ -19,7 +33,7 @@ PRIMITIVES = frozenset(("log", "sin", "cos", "atan", "asin", "acos", "atan2", "e
 class Rebuilding:
     """`image(atom)` is the new value of an atom whose parts are new already, or None where it stays."""
 
-    def __init__(self, algebra: Algebra, image: Callable[[Atom], Poly | None]) -> None:
+    def __init__(self, algebra: Algebra, image: Callable[[ErrorAtom], Poly | None]) -> None:
         self.algebra, self.image = algebra, image
         self.memo: dict[str, Poly] = {}
 
@@ -34,7 +48,7 @@ class Rebuilding:
             self.memo[x.key] = self.algebra.tidy(result)
         return self.memo[x.key]
 
-    def atom(self, atom: Atom) -> Poly | None:
+    def atom(self, atom: ErrorAtom) -> Poly | None:
         """The new value, or None where nothing changes."""
         changed = self._parts(atom)
         if changed is None:
@@ -45,7 +59,7 @@ class Rebuilding:
             return changed if found is None else found
         return changed
 
-    def _parts(self, atom: Atom) -> Poly | None:
+    def _parts(self, atom: ErrorAtom) -> Poly | None:
         args = atom.args
         parts = [self.formula(x) for x in _polynomials(args)]
         if parts == _polynomials(args):
@@ -91,7 +105,7 @@ def meaning(x: Poly, algebra: Algebra) -> Poly:
     """The formula with every operation replaced by its formula over elementary functions, and logarithms of products split."""
     math = JetMath(algebra, ())
 
-    def image(atom: Atom) -> Poly | None:
+    def image(atom: ErrorAtom) -> Poly | None:
         if atom.kind == "abs":
             # more may be known of its sign than when it was made
             found = _absolute(atom.args[0], algebra)
@@ -116,7 +130,7 @@ def meaning(x: Poly, algebra: Algebra) -> Poly:
 def with_exponentials_split(x: Poly, algebra: Algebra) -> Poly:
     """exp(p + q) as exp(p)·exp(q), so that a factor that does not vary along a sum comes out of it."""
 
-    def image(atom: Atom) -> Poly | None:
+    def image(atom: ErrorAtom) -> Poly | None:
         if atom.kind != "exp" or len(atom.args[0].terms) < 2:
             return None
         result = ONE
@@ -135,15 +149,15 @@ def cases_apart(x: Poly, algebra: Algebra) -> Poly:
         yes, no = (_supposed(x, atom, holds, algebra) for holds in (True, False))
         if yes == no:
             return cases_apart(yes, algebra)
-        other = of_atom(Atom("ind", (("not", atom.args[0]),), atom.vary))
+        other = of_atom(ErrorAtom("ind", (("not", atom.args[0]),), atom.vary))
         return of_atom(atom) * cases_apart(yes, algebra) + other * cases_apart(no, algebra)
     return x
 
 
-def _supposed(x: Poly, condition: Atom, holds: bool, algebra: Algebra) -> Poly:
+def _supposed(x: Poly, condition: ErrorAtom, holds: bool, algebra: Algebra) -> Poly:
     """x where a condition holds, or where it does not."""
 
-    def image(atom: Atom) -> Poly | None:
+    def image(atom: ErrorAtom) -> Poly | None:
         if atom.kind != "ind" or (atom != condition and not excluded(atom, condition)):
             return None
         return ONE if (atom == condition) == holds else ZERO
@@ -151,9 +165,9 @@ def _supposed(x: Poly, condition: Atom, holds: bool, algebra: Algebra) -> Poly:
     return Rebuilding(algebra, image).formula(x)
 
 
-def _conditions(x: Poly) -> set[Atom]:
+def _conditions(x: Poly) -> set[ErrorAtom]:
     """The conditions at every depth."""
-    found: set[Atom] = set()
+    found: set[ErrorAtom] = set()
     for atom in x.atoms:
         if atom.kind == "ind":
             found.add(atom)
@@ -162,7 +176,7 @@ def _conditions(x: Poly) -> set[Atom]:
     return found
 
 
-def _bound_within(condition: Atom, x: Poly) -> bool:
+def _bound_within(condition: ErrorAtom, x: Poly) -> bool:
     """Whether the condition varies along a reduction that it stands in: there it is no case of the whole."""
     for atom in x.atoms:
         parts = _polynomials(atom.args)
@@ -174,14 +188,14 @@ def _bound_within(condition: Atom, x: Poly) -> bool:
     return False
 
 
-def _holds(x: Poly, condition: Atom) -> bool:
+def _holds(x: Poly, condition: ErrorAtom) -> bool:
     return any(atom == condition or excluded(atom, condition) for atom in _conditions(x))
 
 
 def with_sums_expanded(x: Poly, algebra: Algebra) -> Poly:
     """Σ(p - q)² as Σp² - 2Σpq + Σq²."""
 
-    def image(atom: Atom) -> Poly | None:
+    def image(atom: ErrorAtom) -> Poly | None:
         if atom.kind != "sum":
             return None
         axes, body, missing = atom.args

@@ -15,7 +15,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Condition, Expr, Rule
 from hnfc.dsl.error.floating import Array, CannotRun, evaluate
 from hnfc.dsl.error.points import Points, meeting, points
-from hnfc.dsl.error.side import Context
+from hnfc.dsl.error.side import RuleContext
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.outcome import ERRORS, holds
 from hnfc.dsl.soundness.sampling import Point, Sampler
@@ -31,7 +31,7 @@ MOVED = 120
 
 
 @dataclass
-class Comparison:
+class DrawComparison:
     """The points of one draw: which rows meet the conditions, and where the right formula is larger or smaller than the left."""
 
     points: Points
@@ -42,10 +42,10 @@ class Comparison:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What the search saw. `worst`: the largest right/left. `comparisons`: everything, for the test of conditions."""
 
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[DrawComparison] = field(default_factory=list)
     compared: int = 0
     worst: float = 1.0
 
@@ -70,9 +70,9 @@ class Found:
         return met, against
 
 
-def search(rule: Rule, context: Context, left: Expr, right: Expr) -> Found:
+def search(rule: Rule, context: RuleContext, left: Expr, right: Expr) -> SearchResult:
     """Compares two formulas for errors of the rule's sides. Raises CannotRun where they cannot be computed."""
-    found = Found()
+    found = SearchResult()
     for sample in samples(rule, context):
         try:
             valid = meeting(rule.where, sample)
@@ -95,7 +95,7 @@ def search(rule: Rule, context: Context, left: Expr, right: Expr) -> Found:
             defined = np.isfinite(value) & np.isfinite(l) & np.isfinite(r)
             worse, better = defined & (r > l * (1 + MARGIN)), defined & (r < l * (1 - MARGIN))
             ratio = np.where(worse, np.where(l > 0, r / np.where(l > 0, l, 1), np.inf), 1.0).max(axis=1, initial=1.0)
-        comparison = Comparison(
+        comparison = DrawComparison(
             sample, valid & defined.any(axis=1), worse.any(axis=1) & valid, better.any(axis=1) & valid, np.where(valid, ratio, 1.0)
         )
         found.comparisons.append(comparison)
@@ -104,7 +104,7 @@ def search(rule: Rule, context: Context, left: Expr, right: Expr) -> Found:
     return found
 
 
-def samples(rule: Rule, context: Context) -> Iterator[Points]:
+def samples(rule: Rule, context: RuleContext) -> Iterator[Points]:
     """Points for the rule; where elements move, tensors of all the sizes that the prover's own sampler draws."""
     if not arithmetic_axes(rule, 0) and not convolution_ranks(rule) and not order_captures(rule):
         yield from points(rule, context)
@@ -146,7 +146,7 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.3g} times" if ratio > 1.005 else f"{ratio:.10g} times"
 
 
-def example(rule: Rule, found: Found, left: Expr, right: Expr, worse: bool) -> Example | None:
+def example(rule: Rule, found: SearchResult, left: Expr, right: Expr, worse: bool) -> Example | None:
     """The simplest inputs at which the right formula is larger (or smaller) for sure, if any can be confirmed."""
     candidates: list[tuple[int, int, int]] = []
     for place, c in enumerate(found.comparisons):

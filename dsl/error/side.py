@@ -25,9 +25,9 @@ from hnfc.dsl.core import Apply, Axis, Capture, DTypeOf, Expr, Literal, Size, wa
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.algorithms import algorithm
 from hnfc.dsl.error.differentiation import JetMath
-from hnfc.dsl.error.jets import Condition, Jet, Source, Unsupported
+from hnfc.dsl.error.jets import Condition, Jet, NoErrorFormula, Source
 from hnfc.dsl.error.moves import Moving, is_selection, moves_one_axis
-from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Poly, of_atom
+from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Poly, of_atom
 
 NARROW = frozenset(("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ"))
 WIDE = frozenset(("f32", "f64"))
@@ -42,7 +42,7 @@ TRANSPARENT = frozenset((
 
 
 @dataclass
-class Context:
+class RuleContext:
     """What both sides of a rule share: the algebra with what is known of the captures, the axes, and the formats."""
 
     algebra: Algebra
@@ -68,7 +68,7 @@ class Context:
 class Side(Moving):
     """The jets of one expression. `rounding` adds each operation's own error, `inputs` says which captures are sources of error."""
 
-    def __init__(self, context: Context, whole: Expr, rounding: bool, inputs: frozenset[str] = frozenset()) -> None:
+    def __init__(self, context: RuleContext, whole: Expr, rounding: bool, inputs: frozenset[str] = frozenset()) -> None:
         self.context, self.whole, self.rounding = context, whole, rounding
         definite = not any(isinstance(node, Apply) and node.name == "where" for node in walk(whole))
         self.math = JetMath(context.algebra, context.axes, definite)
@@ -135,7 +135,7 @@ class Side(Moving):
         vary = self.context.vary(name)
         if name in self.context.booleans:
             return Condition(("cap", name), vary, node)
-        value = of_atom(Atom("var", (name,), vary, node))
+        value = of_atom(ErrorAtom("var", (name,), vary, node))
         terms = {self.inputs[name]: ONE} if name in self.inputs else {}
         jet = Jet(self.math, value, terms, vary, node)
         return self._constant(node, jet, name in self.context.whole) if node.const else jet
@@ -153,7 +153,7 @@ class Side(Moving):
     def _apply(self, node: Apply) -> Jet | Condition:
         result: Jet | Condition
         if node.name == "attention" and any(isinstance(self.value(mask), Condition) for mask in node.operands[3:]):
-            raise Unsupported("the error of an attention whose mask is a condition")
+            raise NoErrorFormula("the error of an attention whose mask is a condition")
         steps = self.steps(node)
         if steps is not None:
             return self.value(steps)
@@ -172,17 +172,17 @@ class Side(Moving):
         self._check_format(node)
         real = node.operation.FACTS.real
         if node.name == "sign" and any(isinstance(x, Jet) and x.terms for x in operands):
-            raise Unsupported("an error before a jump may become a whole unit: there is no first order")
+            raise NoErrorFormula("an error before a jump may become a whole unit: there is no first order")
         if node.name == "round_to":
             result = operands[0]
         elif real is None:
-            raise Unsupported(f"{node.name} has no formula over the reals")
+            raise NoErrorFormula(f"{node.name} has no formula over the reals")
         elif is_pointwise(node.operation) and node.name not in TRANSPARENT:
             result = self._named(node, operands, attributes)
         else:
             result = real(self.math, *operands, **attributes)
         if isinstance(result, tuple):
-            raise Unsupported(f"{node.name} has several results")
+            raise NoErrorFormula(f"{node.name} has several results")
         if isinstance(result, Condition):
             return result
         return self._rounded(node, result, [x for x in operands if isinstance(x, Jet)])
@@ -197,7 +197,7 @@ class Side(Moving):
         """The operation's name for its value, and for its derivative that of its formula at the values of the operands."""
         jets = [x for x in operands if isinstance(x, Jet)]
         if len(jets) != len(operands):
-            raise Unsupported(f"{node.name} of a truth value")
+            raise NoErrorFormula(f"{node.name} of a truth value")
         seeds = [Source(ONE, x.vary) for x in jets]
         local: Jet = node.operation.FACTS.real(  # type: ignore[misc]
             self.math, *(Jet(self.math, x.value, {s: ONE} if x.terms else {}, x.vary, x.like) for x, s in zip(jets, seeds, strict=True)),
@@ -216,7 +216,7 @@ class Side(Moving):
             if node.name not in ("cast", "round_to") or isinstance(target, DTypeOf):
                 continue
             if not (self.context.narrow and target in WIDE):
-                raise Unsupported(f"how the format {target} compares with that of the operands is not known")
+                raise NoErrorFormula(f"how the format {target} compares with that of the operands is not known")
 
     def _rounded(self, node: Apply, jet: Jet, operands: list[Jet]) -> Jet:
         if not self.rounding or self._wide(node):
@@ -250,7 +250,7 @@ class Side(Moving):
                     return algebra.function("minimum", n - ONE, ONE) * size
                 steps = n - ONE if node.name == "sum" else self._depth(n)
                 if "accumulate" in dict(node.attributes):
-                    raise Unsupported("a sum with an accumulation type of its own")
+                    raise NoErrorFormula("a sum with an accumulation type of its own")
                 return steps * algebra.sum(algebra.absolute(x.value), axes, x.vary, x.like)
             case "prod":
                 x = operands[0]
@@ -283,7 +283,7 @@ class Paths(Side):
     What comes out is the sum over all paths of the products of local Lipschitz constants, each operation being one step.
     """
 
-    def __init__(self, context: Context, whole: Expr, capture: str) -> None:
+    def __init__(self, context: RuleContext, whole: Expr, capture: str) -> None:
         super().__init__(context, whole, False, frozenset({capture}))
 
     def steps(self, node: Apply) -> Expr | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hnfc.dsl.error.polynomial import (
     ZERO,
-    Atom,
+    ErrorAtom,
     Exponent,
     Mono,
     Poly,
@@ -76,7 +76,7 @@ class Simplifying:
         return x
 
     @staticmethod
-    def _over(x: Poly, atom: Atom) -> Poly | None:
+    def _over(x: Poly, atom: ErrorAtom) -> Poly | None:
         """x over one power of a sum, with that sum cancelled where it divides; None where it is no denominator."""
         exponents = [dict(mono).get(atom, 0) for mono in x.terms]
         least = min(exponents)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hnfc.dsl.core import Apply, Capture, Literal, Size
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.polynomial import ONE, ZERO, Atom, Exponent, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
+from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Exponent, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
 from hnfc.dsl.error.rebuilding import cases_apart
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -50,14 +50,14 @@ class Printer:
         text = self.sum(x)
         return text + "".join(f"{', where' if i == 0 else ','} {name} = {meaning}" for i, (name, meaning) in enumerate(self.letters))
 
-    def _most_repeated(self, x: Poly) -> Atom | None:
+    def _most_repeated(self, x: Poly) -> ErrorAtom | None:
         """The atom whose repetition costs most."""
         counts = Counter(self._shown(x))
         repeated = {atom: count for atom, count in counts.items() if count > 1 and len(self.atom(atom)) > _LONG}
         costs = {atom: (count - 1) * (len(self.atom(atom)) - 2) for atom, count in repeated.items()}
         return max(costs, key=lambda a: (costs[a], a.key)) if costs else None
 
-    def _exponents(self, wanted: Atom, value: Any) -> Iterator[Exponent]:
+    def _exponents(self, wanted: ErrorAtom, value: Any) -> Iterator[Exponent]:
         """The exponents with which an atom occurs."""
         if isinstance(value, Poly):
             for mono in value.terms:
@@ -69,7 +69,7 @@ class Printer:
             for part in value:
                 yield from self._exponents(wanted, part)
 
-    def _shown(self, x: Poly) -> Iterator[Atom]:
+    def _shown(self, x: Poly) -> Iterator[ErrorAtom]:
         """The atoms as often as they are printed, without those below a letter."""
         for mono in factored(x):
             for atom, _ in mono:
@@ -79,7 +79,7 @@ class Printer:
                     yield atom
                 yield from self._inside(atom.args)
 
-    def _inside(self, value: Any) -> Iterator[Atom]:
+    def _inside(self, value: Any) -> Iterator[ErrorAtom]:
         if isinstance(value, Poly):
             yield from self._shown(value)
         elif isinstance(value, tuple):
@@ -160,13 +160,13 @@ class Printer:
             text += f"/{below[0]}" if len(below) == 1 and "·" not in below[0].split("(")[0] else f"/({'·'.join(below)})"
         return sign + text
 
-    def _above(self, atom: Atom, e: Exponent) -> bool:
+    def _above(self, atom: ErrorAtom, e: Exponent) -> bool:
         """Whether the factor stands above the fraction bar: exp(-p) does."""
         if atom.key in self.names:
             return e < 0 if atom.key in self.inverted else e > 0
         return e > 0 or atom.kind == "exp"
 
-    def _turns(self, atom: Atom, e: Exponent) -> bool:
+    def _turns(self, atom: ErrorAtom, e: Exponent) -> bool:
         """Whether the negation of the factor is as short as the factor: p - q for q - p."""
         if atom.key in self.names:
             return False
@@ -191,7 +191,7 @@ class Printer:
                     powers[over[0]] += e
         return means, tuple((a, e) for a, e in powers.items() if e)
 
-    def power(self, atom: Atom, e: Exponent, flipped: bool = False) -> str:
+    def power(self, atom: ErrorAtom, e: Exponent, flipped: bool = False) -> str:
         if atom.kind == "exp" and atom.key not in self.names:
             return f"exp({self.sum(atom.args[0].scale(Fraction(e)))})"
         if atom.key in self.inverted:
@@ -208,7 +208,7 @@ class Printer:
 
     # atoms
 
-    def atom(self, atom: Atom, flipped: bool = False) -> str:
+    def atom(self, atom: ErrorAtom, flipped: bool = False) -> str:
         """The atom, or its negation where `flipped`."""
         if atom.key in self.names:
             return self.names[atom.key]
@@ -319,12 +319,12 @@ def _names_of_sizes(found: set[tuple[Any, ...]], taken: frozenset[str]) -> dict[
     return {args: f"size[{min(args[1])[-1]}]({', '.join(sorted(str(member[0]) for member in args[1]))})" for args in found}
 
 
-def _sizes(value: Any) -> Iterator[Atom]:
+def _sizes(value: Any) -> Iterator[ErrorAtom]:
     """Every size in a formula."""
     if isinstance(value, Poly):
         for atom in value.atoms:
             yield from _sizes(atom)
-    elif isinstance(value, Atom):
+    elif isinstance(value, ErrorAtom):
         if value.kind == "size":
             yield value
         else:
@@ -339,7 +339,7 @@ def _only(x: Poly) -> tuple[Fraction, Mono]:
     return c, mono
 
 
-def _for_reading(factor: tuple[Atom, Exponent]) -> tuple[int, str]:
+def _for_reading(factor: tuple[ErrorAtom, Exponent]) -> tuple[int, str]:
     """Sizes and names first, then what is short."""
     order = {"size": 0, "var": 1, "abs": 2}
     return order.get(factor[0].kind, 3), factor[0].key

@@ -49,8 +49,8 @@ from hnfc.dsl.ieee.verdict import (
     IEEE_VERSION,
     IeeeExample,
     IeeeStatus,
+    IeeeTensor,
     IeeeVerdict,
-    Tensor,
 )
 
 
@@ -72,6 +72,6 @@ def ieee_verdicts(
 
 
 __all__ = [
-    "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IEEE_VERSION", "IeeeExample", "IeeeStatus", "IeeeVerdict", "Tensor",
+    "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IEEE_VERSION", "IeeeExample", "IeeeStatus", "IeeeTensor", "IeeeVerdict",
     "ieee_all", "ieee_fingerprint", "ieee_verdicts", "stored_verdicts",
 ]  # fmt: skip

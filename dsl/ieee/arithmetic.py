@@ -30,7 +30,7 @@ def is_pointwise(operation: type[NumOp]) -> bool:
     return operation.FACTS.access is Access.ELEMENTWISE and operation.FACTS.exactness is not Exactness.ALGORITHM
 
 
-class Unsupported(Exception):
+class NotComputed(Exception):
     """An operation that cannot be computed here; the message says which and why."""
 
 
@@ -69,7 +69,7 @@ def in_working_precision(element: str, function: Callable[..., Array], operands:
     if form is None:
         result = np.asarray(function(*operands))
         if result.dtype.kind == "f" and element in INTEGERS:
-            raise Unsupported(f"a function of {element} that is no integer")
+            raise NotComputed(f"a function of {element} that is no integer")
         return result
     working = np.float64 if form.name == "f64" else np.float32
     given = [x if x.dtype.kind in "biu" else x.astype(working).view(Working) for x in operands]
@@ -86,15 +86,15 @@ def _in_format(result: Array, form: Binary) -> Array:
 def _evaluated(operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any]) -> Array:
     evaluate = operation.FACTS.evaluate
     if evaluate is None:
-        raise Unsupported(f"{operation.name} cannot be evaluated")
+        raise NotComputed(f"{operation.name} cannot be evaluated")
     try:
         result = evaluate(*operands, **attributes)
     except FAULTS as error:
-        raise Unsupported(f"{operation.name} cannot be evaluated: {error}") from error
+        raise NotComputed(f"{operation.name} cannot be evaluated: {error}") from error
     except (ValueError, IndexError) as error:
         raise ShapeMismatch(str(error)) from error
     if isinstance(result, tuple):
-        raise Unsupported(f"{operation.name} gives {len(result)} results")
+        raise NotComputed(f"{operation.name} gives {len(result)} results")
     return np.asarray(result)
 
 
@@ -104,7 +104,7 @@ def _wide(operation: type[NumOp], operands: Sequence[Array], attributes: dict[st
         return _evaluated(operation, operands, attributes)
     try:
         result = _evaluated(operation, [x if x.dtype.kind in "biu" else x.astype(np.longdouble) for x in operands], attributes)
-    except Unsupported:
+    except NotComputed:
         return _evaluated(operation, operands, attributes)
     return rounded_safely(operation, operands, attributes, result)
 
@@ -168,7 +168,7 @@ def _fused_exactly(x: float, y: float, z: float) -> float:
 def _on_integers(operation: type[NumOp], operands: Sequence[Array], attributes: dict[str, Any]) -> Array:
     """Integer arithmetic wraps around in its type."""
     if Kind.INTEGER not in operation.FACTS.accepts or operation.FACTS.exactness is Exactness.FUNCTION:
-        raise Unsupported(f"{operation.name} on integers")
+        raise NotComputed(f"{operation.name} on integers")
     return _evaluated(operation, operands, attributes)
 
 
@@ -185,7 +185,7 @@ def cast(x: Array, source: str, to: str) -> Array:
             return np.where(inside, np.where(inside, whole, 0.0).astype(INTEGERS[to]), np.where(whole < 0, low, high))
         return x.astype(INTEGERS[to])
     if to not in BINARY:
-        raise Unsupported(f"a cast to {to}")
+        raise NotComputed(f"a cast to {to}")
     array = x.astype(np.float64)
     return rounded(saturated(array, to), BINARY[to])
 

@@ -32,7 +32,7 @@ from hnfc.dsl.core import (
     Size,
     condition_parts,
 )
-from hnfc.dsl.ieee.arithmetic import Unsupported
+from hnfc.dsl.ieee.arithmetic import NotComputed
 from hnfc.dsl.ieee.evaluate import Batch, Evaluator
 from hnfc.dsl.ieee.formats import BINARY, Array, nearest
 from hnfc.dsl.ieee.moves import aligned, places, rank
@@ -75,7 +75,7 @@ def _holds(condition: Condition, evaluator: Evaluator, batch: Batch) -> Any:
             return np.array([all(evaluator.size_of(left, (a,)) == evaluator.size_of(right, (a,)) for a in evaluator.places(axes))])
         case Property(name, operands, arguments):
             return _property(name, operands, arguments, evaluator, batch)
-    raise Unsupported(f"the condition {condition}")
+    raise NotComputed(f"the condition {condition}")
 
 
 def _combined(combine: Any, start: bool, parts: tuple[Condition, ...], evaluator: Evaluator, batch: Batch) -> Any:
@@ -97,7 +97,7 @@ def _property(name: str, operands: tuple[Expr, ...], arguments: tuple[Any, ...],
     if name == "integral":
         x = evaluator.value(operand)
         return _everywhere(np.isfinite(x) & (x == np.trunc(x)))
-    raise Unsupported(f"the condition {name}(…)")
+    raise NotComputed(f"the condition {name}(…)")
 
 
 def _everywhere(values: Array) -> Array:

@@ -10,9 +10,9 @@ import numpy as np
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, ordinals, value_at
-from hnfc.dsl.ieee.samples import Trial, required_signs
-from hnfc.dsl.ieee.types import Typing
+from hnfc.dsl.ieee.samples import TrialBatch, required_signs
 from hnfc.dsl.ieee.values import ordinary, specials
+from hnfc.dsl.soundness.typing import Typing
 
 BASES = 16
 """So many values of the other captures are tried for each that moves."""
@@ -24,7 +24,7 @@ AROUND = 4
 """So many numbers on both sides of the place are tried."""
 
 
-def edge_trials(rule: Rule, typing: Typing) -> list[Trial]:
+def edge_trials(rule: Rule, typing: Typing) -> list[TrialBatch]:
     """For each floating-point capture of a pointwise rule, the inputs around the places that were found.
 
     Raises ShapeMismatch, Unsupported or Mismatch.
@@ -32,7 +32,7 @@ def edge_trials(rule: Rule, typing: Typing) -> list[Trial]:
     random = np.random.default_rng(1)
     floats = [name for name, element in typing.captures.items() if element in BINARY]
     found = [_edges_along(rule, typing, name, random) for name in floats]
-    return [Trial(batch) for batch in found if batch is not None]
+    return [TrialBatch(batch) for batch in found if batch is not None]
 
 
 def _edges_along(rule: Rule, typing: Typing, moving: str, random: np.random.Generator) -> Batch | None:

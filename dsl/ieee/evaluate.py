@@ -17,14 +17,14 @@ import numpy as np
 
 from hnfc.dsl.core import Apply, Axis, Capture, Expr, Literal, Size
 from hnfc.dsl.ieee import moves
-from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported, along_axes, cast, in_working_precision, is_pointwise, pointwise, round_to
+from hnfc.dsl.ieee.arithmetic import INTEGERS, NotComputed, along_axes, cast, in_working_precision, is_pointwise, pointwise, round_to
 from hnfc.dsl.ieee.convolution import convolved
 from hnfc.dsl.ieee.formats import BINARY, Array, nearest
 from hnfc.dsl.ieee.moves import aligned
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.movement import ON_BOUNDS
 from hnfc.dsl.soundness import array_moves
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
+from hnfc.dsl.soundness.typing import Typing
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Evaluator:
         if node.name == "round_to":
             to = self.batch.typing.target(dict(node.attributes)["format"])
             if to not in BINARY or element not in BINARY:
-                raise Unsupported(f"rounding {element} to {to}")
+                raise NotComputed(f"rounding {element} to {to}")
             return round_to(self.value(node.operands[0], element), to, BINARY[element])
         moved: Array | None = self._moved(node, element)
         if moved is not None:
@@ -174,7 +174,7 @@ class Evaluator:
                 if len(p) != len(q) or not set(q) <= set(range(len(p))):
                     raise ShapeMismatch("orders of different length")
                 return [p[place] for place in q]
-        raise Unsupported(f"{value} as a list of integers")
+        raise NotComputed(f"{value} as a list of integers")
 
     def _common(self, nodes: tuple[Expr, ...]) -> str | None:
         return self.batch.typing.common(nodes)
@@ -205,7 +205,7 @@ class Evaluator:
                 return _finite(float(self.batch.inputs[name].reshape(-1)[0]))
         function = ON_BOUNDS.get(bound.name)
         if function is None:
-            raise Unsupported(f"{bound.name} in a bound")
+            raise NotComputed(f"{bound.name} in a bound")
         result: Fraction = function(*map(self.exact, bound.operands))
         return result
 
@@ -226,7 +226,7 @@ class Evaluator:
 
 def _finite(number: Fraction | float) -> Fraction:
     if not math.isfinite(number):
-        raise Unsupported(f"{number} in an attribute")
+        raise NotComputed(f"{number} in an attribute")
     return Fraction(number)
 
 
@@ -241,8 +241,8 @@ def constant(number: Fraction | float, element: str) -> Array:
         try:
             return np.array([int(number)], INTEGERS[element])
         except OverflowError:
-            raise Unsupported(f"{number} in {element}") from None
-    raise Unsupported(f"{number} in {element}")
+            raise NotComputed(f"{number} in {element}") from None
+    raise NotComputed(f"{number} in {element}")
 
 
 def _broadcast(arrays: list[Array]) -> list[Array]:

@@ -13,7 +13,7 @@ import numpy as np
 from hnfc.dsl.ieee.differences import Differences, per_sample
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest, rounded, text
-from hnfc.dsl.ieee.verdict import IeeeExample, Tensor
+from hnfc.dsl.ieee.verdict import IeeeExample, IeeeTensor
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 Shows: TypeAlias = Callable[[Batch], tuple[Array, Array]]
@@ -215,8 +215,8 @@ def described(found: Differences, mask: Array, element: str, unimportant: tuple[
     )
 
 
-def tensor_of(x: Array, element: str) -> Tensor:
-    return Tensor(tuple(x.shape), tuple(shown(v, element) for v in x.reshape(-1)), element)
+def tensor_of(x: Array, element: str) -> IeeeTensor:
+    return IeeeTensor(tuple(x.shape), tuple(shown(v, element) for v in x.reshape(-1)), element)
 
 
 def shown(value: object, element: str) -> str:

@@ -29,7 +29,7 @@ from hnfc.dsl.ieee.digits import lost
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.examples import cost, described, irrelevant, plainest, simplified
 from hnfc.dsl.ieee.formats import BINARY, Array
-from hnfc.dsl.ieee.samples import Trial
+from hnfc.dsl.ieee.samples import TrialBatch
 from hnfc.dsl.ieee.verdict import EDGE, IeeeExample
 
 EXCEPTIONS = (SIGNED_ZEROS, NANS, INFINITIES)
@@ -38,7 +38,7 @@ LEAST_UNIFORM = 256
 
 
 @dataclass
-class Findings:
+class FormatFindings:
     """Counts, and the plainest sample for each kind of difference.
 
     grades: how telling the best sample of each kind is (see `graded`). ulps: the largest difference between finite numbers.
@@ -59,7 +59,7 @@ class Findings:
     uniform: int = 0
     uniform_differing: int = 0
 
-    def add(self, trial: Trial) -> Differences:
+    def add(self, trial: TrialBatch) -> Differences:
         """The differences on the trial, which are counted. Raises ShapeMismatch, Unsupported or Mismatch."""
         found = compared(self.rule, trial.batch, self.element, self.assume)
         self.complete |= trial.complete

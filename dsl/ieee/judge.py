@@ -10,27 +10,27 @@ import numpy as np
 
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Rule
-from hnfc.dsl.depth import of_rule
-from hnfc.dsl.ieee.arithmetic import Unsupported
+from hnfc.dsl.ieee.arithmetic import NotComputed
 from hnfc.dsl.ieee.conditions import is_exact
 from hnfc.dsl.ieee.differences import Differences
 from hnfc.dsl.ieee.edges import edge_trials
 from hnfc.dsl.ieee.evaluate import Batch
-from hnfc.dsl.ieee.findings import Findings
+from hnfc.dsl.ieee.findings import FormatFindings
 from hnfc.dsl.ieee.formats import BINARY
 from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
 from hnfc.dsl.ieee.mutants import mutants
-from hnfc.dsl.ieee.samples import Trial, count_inputs, is_pointwise, pointwise_trials
-from hnfc.dsl.ieee.types import Mismatch, Typing, element_types, result_type
+from hnfc.dsl.ieee.samples import TrialBatch, count_inputs, is_pointwise, pointwise_trials
 from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
+from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
+from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types, result_type
 
 GENERATIONS = 2
 """So many times samples of tensors are changed, and those that come of it."""
 MODELS = 4
 """So many inputs of Z3's are replayed for a claim."""
 
-Fault = (Unsupported, ShapeMismatch, Mismatch)
+Fault = (NotComputed, ShapeMismatch, Mismatch)
 
 
 class OutOfTime(Exception):
@@ -81,7 +81,7 @@ def _in_formats(rule: Rule, formats: Sequence[str], assume: frozenset[str], seco
                 typing = Typing(elements, element)
             if layouts is None:
                 layouts = [] if is_pointwise(rule) else layouts_of(rule, typing)
-            verdict = _judged(rule, typing, Findings(rule, element, assume), layouts, clock)
+            verdict = _judged(rule, typing, FormatFindings(rule, element, assume), layouts, clock)
         except Fault as fault:
             verdict = IeeeVerdict(form, IeeeStatus.UNKNOWN, str(fault))
         except OutOfTime:
@@ -112,13 +112,13 @@ def _fits(rule: Rule, typing: Typing) -> bool:
     return True
 
 
-def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout], clock: Clock) -> IeeeVerdict:
+def _judged(rule: Rule, typing: Typing, findings: FormatFindings, layouts: list[Layout], clock: Clock) -> IeeeVerdict:
     seen = []
     for trial in tensor_trials(rule, typing, layouts) if layouts else pointwise_trials(rule, typing):
         clock.check()
         seen.append(findings.add(trial))
     if findings.tried == 0:
-        raise Unsupported("no input that was tried meets the conditions")
+        raise NotComputed("no input that was tried meets the conditions")
     if not findings.complete and findings.differs and not findings.loses_numbers:
         _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
     if status_of(findings) is IeeeStatus.SAFER:
@@ -131,7 +131,7 @@ def _judged(rule: Rule, typing: Typing, findings: Findings, layouts: list[Layout
     return _verdict(typing.form, findings, method, proved)
 
 
-def _look_for_losses(rule: Rule, typing: Typing, findings: Findings, seen: list[Differences], clock: Clock) -> None:
+def _look_for_losses(rule: Rule, typing: Typing, findings: FormatFindings, seen: list[Differences], clock: Clock) -> None:
     """Goes on where the sides differ and none of `seen` (without tensors: no input that was tried) is a loss."""
     if not seen:
         for trial in edge_trials(rule, typing):
@@ -145,10 +145,10 @@ def _look_for_losses(rule: Rule, typing: Typing, findings: Findings, seen: list[
             batch = mutants(found, random)
             if batch is None or findings.loses_numbers:
                 break
-            found = findings.add(Trial(batch))
+            found = findings.add(TrialBatch(batch))
 
 
-def status_of(findings: Findings) -> IeeeStatus:
+def status_of(findings: FormatFindings) -> IeeeStatus:
     """The status that fits everything the search has seen."""
     if findings.loses:
         return IeeeStatus.MAY_LOSE
@@ -159,7 +159,7 @@ def status_of(findings: Findings) -> IeeeStatus:
     return IeeeStatus.ROUNDS if findings.exceptions is None else IeeeStatus.EXACT_UNLESS
 
 
-def _verdict(form: str, findings: Findings, method: str, proved: bool) -> IeeeVerdict:
+def _verdict(form: str, findings: FormatFindings, method: str, proved: bool) -> IeeeVerdict:
     return IeeeVerdict(
         format=form,
         status=status_of(findings),
@@ -182,12 +182,12 @@ CLAIMS = {
 """What each status says of all inputs."""
 
 
-def _proof(rule: Rule, typing: Typing, findings: Findings, clock: Clock) -> bool:
+def _proof(rule: Rule, typing: Typing, findings: FormatFindings, clock: Clock) -> bool:
     """Whether Z3 proves what the status claims. Inputs that break a claim are added to the findings, and change the status."""
-    from hnfc.dsl.ieee.smt import NotEncoded, Question
+    from hnfc.dsl.ieee.smt import NotEncoded, SmtQuery
 
     try:
-        question = Question(rule, typing, findings.element, findings.assume)
+        question = SmtQuery(rule, typing, findings.element, findings.assume)
     except NotEncoded:
         return False
     if not question.worthwhile:
@@ -207,11 +207,11 @@ def _proof(rule: Rule, typing: Typing, findings: Findings, clock: Clock) -> bool
         if not isinstance(broken, Batch):
             return broken is False
         before = (status, findings.exceptions)
-        findings.add(Trial(broken))
+        findings.add(TrialBatch(broken))
         if (status_of(findings), findings.exceptions) == before:
             return False
     return False
 
 
-def _excluded(findings: Findings) -> tuple[str, ...]:
+def _excluded(findings: FormatFindings) -> tuple[str, ...]:
     return (findings.exceptions or ()) if status_of(findings) is IeeeStatus.EXACT_UNLESS else ()

@@ -13,17 +13,17 @@ import numpy as np
 
 from hnfc.dsl.core import AllOf, Apply, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions
 from hnfc.dsl.core import captures as captures_of
-from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported
+from hnfc.dsl.ieee.arithmetic import INTEGERS, NotComputed
 from hnfc.dsl.ieee.conditions import meets
 from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, rounded
-from hnfc.dsl.ieee.samples import Trial, required_signs
-from hnfc.dsl.ieee.types import Typing
+from hnfc.dsl.ieee.samples import TrialBatch, required_signs
 from hnfc.dsl.ieee.values import core, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.typing import Typing
 
 LAYOUTS, MOST_AXES = 5, 3
 """So many layouts are tried, small and large ones, and so many more with other axes."""
@@ -56,7 +56,7 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
     """
     nodes = rule_expressions(rule)
     if any(isinstance(node, Apply) and not isinstance(dict(node.attributes).get("axis", 0), str | int) for node in nodes):
-        raise Unsupported("an axis that is neither named nor counted from the right")
+        raise NotComputed("an axis that is neither named nor counted from the right")
     try:
         sampler = Sampler(rule, stdlib_random.Random(0))
     except Unrelated as error:
@@ -91,7 +91,7 @@ def layouts_of(rule: Rule, typing: Typing) -> list[Layout]:
     return sorted({*found, *itertools.islice(longer, 3)}, key=lambda layout: (layout.size, repr(layout)))
 
 
-def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[Trial]:
+def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator[TrialBatch]:
     """Samples of a few of the layouts."""
     random = np.random.default_rng(0)
     signs = required_signs(rule)
@@ -99,7 +99,7 @@ def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator
     chosen = {usable[round(i)] for i in np.linspace(0, len(usable) - 1, LAYOUTS).tolist()} if usable else set()
     chosen.update(_one_for_each_axes(usable)[:MOST_AXES])
     for layout in usable[:1]:
-        yield Trial(_batch(layout, typing, _constant_tensors(rule, layout, typing, signs, random)))
+        yield TrialBatch(_batch(layout, typing, _constant_tensors(rule, layout, typing, signs, random)))
     for layout in (layout for layout in usable if layout in chosen):
         inputs: dict[str, Array] = {}
         first: Array | None = None
@@ -113,7 +113,7 @@ def tensor_trials(rule: Rule, typing: Typing, layouts: list[Layout]) -> Iterator
             values = _blocks(element, rule, shape, first, random)
             first = values if first is None else first
             inputs[name] = np.copysign(values, signs[name]) if name in signs else values
-        yield Trial(_batch(layout, typing, inputs))
+        yield TrialBatch(_batch(layout, typing, inputs))
 
 
 def _constant_tensors(rule: Rule, layout: Layout, typing: Typing, signs: dict[str, float], random: np.random.Generator) -> dict[str, Array]:

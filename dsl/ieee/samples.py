@@ -14,9 +14,9 @@ from hnfc.dsl.ieee.arithmetic import INTEGERS
 from hnfc.dsl.ieee.arithmetic import is_pointwise as is_pointwise_operation
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, all_values, rounded
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.ieee.values import core, corners, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.typing import Typing
 
 EXHAUSTIVE = 1 << 17
 """The most inputs that are tried one by one."""
@@ -26,7 +26,7 @@ BLOCK = 2048
 
 
 @dataclass
-class Trial:
+class TrialBatch:
     """A batch to try; `complete`: these are all inputs there are; `uniform`: where random bit patterns start (for frequencies)."""
 
     batch: Batch
@@ -44,13 +44,13 @@ def is_pointwise(rule: Rule) -> bool:
     )
 
 
-def pointwise_trials(rule: Rule, typing: Typing) -> Iterator[Trial]:
+def pointwise_trials(rule: Rule, typing: Typing) -> Iterator[TrialBatch]:
     """Scalars for a rule that is pointwise: what holds for every scalar holds for every element of a tensor."""
     domains = {name: values for name, element in typing.captures.items() if (values := _domain(element)) is not None}
     if len(domains) == len(typing.captures) and math.prod(map(len, domains.values())) <= EXHAUSTIVE:
         grid = np.meshgrid(*domains.values(), indexing="ij")
         inputs = {name: values.reshape(-1) for name, values in zip(domains, grid, strict=True)}
-        yield Trial(Batch(inputs, {}, typing), complete=True, uniform=0)
+        yield TrialBatch(Batch(inputs, {}, typing), complete=True, uniform=0)
     else:
         yield _directed(rule, typing, np.random.default_rng(0))
 
@@ -90,7 +90,7 @@ def required_signs(rule: Rule) -> dict[str, float]:
     return signs
 
 
-def _directed(rule: Rule, typing: Typing, random: np.random.Generator) -> Trial:
+def _directed(rule: Rule, typing: Typing, random: np.random.Generator) -> TrialBatch:
     """Special numbers in all combinations, related and random ones, and last the uniform ones."""
     floats = {name: BINARY[element] for name, element in typing.captures.items() if element in BINARY}
     blocks: list[dict[str, Array]] = []
@@ -117,7 +117,7 @@ def _directed(rule: Rule, typing: Typing, random: np.random.Generator) -> Trial:
     signs = required_signs(rule)
     for name in signs.keys() & floats.keys():
         inputs[name] = np.copysign(inputs[name], signs[name])
-    return Trial(Batch(inputs, {}, typing), uniform=None if signs else start)
+    return TrialBatch(Batch(inputs, {}, typing), uniform=None if signs else start)
 
 
 def _related(typing: Typing, floats: list[str], pool: Array, random: np.random.Generator) -> list[dict[str, Array]]:

@@ -17,8 +17,8 @@ import z3
 from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Property, Rule
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest
-from hnfc.dsl.ieee.types import Typing
 from hnfc.dsl.soundness.scan import conjuncts
+from hnfc.dsl.soundness.typing import Typing
 
 ROUND = z3.RNE()
 RESOURCES = 600_000
@@ -227,7 +227,7 @@ _ASSUMED = {"no-nans": "NaNs", "no-infs": "infinities", "no-signed-zeros": "sign
 
 
 @dataclass
-class Question:
+class SmtQuery:
     """Both sides of a rule in Z3, to be asked whether an input breaks a claim."""
 
     rule: Rule

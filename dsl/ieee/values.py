@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from hnfc.dsl.core import Literal, Rule
-from hnfc.dsl.ieee.arithmetic import INTEGERS, Unsupported
+from hnfc.dsl.ieee.arithmetic import INTEGERS, NotComputed
 from hnfc.dsl.ieee.formats import Array, Binary, all_values, nearest, neighbours, rounded
 from hnfc.dsl.soundness.scan import rule_expressions
 
@@ -116,7 +116,7 @@ def discrete(element: str, count: int, random: np.random.Generator) -> Array:
     if element == "i1":
         return random.integers(0, 2, count).astype(np.bool_)
     if element not in INTEGERS:
-        raise Unsupported(f"inputs of {element}")
+        raise NotComputed(f"inputs of {element}")
     bounds = np.iinfo(INTEGERS[element])
     low, high = max(int(bounds.min), -(2**31)), min(int(bounds.max), 2**31 - 1)
     short = np.array([v for v in SHORT_INTEGERS if low <= v <= high])[:count]

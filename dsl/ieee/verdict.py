@@ -33,7 +33,7 @@ class IeeeStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tensor(RealTensor):
+class IeeeTensor(RealTensor):
     """Numbers of an element type in row-major order: `-0`, `inf`, `nan`, or a decimal that stands for the nearest number of the type."""
 
     element: str = "f64"
@@ -54,7 +54,7 @@ class IeeeExample:
     element: the element type of the sides. irrelevant: inputs whose value does not matter for the difference.
     """
 
-    inputs: tuple[tuple[str, Tensor], ...]
+    inputs: tuple[tuple[str, IeeeTensor], ...]
     axes: tuple[tuple[str, tuple[int, ...]], ...]
     index: tuple[int, ...]
     left: str
@@ -88,7 +88,7 @@ class IeeeExample:
     def from_json(data: Any) -> IeeeExample:
         return IeeeExample(
             inputs=tuple(
-                (str(name), Tensor(tuple(map(int, t["shape"])), tuple(map(str, t["values"])), str(t["element"])))
+                (str(name), IeeeTensor(tuple(map(int, t["shape"])), tuple(map(str, t["values"])), str(t["element"])))
                 for name, t in data["inputs"]
             ),
             axes=tuple((str(name), tuple(map(int, places))) for name, places in data["axes"]),

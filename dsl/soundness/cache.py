@@ -16,7 +16,7 @@ from typing import Any
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dsl.core import Apply, Rule, condition_expressions, walk
-from hnfc.dsl.depth import of_rule
+from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness.verdict import PROVER_VERSION, Status, Verdict
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
 

@@ -16,7 +16,7 @@ ARITHMETIC = frozenset(("+", "-", "*", "/", "neg", "power", "max", "min", "abs",
 """The operations of nodes that are written out; every other one has a normal form by a theorem."""
 
 
-class Node:
+class ClaimNode:
     """An operation on nodes, and `value`, its normal form.
 
     op: one of ARITHMETIC; `value` (a normal form as it is) or `capture` (an element with another value in its place); else a function
@@ -25,7 +25,7 @@ class Node:
 
     __slots__ = ("detail", "guards", "op", "operands", "value")
 
-    def __init__(self, op: str, operands: Sequence[Node], value: Rational, detail: Any = None, guards: Sequence[Cond] = ()) -> None:
+    def __init__(self, op: str, operands: Sequence[ClaimNode], value: Rational, detail: Any = None, guards: Sequence[Cond] = ()) -> None:
         self.op, self.operands, self.value, self.detail, self.guards = op, tuple(operands), value, detail, tuple(guards)
 
     @property
@@ -33,8 +33,8 @@ class Node:
         return self.op not in ARITHMETIC
 
 
-def value_node(x: Rational) -> Node:
-    return Node("value", (), x)
+def value_node(x: Rational) -> ClaimNode:
+    return ClaimNode("value", (), x)
 
 
 class Fact(NamedTuple):
@@ -91,16 +91,16 @@ class RecordedSigns(Signs):
 class Same(NamedTuple):
     """Two expressions have the same value."""
 
-    left: Node
-    right: Node
+    left: ClaimNode
+    right: ClaimNode
 
 
 class Equivalent(NamedTuple):
     """left `predicate` right (eq ne lt le gt ge) holds exactly where cond does."""
 
     predicate: str
-    left: Node
-    right: Node
+    left: ClaimNode
+    right: ClaimNode
     cond: Cond
 
 

@@ -16,7 +16,7 @@ from hnfc.dsl.soundness import axioms, inequalities
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.signs import ANY, NEG, POS, ZEROS, Signs, assignments
 from hnfc.dsl.soundness.term import FALSE, Atom, Cond, Ix, Place, Rational, TooLarge, of_atom
-from hnfc.dsl.soundness.translation import Translation
+from hnfc.dsl.soundness.translation import SolverTranslation
 
 MAX_ATOMS = 40
 MAX_PAIRS = 8
@@ -58,7 +58,7 @@ class Query:
 
     def __init__(self, rename: Callable[[Rational, Mapping[Ix, Place]], Rational], signs: Signs, goal: Cond) -> None:
         self.rename, self.signs, self.goal = rename, signs, goal
-        self.translation = Translation(lambda x: f"a{x.id}" if isinstance(x, Atom) else f"p{len(self.translation.variables)}")
+        self.translation = SolverTranslation(lambda x: f"a{x.id}" if isinstance(x, Atom) else f"p{len(self.translation.variables)}")
         self.named: dict[Cond, str] = {}
         self.translation.collect([goal])
         ixs = self.in_sight()

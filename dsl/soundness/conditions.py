@@ -26,7 +26,7 @@ RESULT_INDICES = 100
 """Free indices below this number are those of the result; others are bound or quantified somewhere."""
 
 
-class Split(Exception):
+class CaseSplit(Exception):
     """The proof must go by cases of this condition."""
 
     def __init__(self, cond: Cond) -> None:
@@ -156,7 +156,7 @@ class Judge(ABC):
                     values.append(value)
                 return None if None in values else cond.kind == "and"
         if self.splittable(cond.ixs):
-            raise Split(cond)
+            raise CaseSplit(cond)
         return None
 
     @contextlib.contextmanager

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl.core import Axis
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member
+from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member
 from hnfc.dsl.soundness.moves import Moves, number
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose
@@ -93,7 +93,7 @@ class Convolution(Moves):
         """The body combined over all places of the axes."""
 
 
-def as_sym(layout: Layout, setting: Any) -> Sym:
+def as_sym(layout: AxisClasses, setting: Any) -> Sym:
     if isinstance(setting, Sym):
         return setting
     value = const(Fraction(setting))

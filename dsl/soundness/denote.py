@@ -25,8 +25,8 @@ from hnfc.dsl.core import (
     SameSize,
     Size,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member, Shape, Subsumed, Unrelated
-from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split, connect
+from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member, Shape, Subsumed, Unrelated
+from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved, connect
 from hnfc.dsl.soundness.rearranging import Rearranging, word
 from hnfc.dsl.soundness.scan import (
     all_ranks_known,
@@ -50,7 +50,7 @@ from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Cond, Ix
 class Denotation:
     """Both sides and the conditions of a rule, as functions of an index."""
 
-    layout: Layout
+    layout: AxisClasses
     left: Sym
     right: Sym
     facts: list[Callable[[Normalizer, Env], Cond]]
@@ -72,7 +72,7 @@ class Denotation:
         self.prepare(n)
         found: dict[Any, set[Member]] = {}
         for member, extent in self.layout.extents.items():
-            with contextlib.suppress(Split, ArithmeticError):
+            with contextlib.suppress(CaseSplit, ArithmeticError):
                 found.setdefault((member[1], extent.size(n)), set()).add(member)
         return [frozenset(members) for members in found.values() if len(members) > 1]
 
@@ -157,7 +157,7 @@ def denotations(rule: Rule) -> Iterator[Denotation]:
             raise Unrelated("there are too many ways in which its tensors may be broadcast")
         spatial = spatial_rank(rule)
         arithmetic = arithmetic_axes(rule, spatial)
-        layout = Layout(universe(rule), scalar_captures(rule), arithmetic=arithmetic, broadcast=case, spatial=spatial)
+        layout = AxisClasses(universe(rule), scalar_captures(rule), arithmetic=arithmetic, broadcast=case, spatial=spatial)
         try:
             meaning = denote(rule, layout)
         except Subsumed as narrower:
@@ -172,7 +172,7 @@ def denotations(rule: Rule) -> Iterator[Denotation]:
             yield meaning
 
 
-def denote(rule: Rule, layout: Layout) -> Denotation:
+def denote(rule: Rule, layout: AxisClasses) -> Denotation:
     """The rule's meaning in one case of broadcasting. Raises Subsumed where another case holds this one."""
     math, rearranging = SymMath(layout), Rearranging(layout)
     booleans = boolean_captures(rule)
@@ -266,7 +266,7 @@ def denote(rule: Rule, layout: Layout) -> Denotation:
     return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds)
 
 
-def each_axis(layout: Layout, name: str, count: int) -> list[Sym]:
+def each_axis(layout: AxisClasses, name: str, count: int) -> list[Sym]:
     """A captured setting of a convolution: a number of its own for every spatial axis."""
     return [Sym(layout, {}, capture_element(f"{name}.{i}", False)) for i in range(count)]
 

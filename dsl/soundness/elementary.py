@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hnfc.dsl.soundness.conditions import Judge, NotProved, Split, negation
+from hnfc.dsl.soundness.conditions import CaseSplit, Judge, NotProved, negation
 from hnfc.dsl.soundness.signs import NEG, NONPOS, POS, ZEROS, Contradiction, flip
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -44,7 +44,7 @@ def _foot(turn: Fraction) -> Fraction:
     return min(rest, 1 - rest)
 
 
-class Elementary(Judge):
+class ElementaryForms(Judge):
     """Normal forms of pointwise functions."""
 
     @abstractmethod
@@ -218,7 +218,7 @@ class Elementary(Judge):
         if not mask & POS:
             return -x
         if self.splittable(x.ixs):
-            raise Split(self.relation(">=", x if primitive_coefficient(x.num) > 0 else -x))
+            raise CaseSplit(self.relation(">=", x if primitive_coefficient(x.num) > 0 else -x))
         result = ONE
         for base, e in self.factored(x):
             value = base.constant()

@@ -13,7 +13,7 @@ from fractions import Fraction
 import z3
 
 from hnfc.dsl.soundness import axioms
-from hnfc.dsl.soundness.claims import Claim, Equivalent, Fact, Node, Same
+from hnfc.dsl.soundness.claims import Claim, ClaimNode, Equivalent, Fact, Same
 from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.normal_form import deep_atoms
@@ -21,7 +21,7 @@ from hnfc.dsl.soundness.signs import ANY, assignments
 from hnfc.dsl.soundness.term import FALSE, ONE, Atom, Cond, Place, Rational, Terms, of_atom
 from hnfc.dsl.soundness.theorems import theorems_of
 from hnfc.dsl.soundness.tracing import TracingNormalizer
-from hnfc.dsl.soundness.translation import Translation
+from hnfc.dsl.soundness.translation import SolverTranslation
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Sheet:
 
     def __init__(self, claim: Claim, n: TracingNormalizer) -> None:
         self.claim, self.n = claim, n
-        self.translation = Translation(self.name)
+        self.translation = SolverTranslation(self.name)
         self.legend: dict[str, str] = {}
         self.named: dict[Cond, str] = {}
         self.assumptions: list[Assumption] = []
         self.bodies: dict[Atom, int] = {}
         """The reductions whose sign was used, with the sign of every element."""
-        self._quotients: dict[Node, Quotient] = {}
-        self._seen: set[Node] = set()
+        self._quotients: dict[ClaimNode, Quotient] = {}
+        self._seen: set[ClaimNode] = set()
         # renaming may look up signs; it sees what the claim rests on
         signs, n.signs = n.signs, claim.signs
         n.inside += 1
@@ -156,7 +156,7 @@ class Sheet:
             self.named.setdefault(cond, name)
             self.translation.collect([cond])
 
-    def walk(self, node: Node) -> None:
+    def walk(self, node: ClaimNode) -> None:
         """Collects what is written out below the node."""
         if node in self._seen:
             return
@@ -210,12 +210,12 @@ class Sheet:
         den = common(t.terms(one, above) if above else None, None if x.polynomial else t.terms(x.den, below))
         return Quotient(num, den)
 
-    def quotient(self, node: Node) -> Quotient:
+    def quotient(self, node: ClaimNode) -> Quotient:
         if node not in self._quotients:
             self._quotients[node] = self._quotient(node)
         return self._quotients[node]
 
-    def _quotient(self, node: Node) -> Quotient:
+    def _quotient(self, node: ClaimNode) -> Quotient:
         if node.op == "value":
             return self.normal_form(node.value)
         if node.op == "capture":
@@ -250,7 +250,7 @@ class Sheet:
         num, den = raised(x.num), None if x.den is None else raised(x.den)
         return Quotient(num, den) if exponent >= 0 else Quotient(z3.RealVal(1) if den is None else den, num)
 
-    def choice(self, node: Node, parts: list[Quotient]) -> Quotient:
+    def choice(self, node: ClaimNode, parts: list[Quotient]) -> Quotient:
         """max, min, |·| or where as a variable that is one of the branches."""
         zero = Quotient(z3.RealVal(0))
         match node.op:
@@ -267,7 +267,7 @@ class Sheet:
             self.assume("choice-as-written", [*self.guards(node), cond], equal(value, branch), what)
         return value
 
-    def by_theorem(self, node: Node) -> Quotient:
+    def by_theorem(self, node: ClaimNode) -> Quotient:
         """A function or reduction as a variable; that it is its normal form is the theorem's claim."""
         value = self.normal_form(node.value)
         names = theorems_of(node)
@@ -281,7 +281,7 @@ class Sheet:
         self.assume(names[0] if names else "definition", self.guards(node), z3.Real(below) == value.den, comment)
         return Quotient(z3.Real(number), z3.Real(below))
 
-    def guards(self, node: Node) -> list[z3.BoolRef]:
+    def guards(self, node: ClaimNode) -> list[z3.BoolRef]:
         return [self.translation.cond(cond) for cond in node.guards]
 
     def assume(self, name: str, guards: list[z3.BoolRef], formula: z3.BoolRef, comment: str) -> None:

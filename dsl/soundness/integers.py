@@ -7,7 +7,7 @@
 - `round_to trunc si8` in the place of a cast from floating point: the integer part, defined where the type holds it.
 - `round_to none`: no type, as for a sum of truth values and floating-point numbers.
 
-An undeclared capture is a floating-point tensor; the rewriter fires no arithmetic on others (`hnfc.rewrite.chains.over_reals`).
+An undeclared capture is a floating-point tensor; the rewriter fires no arithmetic on others (`over_reals` of its n-ary terms).
 """
 
 from __future__ import annotations

@@ -13,19 +13,19 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
-from hnfc.dsl.depth import of_rule
-from hnfc.dsl.ieee.types import Mismatch, Typing, element_types
+from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness import refute
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.element_types import FLOAT, ElementTypes
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
-from hnfc.dsl.soundness.layout import Unrelated
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import floating_properties
+from hnfc.dsl.soundness.precondition_inference import remedy
 from hnfc.dsl.soundness.proof import Blocked, Proof
-from hnfc.dsl.soundness.remedy import remedy
 from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict
 
 Done: TypeAlias = "Callable[..., Verdict]"
@@ -172,7 +172,7 @@ def _headline(proof: Proof) -> str:
     return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
 
 
-def _refuted(rule: Rule, found: refute.Search, opaque: bool, done: Done, deadline: float) -> Verdict:
+def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Done, deadline: float) -> Verdict:
     example = found.counterexample
     assert example is not None
     if not refute.replayed(rule, example):

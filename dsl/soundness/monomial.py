@@ -6,6 +6,7 @@ polynomial, a sum over bound indices. Atoms are hash-consed. Exponents are ratio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,9 +52,7 @@ class Atom:
     places: frozenset[At]
 
     def __repr__(self) -> str:
-        from hnfc.dsl.soundness.text import show_atom
-
-        return show_atom(self)
+        return _show_atom(self)
 
 
 Exponent: TypeAlias = int | Fraction
@@ -192,3 +191,45 @@ def lowered(terms: Terms) -> tuple[Mono, Terms]:
     """(monomial, polynomial without negative exponents) whose product is `terms`."""
     common = content(terms)
     return common, (raw_mul(terms, {mono_pow(common, -1): Fraction(1)}) if common else terms)
+
+
+# the notation of a proof
+
+
+def _show_atom(base: Atom) -> str:
+    def one(i: Place) -> str:
+        if isinstance(i, At):
+            return str(i.term)
+        return ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls)
+
+    def index(places: Iterable[Place]) -> str:
+        return ",".join(map(one, places))
+
+    match base.kind:
+        case "cap":
+            return f"{base.args[0]}[{index(base.args[1])}]" if base.args[1] else str(base.args[0])
+        case "pi":
+            return "π"
+        case "size":
+            return f"n{base.args[0]}"
+        case "ix":
+            return index(base.args[0])
+        case "sum" | "prod" | "max" | "min":
+            sign = {"sum": "Σ", "prod": "Π"}.get(base.kind, base.kind)
+            return f"{sign}_{index(base.args[0])}({base.args[1]})"
+        case "abs":
+            return f"|{base.args[0]}|"
+        case "ind":
+            return f"[{base.args[0]}]"
+        case "root":
+            return f"({base.args[0]})"
+    return f"{base.kind}({', '.join(map(str, base.args))})"
+
+
+def show_terms(terms: Terms) -> str:
+    parts: list[str] = []
+    for mono, c in sorted(terms.items(), key=lambda p: order(p[0]), reverse=True):
+        factors = "·".join(f"{x}" if e == 1 else f"{x}^{e}" if isinstance(e, int) and e > 0 else f"{x}^({e})" for x, e in mono)
+        text = str(abs(c)) if not factors else factors if abs(c) == 1 else f"{abs(c)}·{factors}"
+        parts.append(("-" if c < 0 else "+" if parts else "") + text)
+    return " ".join(parts) if parts else "0"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hnfc.dsl.core import Axis
-from hnfc.dsl.soundness.layout import NOTHING, Extent, Layout, Member
+from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose, joined
 from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational
@@ -26,7 +26,7 @@ def number(n: Normalizer, bound: Sym) -> Rational:
 class Moves(ABC):
     """The movement part of the `Math` protocol on `Sym`."""
 
-    layout: Layout
+    layout: AxisClasses
 
     @abstractmethod
     def check(self, axes: Iterable[Axis]) -> None:

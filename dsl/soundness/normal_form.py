@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from hnfc.dsl.soundness.conditions import NotProved, Split, connect, negation
+from hnfc.dsl.soundness.conditions import CaseSplit, NotProved, connect, negation
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.reductions import Reductions
 from hnfc.dsl.soundness.signs import Contradiction
@@ -198,4 +198,4 @@ def deep_atoms(x: Rational) -> frozenset[Atom]:
     return frozenset(seen)
 
 
-__all__ = ["Contradiction", "Normalizer", "NotProved", "Split", "connect", "deep_atoms", "negation"]
+__all__ = ["CaseSplit", "Contradiction", "Normalizer", "NotProved", "connect", "deep_atoms", "negation"]

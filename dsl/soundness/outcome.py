@@ -105,7 +105,7 @@ def size_at(shape: tuple[int, ...], axis: int) -> int:
 
 
 @dataclass
-class Outcome:
+class PointOutcome:
     """Both sides at one point. index: where they differ. typed: whether the right side has a type for these shapes."""
 
     left: Balls
@@ -116,7 +116,7 @@ class Outcome:
     typed: bool = True
 
 
-def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
+def outcome(rule: Rule, point: Point, flipped: bool = False) -> PointOutcome | None:
     """None where the point does not meet `where`, or a side has no type."""
     try:
         tensors = point.tensors()
@@ -124,13 +124,13 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
             return None
         left = evaluate(rule.replacement if flipped else rule.pattern, tensors, point.axes, 0, OF_MATRICES)
         if all(v is UNDEFINED or v is UNDECIDED for v in left.values.reshape(-1).tolist()):
-            return Outcome(left, left, None, False, False)
+            return PointOutcome(left, left, None, False, False)
         try:
             right = evaluate(rule.pattern if flipped else rule.replacement, tensors, point.axes, 0, OF_MATRICES)
         except OutOfBounds:
             right = Balls(UNDEFINED)
         except ERRORS:
-            return Outcome(left, Balls(UNDEFINED), first_defined(left), False, True, typed=False)
+            return PointOutcome(left, Balls(UNDEFINED), first_defined(left), False, True, typed=False)
         if not broadcasts_to(right.shape, left.shape):
             right = Balls(UNDEFINED)  # it has another shape
         right = Balls(np.broadcast_to(right.values, left.shape))
@@ -147,10 +147,10 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> Outcome | None:
             index = index if index is not None else place
         elif y is UNDECIDED:
             agreed = False
-    return Outcome(left, right, index, agreed and index is None, defined)
+    return PointOutcome(left, right, index, agreed and index is None, defined)
 
 
-def difference(found: Outcome) -> float:
+def difference(found: PointOutcome) -> float:
     """The largest |left - right| where both are defined; inf where only the left is."""
     worst = 0.0
     for x, y in zip(found.left.values.reshape(-1), found.right.values.reshape(-1), strict=True):

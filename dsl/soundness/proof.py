@@ -17,13 +17,13 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dsl import core
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import term
+from hnfc.dsl.soundness.axis_classes import Member, Unrelated
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
-from hnfc.dsl.soundness.journal import Case, Journal
-from hnfc.dsl.soundness.layout import Member, Unrelated
-from hnfc.dsl.soundness.normal_form import Normalizer, NotProved, Split
+from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved
+from hnfc.dsl.soundness.proof_observer import Case, Journal
 from hnfc.dsl.soundness.scan import integral_captures
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
@@ -151,7 +151,7 @@ class Proof:
                 raise Blocked(f"{prefix}the right side has no value, or no type") from None
             self.journal.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
-        except Split as split:
+        except CaseSplit as split:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
@@ -194,7 +194,7 @@ def excluded(closer: Closer, signs: Signs) -> bool:
     """Whether Z3 finds that the facts exclude each other; not where the question would need a distinction of cases itself."""
     try:
         return closer.entails(signs, FALSE)
-    except (Split, NotProved, Contradiction):
+    except (CaseSplit, NotProved, Contradiction):
         return False
 
 

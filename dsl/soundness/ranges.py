@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from types import MappingProxyType
 
-from hnfc.dsl.soundness.elementary import Elementary
+from hnfc.dsl.soundness.elementary import ElementaryForms
 from hnfc.dsl.soundness.signs import NONNEG, Signs, primitive
 from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom
 
@@ -21,10 +21,10 @@ FIRST_RANGE = 10_000
 MAX_UNROLLED = 4
 """Ranges of at most so many elements are written out."""
 
-Size = Callable[["Ranges"], Rational]
+Size = Callable[["IndexRanges"], Rational]
 
 
-class Ranges(Elementary):
+class IndexRanges(ElementaryForms):
     """Sizes and places. `definitions`: how the sizes of classes follow from others. `ranged`: the classes whose indices are numbers.
     `empty`: the classes without elements, in a case about such shapes."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hnfc.dsl.core import ALL, Apply, Axis, Capture, Expr
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Unrelated
+from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.sym import Env, Sym, Value, places_of
 from hnfc.dsl.soundness.term import At, Atom, Place, Places, Rational, atom, of_atom
@@ -27,7 +27,7 @@ def word(order: Expr) -> tuple[str, ...]:
 class Rearranging:
     """Reshapes and permutations of `Sym`s. A reshaped tensor has one class of its own for each shape, named by its sizes."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: AxisClasses) -> None:
         self.layout = layout
 
     def reshape(self, x: Sym, kept: Iterable[Axis], sizes: str) -> Sym:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from hnfc.dsl.soundness.ranges import Ranges
+from hnfc.dsl.soundness.ranges import IndexRanges
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -37,7 +37,7 @@ from hnfc.dsl.soundness.term import (
 MAX_DEPTH = 60
 
 
-class Reductions(Ranges):
+class Reductions(IndexRanges):
     """Σ, Π, max and min over finitely many, at least one, elements."""
 
     def copies(self, ixs: Sequence[Ix], body: Rational) -> tuple[tuple[Ix, ...], Rational]:

@@ -22,7 +22,7 @@ from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.minimise import minimised
-from hnfc.dsl.soundness.outcome import Outcome, difference, outcome
+from hnfc.dsl.soundness.outcome import PointOutcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
@@ -40,7 +40,7 @@ UNCONDITIONED = 200
 
 
 @dataclass
-class Search:
+class RefutationSearch:
     """What the search found: samples that agreed, a witness for the preconditions, and perhaps a counterexample."""
 
     agreed: int = 0
@@ -54,10 +54,10 @@ class Search:
     untyped: int = 0
 
 
-def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> Search:
+def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> RefutationSearch:
     """Tries to break the rule; a `<=>` rule is read in both directions."""
     sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"), any_rank=True)
-    result = Search()
+    result = RefutationSearch()
     deadline = time.monotonic() + seconds
     untyped: tuple[Point, bool] | None = None
     fitting: list[Point] = []
@@ -120,7 +120,7 @@ def _ever_typed(rule: Rule, sampler: Sampler) -> bool:
     return False
 
 
-def described(point: Point, found: Outcome, flipped: bool) -> Counterexample:
+def described(point: Point, found: PointOutcome, flipped: bool) -> Counterexample:
     assert found.index is not None
     del flipped
     x = found.left.values[found.index]
@@ -176,4 +176,4 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
     return any(f is not None and f.index is not None for f in found)
 
 
-__all__ = ["Point", "Sampler", "Search", "replace", "replayed", "search"]
+__all__ = ["Point", "RefutationSearch", "Sampler", "replace", "replayed", "search"]

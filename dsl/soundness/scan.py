@@ -21,7 +21,7 @@ from hnfc.dsl.core import (
     condition_parts,
 )
 from hnfc.dsl.core import walk as walk_expression
-from hnfc.dsl.soundness.layout import Unrelated
+from hnfc.dsl.soundness.axis_classes import Unrelated
 
 VALUES = "values"
 """The property of a capture to hold numbers of given element types only; written by `integers.explicit_integers`."""

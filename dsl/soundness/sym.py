@@ -10,7 +10,7 @@ from hnfc.dsl.core import (
     ALL,
     Axis,
 )
-from hnfc.dsl.soundness.layout import NOTHING, Layout, Member, Shape
+from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Shape
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Place, Places, Rational, atom, of_atom
@@ -30,7 +30,7 @@ RESULT, QUANTIFIED, BOUND = 0, 500, 1000
 class Sym:
     """A tensor: its shape, and its element at an index."""
 
-    layout: Layout
+    layout: AxisClasses
     shape: Shape
     element: Element
 
@@ -85,7 +85,7 @@ def places_of(env: Env) -> Places:
     return tuple(place for _, place in sorted(env.get(ALL, {}).items()))
 
 
-def joined(layout: Layout, *tensors: Sym) -> Shape:
+def joined(layout: AxisClasses, *tensors: Sym) -> Shape:
     """The shape of a pointwise operation; axes that meet are one from here on."""
     shape = {}
     for axis in layout.universe:

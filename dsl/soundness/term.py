@@ -33,9 +33,9 @@ from hnfc.dsl.soundness.monomial import (
     raw_add,
     raw_mul,
     reset,
+    show_terms,
     tidy,
 )
-from hnfc.dsl.soundness.text import show
 
 _UNIT: Terms = {(): Fraction(1)}
 
@@ -144,7 +144,8 @@ class Rational:
         return result
 
     def __repr__(self) -> str:
-        return show(self)
+        text = show_terms(self.num)
+        return text if self.polynomial else f"({text})/({show_terms(self.den)})"
 
 
 ZERO = Rational({})

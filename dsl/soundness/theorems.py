@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hnfc.dsl.soundness.axioms import THEOREMS
-from hnfc.dsl.soundness.claims import Node
+from hnfc.dsl.soundness.claims import ClaimNode
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.term import Ix, Mono, Rational
 
 
-def theorems_of(node: Node) -> tuple[str, ...]:
+def theorems_of(node: ClaimNode) -> tuple[str, ...]:
     """Names from `axioms.THEOREMS`; none where the normal form is the function of its operands' normal forms, by definition."""
     if by_definition(node):
         return ()
@@ -21,7 +21,7 @@ def theorems_of(node: Node) -> tuple[str, ...]:
 KINDS = {"largest": ("max",), "least": ("min",), "sqrt": ("root",), "pow": ("root", "pow")}
 
 
-def by_definition(node: Node) -> bool:
+def by_definition(node: ClaimNode) -> bool:
     """Whether the normal form is one atom: the same function, of the operands' normal forms."""
     lone = node.value.single()
     if lone is None or lone[1] != 1 or len(lone[0]) != 1:
@@ -37,7 +37,7 @@ def by_definition(node: Node) -> bool:
     return exponent == 1 and base.args == tuple(operand.value for operand in node.operands)
 
 
-def _named(node: Node) -> Iterator[str]:
+def _named(node: ClaimNode) -> Iterator[str]:
     x = node.operands[0].value
     kinds = {base.kind for base in x.atoms}
     match node.op:

@@ -13,11 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness.claims import Claim, Equivalent, Fact, Goal, Lemma, Node, RecordedSigns, Same, value_node
+from hnfc.dsl.soundness.claims import Claim, ClaimNode, Equivalent, Fact, Goal, Lemma, RecordedSigns, Same, value_node
 from hnfc.dsl.soundness.closing import Closer, Query, in_mask
 from hnfc.dsl.soundness.denote import Denotation
-from hnfc.dsl.soundness.journal import QUERY_MS, Case, Journal
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
+from hnfc.dsl.soundness.proof_observer import QUERY_MS, Case, Journal
 from hnfc.dsl.soundness.signs import ANY, Contradiction
 from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rational, atom, of_atom
 
@@ -25,7 +25,7 @@ from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rat
 class Traced(Rational):
     """A normal form with the node that it belongs to."""
 
-    def __init__(self, plain: Rational, node: Node) -> None:
+    def __init__(self, plain: Rational, node: ClaimNode) -> None:
         super().__init__(plain.num, plain.den)
         self.plain, self.node = plain, node
 
@@ -49,21 +49,21 @@ class Traced(Rational):
 
     def __neg__(self) -> Rational:
         value = -self.plain
-        return Traced(value, Node("neg", (self.node,), value))
+        return Traced(value, ClaimNode("neg", (self.node,), value))
 
 
 def plain(x: Rational) -> Rational:
     return x.plain if isinstance(x, Traced) else x
 
 
-def node_of(x: Rational) -> Node:
+def node_of(x: Rational) -> ClaimNode:
     return x.node if isinstance(x, Traced) else value_node(x)
 
 
 def combined(op: str, left: Rational, right: Rational) -> Traced:
     x, y = plain(left), plain(right)
     value = x + y if op == "+" else x - y if op == "-" else x * y
-    return Traced(value, Node(op, (node_of(left), node_of(right)), value))
+    return Traced(value, ClaimNode(op, (node_of(left), node_of(right)), value))
 
 
 PREDICATES = {"=": "eq", ">": "gt", ">=": "ge"}
@@ -227,21 +227,21 @@ class TracingNormalizer(Normalizer):
             value = function(*map(plain, operands))
         finally:
             self.inside -= 1
-        node = Node(op, [node_of(x) for x in operands], value, detail, self.guards)
+        node = ClaimNode(op, [node_of(x) for x in operands], value, detail, self.guards)
         if node.leaf or op in ("/", "power"):
             # what a theorem was applied to, or what must not be 0
             for operand in node.operands[1:] if op == "/" else node.operands:
                 self.checked(operand)
         return Traced(value, node)
 
-    def checked(self, node: Node) -> None:
+    def checked(self, node: ClaimNode) -> None:
         """Claims that the node has the value of its normal form, which is used from here on."""
         if not node.leaf:
             self.once("normal form", (node,), Same(node, value_node(node.value)))
 
     def capture(self, name: str, places: tuple[Place, ...]) -> Rational:
         value = super().capture(name, places)
-        return value if self.inside else Traced(value, Node("capture", (), value, atom("cap", name, places)))
+        return value if self.inside else Traced(value, ClaimNode("capture", (), value, atom("cap", name, places)))
 
     def divide(self, x: Rational, y: Rational) -> Rational:
         return self.applied("/", super().divide, (x, y))
@@ -315,17 +315,17 @@ class TracingNormalizer(Normalizer):
         return self.applied("largest" if kind == "max" else "least", lambda body: function(kind, ixs, body), (body,), tuple(ixs))
 
 
-def exponential(terms: Rational, scale: int) -> Node:
+def exponential(terms: Rational, scale: int) -> ClaimNode:
     """exp(scale·terms) as the product that theorems on exp make of it: (exp m)^c for a monomial c·m, p^c for a term c·log p."""
     result = value_node(ONE)
     for mono, c in terms.num.items():
         base: Atom | None = mono[0][0] if len(mono) == 1 and mono[0][1] == 1 else None
         if base is not None and base.kind == "log":
             inside: Rational = base.args[0]
-            factor = Node("power", (value_node(inside),), ONE, int(c * scale))
+            factor = ClaimNode("power", (value_node(inside),), ONE, int(c * scale))
         else:
             factor = value_node(of_atom(atom("exp", Rational({mono: Fraction(1)})), c * scale))
-        result = Node("*", (result, factor), ONE)
+        result = ClaimNode("*", (result, factor), ONE)
     return result
 
 

@@ -17,7 +17,7 @@ from hnfc.dsl.soundness.term import Atom, Cond, Rational, Terms, atom, of_atom
 Named = list[tuple[str, z3.BoolRef]]
 
 
-class Translation:
+class SolverTranslation:
     """`collect` everything first: which root of an atom its variable is depends on all exponents."""
 
     def __init__(self, name: Callable[[Atom | Cond], str]) -> None:

@@ -1,4 +1,4 @@
-"""What holds of an improved program: which steps are proved, which conditions were only seen to hold, how far a series is off."""
+"""Account of an improved program: its proved steps, the conditions that were only seen to hold, and the error of a series."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from hnfc.accuracy.branches import branch_ranges, taken
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.improving import Branch, Improved
 from hnfc.accuracy.points import Sample
 from hnfc.accuracy.reading import expression
 from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
-from hnfc.accuracy.rules import Step
+from hnfc.accuracy.rules import RuleUse
 from hnfc.accuracy.terms import Term, is_const, variables
 from hnfc.accuracy.truncation import Truncated
 from hnfc.dialects.interval import Interval
@@ -27,7 +27,7 @@ class Use:
     """One use of a rule. The rule is proved over the reals under its `where`; shown: whether that is known to hold wherever the form is
     used; else it was seen to hold at `seen` of `points` points, by exact arithmetic."""
 
-    step: Step
+    step: RuleUse
     shown: bool
     seen: int = 0
     points: int = 0
@@ -85,7 +85,7 @@ class BranchAccount:
 
 def account(improved: Improved) -> list[BranchAccount]:
     """What holds of each branch. Conditions are looked at on the points of the test sample."""
-    evaluator = Evaluator(improved.test.inputs)
+    evaluator = TermEvaluator(improved.test.inputs)
     found = []
     for branch in improved.branches:
         here = taken(evaluator, branch.conditions, len(improved.test))
@@ -99,7 +99,7 @@ def account(improved: Improved) -> list[BranchAccount]:
     return found
 
 
-def _use(step: Step, ranges: dict[str, Interval], bounds: tuple[Bound, ...], sample: Sample) -> Use:
+def _use(step: RuleUse, ranges: dict[str, Interval], bounds: tuple[Bound, ...], sample: Sample) -> Use:
     if step.condition is None or known(step.condition, ranges) or any(_is(step.condition, bound) for bound in bounds):
         return Use(step, True)
     seen = int(holds(step.condition, sample.inputs).sum()) if len(sample) else 0

@@ -21,7 +21,7 @@ _LARGEST = 24
 """Polynomials with more monomials than this are left alone."""
 
 
-class Arithmetic:
+class TermSimplifier:
     """Simplifies terms of one table; what was seen is kept."""
 
     def __init__(self, terms: Terms) -> None:

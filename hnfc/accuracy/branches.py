@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.points import Domain
 from hnfc.accuracy.regimes import Bound
 from hnfc.dialects.interval import Interval
 
 
-def taken(evaluator: Evaluator, where: Sequence[Bound], count: int) -> Any:
+def taken(evaluator: TermEvaluator, where: Sequence[Bound], count: int) -> Any:
     """Points that take a branch."""
     here = np.ones(count, bool)
     for bound in where:

@@ -14,7 +14,7 @@ from hnfc.dialects.num import OPERATIONS
 _EVALUATE = {name: op.FACTS.evaluate for name, op in OPERATIONS.items() if op.FACTS.evaluate is not None}
 
 
-class Evaluator:
+class TermEvaluator:
     """Values of terms at points, each operation as its class in `num` computes it in float64."""
 
     def __init__(self, inputs: Mapping[str, Floats]) -> None:

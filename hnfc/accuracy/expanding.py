@@ -7,15 +7,15 @@ from typing import Any
 
 from flint import fmpq
 
-from hnfc.accuracy.arithmetic import Arithmetic
-from hnfc.accuracy.series import ONE, ZERO, Coefficient, NoSeries, Place, Series, SeriesArithmetic, is_zero, plain, plus, trimmed
+from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.series import ONE, ZERO, Coefficient, ExpansionPoint, NoSeries, Series, SeriesArithmetic, is_zero, plain, plus, trimmed
 from hnfc.accuracy.terms import Term, subterms
 
 
 class Expander(SeriesArithmetic):
     """Series of terms at one place."""
 
-    def __init__(self, arithmetic: Arithmetic, place: Place, order: int) -> None:
+    def __init__(self, arithmetic: TermSimplifier, place: ExpansionPoint, order: int) -> None:
         super().__init__(arithmetic, place, order)
         self._known: dict[Term, Series] = {}
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hnfc.accuracy.branches import branch_ranges, taken
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday, short_numbers
 from hnfc.accuracy.harm import worse
 from hnfc.accuracy.ordinals import Floats, bits_of_error
@@ -41,7 +41,7 @@ class Guard:
     unproved: bool = False
     sample: Sample | None = None
     of_everyday: Any = field(default_factory=lambda: np.zeros(0, bool))
-    _evaluator: Evaluator | None = None
+    _evaluator: TermEvaluator | None = None
     _conditions: dict[Term, Any] = field(default_factory=dict)
 
     def see(self, even: Sample, daily: Sample) -> None:
@@ -50,7 +50,7 @@ class Guard:
         kinds = np.arange(len(fresh)) >= len(even)
         self.sample = fresh if self.sample is None else joined(self.sample, fresh)
         self.of_everyday = np.concatenate([self.of_everyday, kinds])
-        self._evaluator = Evaluator(self.sample.inputs)
+        self._evaluator = TermEvaluator(self.sample.inputs)
         self._conditions = {}
 
     def guarded(self, grow: Callable[[Sample, Any], Tree], points: int, rng: np.random.Generator) -> Tree:

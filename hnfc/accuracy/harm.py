@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.ordinals import Floats, bits_of_error
 from hnfc.accuracy.terms import Term
 
@@ -38,7 +38,7 @@ def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:
     return np.isfinite(before) & (bits_of_error(before, exact) <= MOST_LOST) & ~np.isfinite(after)
 
 
-def worse(form: Term, original: Term, evaluator: Evaluator, exact: Floats, of_everyday: Any) -> Any:
+def worse(form: Term, original: Term, evaluator: TermEvaluator, exact: Floats, of_everyday: Any) -> Any:
     """Points at which the form must not stand for the program: `harmed` at everyday points, `overflowed` at the others."""
     before, after = evaluator.values(original), evaluator.values(form)
     return np.where(of_everyday, harmed(before, after, exact), overflowed(before, after, exact))

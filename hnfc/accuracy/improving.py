@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.accuracy.arithmetic import Arithmetic
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.guarding import Guard, asking
@@ -21,19 +21,21 @@ from hnfc.accuracy.reach import reach
 from hnfc.accuracy.reading import NotImproved, expression, program_term
 from hnfc.accuracy.regimes import Bound, Leaf, Regimes, Tree, assembled, paths, price_of
 from hnfc.accuracy.rules import RuleTable
-from hnfc.accuracy.search import Candidate, Limits, Localizer, Pool, cover, errors_of, search
-from hnfc.accuracy.series import NoSeries, Place
+from hnfc.accuracy.search import Candidate, Localizer, Pool, SearchLimits, cover, errors_of, search
+from hnfc.accuracy.series import ExpansionPoint, NoSeries
 from hnfc.accuracy.terms import Term, Terms, variables
 from hnfc.accuracy.truncation import truncations
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
-from hnfc.frontend.fpcore import Program, with_body
+from hnfc.dsl.rulebook import shipped
+from hnfc.frontend.fpcore import FPCoreProgram, with_body
 
 GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 """The groups of rules that are tried."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class ImprovementSettings:
     """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
     bring. unproved: whether series without a proved remainder, and rules whose condition failed at points, may be used."""
 
@@ -44,7 +46,7 @@ class Settings:
     least: float = 0.1
     unproved: bool = False
     seed: int = 1
-    limits: Limits = field(default_factory=Limits)
+    limits: SearchLimits = field(default_factory=SearchLimits)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Branch:
 class Improved:
     """before, after: mean bits of error on the points of `test`, which nothing was chosen by. improved: whether `term` is a new form."""
 
-    program: Program
+    program: FPCoreProgram
     terms: Terms
     original: Term
     term: Term
@@ -84,22 +86,19 @@ class Improved:
 
 def rules_for_programs() -> tuple[core.Rule, ...]:
     """The shipped rules of GROUPS that are proved."""
-    from hnfc.core.verdicts import verdicts
-    from hnfc.dsl.rulebook import shipped
-
     rules = shipped().only(GROUPS).rules
     found = verdicts(rules)
     return tuple(rule for rule in rules if found[rule.name].proved)
 
 
-def improve(program: Program, rules: Sequence[core.Rule] | None = None, settings: Settings | None = None) -> Improved:
+def improve(program: FPCoreProgram, rules: Sequence[core.Rule] | None = None, settings: ImprovementSettings | None = None) -> Improved:
     """The program with a smaller mean error, or as it was where none was found.
 
     rules: identities to rewrite with; those of GROUPS if not given. Raises NotImproved for a program that is not in binary64 throughout, or
     that has no points at which it could be measured.
     """
     began = time.perf_counter()
-    chosen = settings or Settings()
+    chosen = settings or ImprovementSettings()
     rules = rules_for_programs() if rules is None else rules
     terms = Terms()
     original, conditions = program_term(program, terms)
@@ -117,7 +116,7 @@ def improve(program: Program, rules: Sequence[core.Rule] | None = None, settings
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(training))
     term = assembled(terms, tree)
     test = draw(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003))
-    evaluator = Evaluator(test.inputs)
+    evaluator = TermEvaluator(test.inputs)
     before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
     branches = tuple(Branch(where, form) for where, form in paths(tree))
     seen = int(guard.of_everyday.sum())
@@ -128,14 +127,14 @@ def improve(program: Program, rules: Sequence[core.Rule] | None = None, settings
 
 
 def _candidates(
-    terms: Terms, pool: Pool, first: Candidate, domain: Domain, rng: np.random.Generator, settings: Settings
+    terms: Terms, pool: Pool, first: Candidate, domain: Domain, rng: np.random.Generator, settings: ImprovementSettings
 ) -> list[Candidate]:
     """The forms among which branches choose: together almost as good as all, at everyday points too; the program is one of them."""
     found = list(pool.found.values())
     if len(found) == 1:
         return found
     daily = everyday(first.term, domain, settings.training, rng)
-    evaluator = Evaluator(daily.inputs)
+    evaluator = TermEvaluator(daily.inputs)
     of_everyday = np.ones(len(daily), bool)
 
     def there(c: Candidate) -> Any:
@@ -148,9 +147,11 @@ def _candidates(
     return [*candidates, *(c for c in careful if c is not None), *([] if first in candidates else [first])]
 
 
-def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core.Rule], settings: Settings, domain: Domain) -> Pool:
+def _search(
+    terms: Terms, original: Term, training: Sample, rules: Sequence[core.Rule], settings: ImprovementSettings, domain: Domain
+) -> Pool:
     limits = settings.limits
-    arithmetic = Arithmetic(terms)
+    arithmetic = TermSimplifier(terms)
     table = RuleTable(rules, arithmetic)
     pool = Pool(training)
     first, _ = pool.add(original)
@@ -174,14 +175,14 @@ def _search(terms: Terms, original: Term, training: Sample, rules: Sequence[core
     return pool
 
 
-def _expand(pool: Pool, original: Term, arithmetic: Arithmetic, proved_on: Domain | None) -> list[Candidate]:
+def _expand(pool: Pool, original: Term, arithmetic: TermSimplifier, proved_on: Domain | None) -> list[Candidate]:
     """Adds truncated series in each argument at 0 and ±∞, as far as their remainders are proved if there is a domain for that; those that
     are better somewhere."""
     useful = []
     arguments = variables(original)
     for variable in arguments:
         for at in (0, 1, -1):
-            expander = Expander(arithmetic, Place(variable, at), 20 if len(arguments) == 1 else 6)
+            expander = Expander(arithmetic, ExpansionPoint(variable, at), 20 if len(arguments) == 1 else 6)
             try:
                 series = expander.series(original)
                 found = truncations(expander, series, (1, 2, 3, 4, 6, 8) if len(arguments) == 1 else (1, 2, 3))
@@ -197,7 +198,7 @@ def _expand(pool: Pool, original: Term, arithmetic: Arithmetic, proved_on: Domai
     return useful
 
 
-def _branches(terms: Terms, guard: Guard, rng: np.random.Generator, settings: Settings, found: int) -> Tree:
+def _branches(terms: Terms, guard: Guard, rng: np.random.Generator, settings: ImprovementSettings, found: int) -> Tree:
     count = settings.branching if found == settings.training else 2 * found
     original, domain = guard.original.term, guard.domain
     even, daily = draw(original, domain, count, rng), everyday(original, domain, count, rng)
@@ -213,4 +214,4 @@ def _branches(terms: Terms, guard: Guard, rng: np.random.Generator, settings: Se
     return guard.guarded(grow, settings.guarding, rng)
 
 
-__all__ = ["GROUPS", "Branch", "Improved", "NotImproved", "Settings", "improve", "rules_for_programs"]
+__all__ = ["GROUPS", "Branch", "Improved", "ImprovementSettings", "NotImproved", "improve", "rules_for_programs"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.reference import exact_values, holds
 from hnfc.accuracy.terms import Term
@@ -101,7 +101,7 @@ def _nearly_admitted(inputs: dict[str, Floats], conditions: Sequence[Term]) -> d
     """The points that meet the conditions as floating point computes them: few of very many."""
     if not conditions:
         return inputs
-    evaluator = Evaluator(inputs)
+    evaluator = TermEvaluator(inputs)
     kept = np.ones(evaluator.count, bool)
     for condition in conditions:
         kept = kept & evaluator.truth(condition)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from hnfc.accuracy.terms import Term, Terms, subterms
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.frontend.fpcore import COMPARISONS, PLAIN, Program
+from hnfc.frontend.fpcore import COMPARISONS, PLAIN, FPCoreProgram
 
 _SYMBOLS = {name: symbol for symbol, name in PLAIN.items()}
 _PREDICATES = {name: symbol for symbol, name in COMPARISONS.items()}
@@ -55,7 +55,7 @@ def term_of(value: SSAValue, terms: Terms, names: Mapping[SSAValue, str]) -> Ter
     return visit(value)
 
 
-def program_term(program: Program, terms: Terms) -> tuple[Term, list[Term]]:
+def program_term(program: FPCoreProgram, terms: Terms) -> tuple[Term, list[Term]]:
     """The program's expression and its preconditions. Arguments are variables by their names."""
     names = {value: name for name, value in program.arguments.items()}
     return term_of(program.result, terms, names), [term_of(condition, terms, names) for condition in program.conditions]

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import worse
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
@@ -76,7 +76,7 @@ class Regimes:
         self.terms = terms
         self.candidates = list(candidates)
         self.sample = sample = joined(even, daily)
-        self.evaluator = Evaluator(sample.inputs)
+        self.evaluator = TermEvaluator(sample.inputs)
         features = self._features(list(sample.inputs))
         of_everyday = np.arange(len(sample)) >= len(even)
         # however many everyday points there are, they count as much as the others
@@ -183,7 +183,7 @@ class Regimes:
             _bring_within_reach(split)
 
     def _move(self, split: Split, sample: Sample) -> None:
-        evaluator = Evaluator(sample.inputs)
+        evaluator = TermEvaluator(sample.inputs)
         values = evaluator.values(split.feature)
         order = np.argsort(values, kind="stable")
         low, high = (errors_of_tree(side, evaluator, sample.exact)[order] for side in (split.low, split.high))
@@ -254,7 +254,7 @@ def _between_points(
     else:
         first = draw(original, domain.within(name, lo, hi), count // 2, rng, 4)
         sample = joined(first, draw(original, domain.within(name, -hi, -lo), count // 2, rng, 4))
-    evaluator = Evaluator(sample.inputs)
+    evaluator = TermEvaluator(sample.inputs)
     kept = np.ones(len(sample), bool)
     for bound in within:
         values = evaluator.values(bound.feature)
@@ -303,7 +303,7 @@ def splits(tree: Tree, within: tuple[Bound, ...] = ()) -> Iterator[tuple[Split, 
         yield tree, within
 
 
-def errors_of_tree(tree: Tree, evaluator: Evaluator, exact: Floats) -> Floats:
+def errors_of_tree(tree: Tree, evaluator: TermEvaluator, exact: Floats) -> Floats:
     if isinstance(tree, Leaf):
         return errors_of(tree.choice, evaluator, exact)
     below = evaluator.values(tree.feature) < tree.threshold

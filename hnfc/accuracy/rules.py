@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hnfc.accuracy.arithmetic import Arithmetic
+from hnfc.accuracy.arithmetic import TermSimplifier
 from hnfc.accuracy.terms import COMMUTATIVE, Term, Terms
 from hnfc.dsl import core
 from hnfc.frontend.fpcore import PLAIN
@@ -16,7 +16,7 @@ _HOLE = "?"
 
 
 @dataclass(frozen=True)
-class Step:
+class RuleUse:
     """One use of a rule: what it replaced by what, and what its captures stood for."""
 
     rule: core.Rule
@@ -38,11 +38,11 @@ class _Direction:
 class RuleTable:
     """The rules, by the outermost operation of what they replace: identities on numbers in binary64."""
 
-    def __init__(self, rules: Sequence[core.Rule], arithmetic: Arithmetic) -> None:
+    def __init__(self, rules: Sequence[core.Rule], arithmetic: TermSimplifier) -> None:
         self.arithmetic = arithmetic
         self.terms = arithmetic.terms
         self._by_root: dict[str, list[_Direction]] = {}
-        self._steps: dict[Term, list[Step]] = {}
+        self._steps: dict[Term, list[RuleUse]] = {}
         for rule in rules:
             if rule.within is not None or not (_scalar(rule.pattern) and _scalar(rule.replacement) and _comparisons_only(rule.where)):
                 continue
@@ -65,14 +65,14 @@ class RuleTable:
         pattern, replacement = (self.terms.make("neg", side) for side in (direction.pattern, direction.replacement))
         return _Direction(direction.rule, pattern, replacement, direction.condition)
 
-    def steps(self, term: Term) -> list[Step]:
+    def steps(self, term: Term) -> list[RuleUse]:
         """Every way in which one rule changes the term at its root."""
         found = self._steps.get(term)
         if found is None:
             found = self._steps[term] = list(self._find(term))
         return found
 
-    def _find(self, term: Term) -> Iterator[Step]:
+    def _find(self, term: Term) -> Iterator[RuleUse]:
         seen: set[Term] = {term}
         directions = self._by_root.get(term.op, [])
         if term.op == "sub":
@@ -84,7 +84,7 @@ class RuleTable:
                     seen.add(after)
                     named = tuple((hole.value[1:], bound) for hole, bound in bindings.items())
                     condition = None if direction.condition is None else self._signs(self.instance(direction.condition, bindings))
-                    yield Step(direction.rule, named, term, after, condition)
+                    yield RuleUse(direction.rule, named, term, after, condition)
 
     def _signs(self, condition: Term) -> Term:
         """The condition with comparisons of products with 0 so that no product underflows: x·y has the sign of x/|x|·y."""

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.accuracy.evaluation import Evaluator, apply
+from hnfc.accuracy.evaluation import TermEvaluator, apply
 from hnfc.accuracy.harm import costs
 from hnfc.accuracy.ordinals import Floats, bits_of_error
 from hnfc.accuracy.points import Sample
 from hnfc.accuracy.reach import Reach
 from hnfc.accuracy.reference import LEVELS, Columns
-from hnfc.accuracy.rules import RuleTable, Step
+from hnfc.accuracy.rules import RuleTable, RuleUse
 from hnfc.accuracy.terms import Term, subterms
 from hnfc.dsl.soundness.balls import precision
 
 
 @dataclass(frozen=True)
-class Limits:
+class SearchLimits:
     """expansions: how many candidates are rewritten; candidates: how many are measured; size: nodes of one; enough: mean bits at which
     the search ends; seconds: a last resort, since results should not depend on the machine."""
 
@@ -43,7 +43,7 @@ class Candidate:
 
     term: Term
     errors: Floats
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RuleUse, ...] = ()
     origin: Any = None
     plateau: int = 0
     reach: Reach | None = None
@@ -56,7 +56,7 @@ class Candidate:
         return float(self.errors.mean())
 
 
-def errors_of(candidate: Candidate, evaluator: Evaluator, exact: Floats) -> Floats:
+def errors_of(candidate: Candidate, evaluator: TermEvaluator, exact: Floats) -> Floats:
     """Its errors in bits; 64 where the `where` of a rule that it came by does not hold or a series is not proved, whatever it computes."""
     errors = costs(evaluator.values(candidate.term), exact)
     unused = False if candidate.asked is None else ~evaluator.truth(candidate.asked)
@@ -74,16 +74,16 @@ class Pool:
     """All candidates measured so far; `best` is the least error at each point."""
 
     sample: Sample
-    evaluator: Evaluator = field(init=False)
+    evaluator: TermEvaluator = field(init=False)
     found: dict[Term, Candidate] = field(default_factory=dict)
     best: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.evaluator = Evaluator(self.sample.inputs)
+        self.evaluator = TermEvaluator(self.sample.inputs)
         self.best = np.full(len(self.sample), 64.0)
 
     def add(
-        self, term: Term, steps: tuple[Step, ...] = (), origin: Any = None, plateau: int = 0, reach: Reach | None = None
+        self, term: Term, steps: tuple[RuleUse, ...] = (), origin: Any = None, plateau: int = 0, reach: Reach | None = None
     ) -> tuple[Candidate | None, float]:
         """The candidate, and by how many bits it lowers the mean of the least errors; None for a term that was seen."""
         if term in self.found:
@@ -169,7 +169,7 @@ class Localizer:
 _LOGIC = frozenset(("compare", "logical_and", "logical_or", "logical_not", "where"))
 
 
-def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: Localizer, limits: Limits) -> int:
+def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: Localizer, limits: SearchLimits) -> int:
     """Fills the pool with rewritten forms of the candidates given; how many were rewritten."""
     deadline = time.monotonic() + limits.seconds
     queue: list[tuple[float, int, Candidate]] = []

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from flint import fmpq
 
-from hnfc.accuracy.arithmetic import Arithmetic, Polynomial
+from hnfc.accuracy.arithmetic import Polynomial, TermSimplifier
 from hnfc.accuracy.terms import Term
 
 Coefficient: TypeAlias = Any
@@ -39,7 +39,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Place:
+class ExpansionPoint:
     """Where a term is expanded: `at` is 0, 1 (+∞) or -1 (-∞)."""
 
     variable: Term
@@ -52,7 +52,7 @@ class Place:
 class SeriesArithmetic:
     """Series at one place, with `order` coefficients each before any cancel."""
 
-    def __init__(self, arithmetic: Arithmetic, place: Place, order: int) -> None:
+    def __init__(self, arithmetic: TermSimplifier, place: ExpansionPoint, order: int) -> None:
         self.arithmetic = arithmetic
         self.terms = arithmetic.terms
         self.place = place

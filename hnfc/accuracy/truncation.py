@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hnfc.accuracy.series import Place, Series, SeriesArithmetic, is_zero
+from hnfc.accuracy.series import ExpansionPoint, Series, SeriesArithmetic, is_zero
 from hnfc.accuracy.terms import Term
 
 
@@ -12,7 +12,7 @@ from hnfc.accuracy.terms import Term
 class Truncated:
     """The first `count` coefficients of a series that are not 0, as a term."""
 
-    place: Place
+    place: ExpansionPoint
     count: int
     order: int
     """The series goes on with t^order."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.analysis.interval_arrays import LINE, Array, Boxes
+from hnfc.analysis.interval_arrays import LINE, Array, IntervalArray
 
 SIGMA = 2.0**-52
 """Twice the unit roundoff of float64, in which all of this is computed."""
 
 
-def scaled(error: Array, slope: Boxes) -> Array:
+def scaled(error: Array, slope: IntervalArray) -> Array:
     """|slope|·error; where there is no error the slope does not matter."""
     return np.where(error == 0, 0.0, error * slope.magnitude)
 
@@ -46,21 +46,21 @@ def anywhere(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -
     return None if p is None else np.any(np.broadcast_to(p, (p.shape[0], *shape)), axis=places, keepdims=True)
 
 
-def multiplied(x: Boxes, y: Boxes) -> Boxes:
+def multiplied(x: IntervalArray, y: IntervalArray) -> IntervalArray:
     """x·y, of which nothing is known where one of them may have no value; 0 times such a value is none either."""
     return (x * y).where(np.isfinite(x.magnitude) & np.isfinite(y.magnitude), LINE)
 
 
-def inside(slope: Boxes, where: Array) -> Boxes:
+def inside(slope: IntervalArray, where: Array) -> IntervalArray:
     """The slope where the function has one, anything elsewhere."""
     return slope.where(where, LINE)
 
 
-def lifted(x: Boxes, rank: int) -> Boxes:
+def lifted(x: IntervalArray, rank: int) -> IntervalArray:
     return x if x.lo.ndim == rank + 1 == x.hi.ndim else x.map(lambda v: raised(v, rank))
 
 
-def gathered(g: Boxes, shape: tuple[int, ...]) -> Boxes:
+def gathered(g: IntervalArray, shape: tuple[int, ...]) -> IntervalArray:
     """The derivative by an operand of this shape that was broadcast."""
     extra = len(g.shape) - 1 - len(shape)
     axes = tuple(i + 1 for i, n in enumerate(g.shape[1:]) if i < extra or (shape[i - extra] == 1 and n != 1))
@@ -70,28 +70,28 @@ def gathered(g: Boxes, shape: tuple[int, ...]) -> Boxes:
     return summed.map(lambda v: v.reshape(v.shape[0], *shape))
 
 
-def spread(g: Boxes, shape: tuple[int, ...]) -> Boxes:
-    return Boxes(np.broadcast_to(g.lo, (g.shape[0], *shape)), np.broadcast_to(g.hi, (g.shape[0], *shape)))
+def spread(g: IntervalArray, shape: tuple[int, ...]) -> IntervalArray:
+    return IntervalArray(np.broadcast_to(g.lo, (g.shape[0], *shape)), np.broadcast_to(g.hi, (g.shape[0], *shape)))
 
 
-def total(x: Boxes, axes: tuple[int, ...]) -> Boxes:
+def total(x: IntervalArray, axes: tuple[int, ...]) -> IntervalArray:
     """Σ x, kept with size 1; rounding in any order is below n·2u·Σ|x|."""
-    full = Boxes(*np.broadcast_arrays(x.lo, x.hi))
+    full = IntervalArray(*np.broadcast_arrays(x.lo, x.hi))
     n = math.prod(full.lo.shape[axis] for axis in axes)
     ends = []
     for end, sign in ((full.lo, -1.0), (full.hi, 1.0)):
         found = np.sum(end, axis=axes, keepdims=True)
         slack = np.sum(np.abs(end), axis=axes, keepdims=True) * (n * SIGMA) if n > 1 else 0.0
         ends.append(np.where(np.isnan(found + sign * slack), sign * np.inf, found + sign * slack))
-    return Boxes(*ends)
+    return IntervalArray(*ends)
 
 
-def product(a: Boxes, b: Boxes) -> Boxes:
+def product(a: IntervalArray, b: IntervalArray) -> IntervalArray:
     """A·B by midpoints and radii (Rump: Fast and parallel interval arithmetic, 1999), with room for the rounding of all of it."""
     ends = (a.lo, a.hi, b.lo, b.hi)
     if not all(np.isfinite(e).all() for e in ends):
         shape = np.matmul(np.zeros(a.shape), np.zeros(b.shape)).shape
-        return Boxes(np.full(shape, -np.inf), np.full(shape, np.inf))
+        return IntervalArray(np.full(shape, -np.inf), np.full(shape, np.inf))
     am, bm = a.lo / 2 + a.hi / 2, b.lo / 2 + b.hi / 2
     ar, br = np.maximum(a.hi - am, am - a.lo), np.maximum(b.hi - bm, bm - b.lo)
     size = np.abs(am) @ np.abs(bm)
@@ -99,4 +99,4 @@ def product(a: Boxes, b: Boxes) -> Boxes:
     n = a.shape[-1] + 8
     slack = (size + radius) * (4 * n * SIGMA) + n * 1e-300
     middle = am @ bm
-    return Boxes(middle - radius - slack, middle + radius + slack)
+    return IntervalArray(middle - radius - slack, middle + radius + slack)

@@ -1,4 +1,4 @@
-"""The largest rounding error of a function of numbers over a box of inputs: certified bounds of parts, the worst split first.
+"""Branch and bound on the largest rounding error of a function of numbers over a box of inputs.
 
 Branch and bound (Moore, Kearfott, Cloud: Introduction to interval analysis, 2009, chapter 5): the bound of a box is that of its worst
 part. Hundreds of parts are evaluated at once. A search ends when the worst bound is close to what the same formula attains at single
@@ -32,7 +32,7 @@ class Maximum:
 
 
 @dataclass(frozen=True)
-class Limits:
+class BoundLimits:
     """tolerance: how far the bound may be above what is attained, relative to it."""
 
     tolerance: float = 0.01
@@ -40,7 +40,7 @@ class Limits:
     seconds: float = 10.0
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = BoundLimits()
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Parts:
         return _Parts(*(np.concatenate([a, b]) for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def maximum(evaluate: Evaluate, low: Sequence[float], high: Sequence[float], limits: Limits = DEFAULT_LIMITS) -> Maximum:
+def maximum(evaluate: Evaluate, low: Sequence[float], high: Sequence[float], limits: BoundLimits = DEFAULT_LIMITS) -> Maximum:
     """Bounds the maximum over a box, whose ends are finite; 0 where no part of it holds an input."""
     began = time.perf_counter()
     lo, hi = np.array([low], np.float64), np.array([high], np.float64)

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.observed import Observed, observe
+from hnfc.analysis.outputs import TOGETHER, Outputs
 from hnfc.analysis.perturbation import NATIVE, least, moved_square, moved_square_saturated, square_sum, without_lowest
 from hnfc.backend.fx import raise_graph
 from hnfc.core.errors import ModelError
@@ -29,11 +30,10 @@ from hnfc.dialects.formats import Float
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
-from hnfc.dialects.types import Format, format_of
+from hnfc.dialects.types import ElementFormat, format_of
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import MASK, SCALABLE, exponent_for, saturated_name, scaled_name
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.precision.targets import TOGETHER, Outputs
 
 _COMPUTED = {"bf16": {"bf16", "fp8_e4m3fn", "fp8_e5m2"}, "fp16": {"fp16"}}
 """The narrow formats that operations compute in, with those whose values make them do so."""
@@ -64,7 +64,7 @@ class Calibration:
         """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
         return self.values[value].sensitivity * unit_roundoff if rounds(value) else 0.0
 
-    def error(self, formats: Mapping[SSAValue, Format] | None = None) -> float:
+    def error(self, formats: Mapping[SSAValue, ElementFormat] | None = None) -> float:
         """The estimated root mean square error of the outputs where every value is rounded to the format it is in, or to a given one."""
         total = 0.0
         given = formats or {}

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node, Truth
+from hnfc.analysis.interval_arrays import Array, IntervalArray
+from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
@@ -66,7 +66,9 @@ class Certified:
     walls: dict[SSAValue, str]
 
 
-def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None, per: Per = "tensor") -> Certified:
+def certified(
+    block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None, per: Per = "tensor"
+) -> Certified:
     """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph.
 
     Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
@@ -86,7 +88,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
             unrounded.record(operation)
             for value in operation.results:
                 node_or_truth = forms.known.get(value)
-                if isinstance(node_or_truth, Node):
+                if isinstance(node_or_truth, TapeNode):
                     _sharpen(node_or_truth, true.known.get(value))
                     own = _measured(recorder, operation, node_or_truth)
                     found[value] = _with_errors(_with_infinities(own, node_or_truth, ranges, value), node_or_truth, per)
@@ -97,7 +99,7 @@ def certified(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightRea
     return Certified(found, forms.walls)
 
 
-def interval_of_box(box: Boxes) -> Interval:
+def interval_of_box(box: IntervalArray) -> Interval:
     """The interval that holds all elements."""
     if not box.lo.size or not box.hi.size:
         return Interval(0.0, 0.0)
@@ -105,7 +107,7 @@ def interval_of_box(box: Boxes) -> Interval:
     return Interval(ends.lo, ends.hi, ends.nan, ends.minus or ends.lo == 0)
 
 
-def _with_infinities(bounds: Bounds, node: Node, ranges: Ranges, value: SSAValue) -> Bounds:
+def _with_infinities(bounds: Bounds, node: TapeNode, ranges: Ranges, value: SSAValue) -> Bounds:
     """Range that holds infinite elements and NaN too, and whether NaN may be among them."""
     if node.lost is None:
         return bounds
@@ -113,7 +115,7 @@ def _with_infinities(bounds: Bounds, node: Node, ranges: Ranges, value: SSAValue
     return replace(bounds, low=interval.lo, high=interval.hi, nan=interval.nan)
 
 
-def _with_errors(bounds: Bounds, node: Node, per: Per) -> Bounds:
+def _with_errors(bounds: Bounds, node: TapeNode, per: Per) -> Bounds:
     if per == "tensor":
         return bounds
     errors = np.max(running_error(node), axis=0) if running_error(node).size else np.zeros(node.shape)
@@ -125,15 +127,15 @@ def _with_errors(bounds: Bounds, node: Node, per: Per) -> Bounds:
     return replace(bounds, errors=np.where(np.isnan(errors), np.inf, errors))
 
 
-def _sharpen(node: Node, true: Node | Truth | None) -> None:
+def _sharpen(node: TapeNode, true: TapeNode | KleeneTruth | None) -> None:
     """What is computed lies no further from the true value than its error: for narrow inputs that says more than intervals."""
-    if isinstance(true, Node) and node.error is not None and node.lost is None and true.value.shape == node.value.shape:
+    if isinstance(true, TapeNode) and node.error is not None and node.lost is None and true.value.shape == node.value.shape:
         error = np.where(np.isfinite(node.error), node.error, np.inf)
         near = true.value.widened(error)
         node.value = node.value.meet(near.lo, near.hi)
 
 
-def _measured(recorder: Recorder, operation: Operation, node: Node) -> Bounds:
+def _measured(recorder: Recorder, operation: Operation, node: TapeNode) -> Bounds:
     if isinstance(operation, ConstantOp | WeightOp) or not isinstance(operation, NumOp):
         return _summary(node, 0.0, _largest(running_error(node)), 1.0)
     growth = _local(recorder, operation, lambda x: np.ones((1,) * (len(x.shape) + 1)), rounding=False)
@@ -143,23 +145,25 @@ def _measured(recorder: Recorder, operation: Operation, node: Node) -> Bounds:
     return _summary(node, _largest(growth), _largest(own), _largest(condition))
 
 
-def _local(recorder: Recorder, operation: NumOp, seed: Callable[[Node], Array | None], *, rounding: bool) -> Array:
+def _local(recorder: Recorder, operation: NumOp, seed: Callable[[TapeNode], Array | None], *, rounding: bool) -> Array:
     """The error of the result where the operands have the errors `seed`; infinite where there is no formula."""
     tape = Tape(recording=False)
     plain = replace(recorder, forms=Forms(tape), rounding=rounding)
-    made: dict[SSAValue, Node | Truth] = {}
+    made: dict[SSAValue, TapeNode | KleeneTruth] = {}
     for operand in operation.operands:
         known = recorder.forms.known[operand]
         if operand not in made:
-            made[operand] = Node(tape, known.value, exact=False, lost=known.lost, error=seed(known)) if isinstance(known, Node) else known
+            made[operand] = (
+                TapeNode(tape, known.value, exact=False, lost=known.lost, error=seed(known)) if isinstance(known, TapeNode) else known
+            )
     try:
         result = plain.recorded(operation, [made[operand] for operand in operation.operands])
     except (NoFormula, TypeMismatch):
         return np.full((), np.inf)
-    return running_error(result) if isinstance(result, Node) else np.zeros(())
+    return running_error(result) if isinstance(result, TapeNode) else np.zeros(())
 
 
-def _summary(node: Node, lipschitz: float, rounding: float, condition: float) -> Bounds:
+def _summary(node: TapeNode, lipschitz: float, rounding: float, condition: float) -> Bounds:
     value = node.value
     if 0 in value.shape:
         return Bounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

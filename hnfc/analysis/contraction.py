@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hnfc.analysis.nodes import Recording, TapeNode
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.contraction import padded, windows
 
-if TYPE_CHECKING:
-    from hnfc.analysis.nodes import Node
-    from hnfc.analysis.tape import Tape
 
-
-def reshaped(tape: Tape, x: Node, shape: Sequence[int]) -> Node:
+def reshaped(tape: Recording, x: TapeNode, shape: Sequence[int]) -> TapeNode:
     return tape.moved([x], lambda parts: parts[0].reshape(tuple(shape)))
 
 
-def vector_product(tape: Tape, a: Node, b: Node) -> Node:
+def vector_product(tape: Recording, a: TapeNode, b: TapeNode) -> TapeNode:
     """As in NumPy: a vector is a row on the left and a column on the right."""
     row, column = len(a.shape) == 1, len(b.shape) == 1
     left = reshaped(tape, a, (1, *a.shape)) if row else a
@@ -35,8 +32,8 @@ def vector_product(tape: Tape, a: Node, b: Node) -> Node:
 
 
 def convolution(
-    tape: Tape, x: Node, weight: Node, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
-) -> Node:
+    tape: Recording, x: TapeNode, weight: TapeNode, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> TapeNode:
     """Every window as a row, times the kernels of its group."""
     rank = len(x.shape) - 2
     outputs, channels, *kernel = weight.shape
@@ -56,7 +53,7 @@ def convolution(
     return tape.moved([product], lambda parts: np.swapaxes(parts[0], -1, -2).reshape(x.shape[0], outputs, *places))
 
 
-def gathered_along(tape: Tape, x: Node, index: Node, axis: int) -> Node:
+def gathered_along(tape: Recording, x: TapeNode, index: TapeNode, axis: int) -> TapeNode:
     """Elements of x at known places along an axis."""
     places = index.value.lo
     if not np.array_equal(places, index.value.hi) or places.shape[0] != 1 or not np.isfinite(places).all():

@@ -108,7 +108,7 @@ class CurvatureBits:
 
 
 @dataclass(frozen=True)
-class Overflow:
+class OverflowCost:
     """`LOST` bits where a result is beyond the largest number of its format, or is no number; else 0."""
 
     def of(self, operation: Operation, values: Values) -> float:

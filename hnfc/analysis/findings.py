@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.core.errors import ModelError
 from hnfc.core.samples import declared, from_file, parse_range
 from hnfc.dialects.num.base import NumOp
@@ -102,7 +102,9 @@ class Findings:
         return "\n".join(lines)
 
 
-def certified_findings(imported: Imported, block: Block, boxes: Sequence[Mapping[SSAValue, Boxes]], per: Per = "tensor") -> Findings:
+def certified_findings(
+    imported: Imported, block: Block, boxes: Sequence[Mapping[SSAValue, IntervalArray]], per: Per = "tensor"
+) -> Findings:
     """Bounds on each of the boxes of inputs: the worst of them. per: what has a bound of its own besides the whole of each value."""
     results: list[Certified] = [certified(block, box, imported.weight, per) for box in boxes]
     bounds = {value: _worst([r.bounds[value] for r in results]) for value in results[0].bounds if all(value in r.bounds for r in results)}
@@ -117,10 +119,10 @@ def certified_findings(imported: Imported, block: Block, boxes: Sequence[Mapping
     return Findings([f for f in found if not isinstance(f.value.owner, _SOURCES)], outputs, True, missing, worst, 0.0)
 
 
-def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, Boxes]]:
+def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, IntervalArray]]:
     """The declared ranges as one box, or each of the samples in a file as one. Raises ModelError."""
     if samples:
-        return [{value: Boxes.of(np.asarray(array).astype(np.float64)[None]) for value, array in sample.items()}
+        return [{value: IntervalArray.of(np.asarray(array).astype(np.float64)[None]) for value, array in sample.items()}
                 for sample in from_file(samples, block)]  # fmt: skip
     intervals = declared(block, [parse_range(text) for text in ranges])
     boxes = {}
@@ -129,7 +131,7 @@ def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[d
         shape = argument.type.get_shape()
         if DYNAMIC in shape:
             raise ModelError("an input has a size that is not known; give samples instead: --calibrate F.npz")
-        boxes[argument] = Boxes(np.full((1, *shape), interval.lo), np.full((1, *shape), interval.hi))
+        boxes[argument] = IntervalArray(np.full((1, *shape), interval.lo), np.full((1, *shape), interval.hi))
     if not boxes:
         raise ModelError("bounds need ranges of the inputs (--range arg0=-1:1) or samples (--calibrate F.npz)")
     return [boxes]

@@ -20,7 +20,7 @@ _FUNCTION_STEPS = 2.0**-50
 _TINY = 5e-324
 
 
-class Boxes:
+class IntervalArray:
     """All x with lo ≤ x ≤ hi, element by element. lo, hi: float64 arrays that broadcast against each other."""
 
     __slots__ = ("hi", "lo")
@@ -31,21 +31,21 @@ class Boxes:
         self.lo, self.hi = lo, hi
 
     @staticmethod
-    def of(value: Any) -> Boxes:
+    def of(value: Any) -> IntervalArray:
         """The number, rounded outward if float64 does not hold it; or the elements of an array, which are exact."""
-        if isinstance(value, Boxes):
+        if isinstance(value, IntervalArray):
             return value
         if isinstance(value, Fraction):
             near = float(value)
             if Fraction(near) == value:
-                return Boxes.of(near)
+                return IntervalArray.of(near)
             below, above = Fraction(near) <= value, Fraction(near) >= value
-            return Boxes(
+            return IntervalArray(
                 np.float64(near if below else math.nextafter(near, -math.inf)),
                 np.float64(near if above else math.nextafter(near, math.inf)),
             )
         array = np.asarray(value, np.float64)
-        return Boxes(array, array)
+        return IntervalArray(array, array)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,45 +65,45 @@ class Boxes:
     def middle(self) -> Array:
         return np.where(np.isfinite(self.lo) & np.isfinite(self.hi), self.lo / 2 + self.hi / 2, 0.0)
 
-    def hull(self, other: Boxes) -> Boxes:
-        return Boxes(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
+    def hull(self, other: IntervalArray) -> IntervalArray:
+        return IntervalArray(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
-    def meet(self, lo: Array | float, hi: Array | float) -> Boxes:
+    def meet(self, lo: Array | float, hi: Array | float) -> IntervalArray:
         """What is left within [lo, hi]; the caller knows that the values lie there."""
-        return Boxes(np.maximum(self.lo, lo), np.minimum(self.hi, hi))
+        return IntervalArray(np.maximum(self.lo, lo), np.minimum(self.hi, hi))
 
-    def widened(self, by: Array | float) -> Boxes:
+    def widened(self, by: Array | float) -> IntervalArray:
         """Everything at most `by` away. Where that is 0, nothing is added."""
-        return Boxes(
+        return IntervalArray(
             np.where(by == 0, self.lo, np.nextafter(self.lo - by, -np.inf)), np.where(by == 0, self.hi, np.nextafter(self.hi + by, np.inf))
         )
 
-    def where(self, chosen: Array, other: Boxes) -> Boxes:
-        return Boxes(np.where(chosen, self.lo, other.lo), np.where(chosen, self.hi, other.hi))
+    def where(self, chosen: Array, other: IntervalArray) -> IntervalArray:
+        return IntervalArray(np.where(chosen, self.lo, other.lo), np.where(chosen, self.hi, other.hi))
 
-    def map(self, move: Callable[[Array], Array]) -> Boxes:
+    def map(self, move: Callable[[Array], Array]) -> IntervalArray:
         """Both ends moved alike."""
         if self.lo is self.hi:
             moved = move(self.lo)
-            return Boxes(moved, moved)
+            return IntervalArray(moved, moved)
         lo, hi = np.broadcast_arrays(self.lo, self.hi)
-        return Boxes(move(lo), move(hi))
+        return IntervalArray(move(lo), move(hi))
 
     # arithmetic
 
-    def __neg__(self) -> Boxes:
-        return Boxes(-self.hi, -self.lo)
+    def __neg__(self) -> IntervalArray:
+        return IntervalArray(-self.hi, -self.lo)
 
-    def __add__(self, other: Any) -> Boxes:
-        other = Boxes.of(other)
+    def __add__(self, other: Any) -> IntervalArray:
+        other = IntervalArray.of(other)
         return _held(_down_sum(self.lo, other.lo), _up_sum(self.hi, other.hi))
 
-    def __sub__(self, other: Any) -> Boxes:
-        other = Boxes.of(other)
+    def __sub__(self, other: Any) -> IntervalArray:
+        other = IntervalArray.of(other)
         return _held(_down_sum(self.lo, -other.hi), _up_sum(self.hi, -other.lo))
 
-    def __mul__(self, other: Any) -> Boxes:
-        box = Boxes.of(other)
+    def __mul__(self, other: Any) -> IntervalArray:
+        box = IntervalArray.of(other)
         if box is self:
             return self.square()
         # an end that is 0 is no underflow of negative numbers only where there are none
@@ -117,19 +117,19 @@ class Boxes:
             third, fourth = _product(self.hi, box.lo), _product(self.hi, box.hi)
             products = (np.minimum(first, second), np.maximum(first, second))
             products = (np.minimum(products[0], np.minimum(third, fourth)), np.maximum(products[1], np.maximum(third, fourth)))
-        return Boxes(_down(np.minimum(*products), positive), _up(np.maximum(*products)))
+        return IntervalArray(_down(np.minimum(*products), positive), _up(np.maximum(*products)))
 
-    def square(self) -> Boxes:
+    def square(self) -> IntervalArray:
         a, b = self.smallest, self.magnitude
-        return Boxes(_down(a * a, True), _up(b * b))
+        return IntervalArray(_down(a * a, True), _up(b * b))
 
-    def reciprocal(self) -> Boxes:
+    def reciprocal(self) -> IntervalArray:
         sided = (self.lo > 0) | (self.hi < 0)
         lo, hi = np.where(sided, self.lo, 1.0), np.where(sided, self.hi, 1.0)
-        return Boxes(np.where(sided, _down(1 / hi, self.lo > 0), -np.inf), np.where(sided, _up(1 / lo), np.inf))
+        return IntervalArray(np.where(sided, _down(1 / hi, self.lo > 0), -np.inf), np.where(sided, _up(1 / lo), np.inf))
 
-    def __truediv__(self, other: Any) -> Boxes:
-        other = Boxes.of(other)
+    def __truediv__(self, other: Any) -> IntervalArray:
+        other = IntervalArray.of(other)
         sided = (other.lo > 0) | (other.hi < 0)
         lo, hi = np.where(sided, other.lo, 1.0), np.where(sided, other.hi, 1.0)
         positive = ((self.lo >= 0) & (lo > 0)) | ((self.hi <= 0) & (hi < 0))
@@ -140,20 +140,20 @@ class Boxes:
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __rsub__(self, other: Any) -> Boxes:
-        return Boxes.of(other) - self
+    def __rsub__(self, other: Any) -> IntervalArray:
+        return IntervalArray.of(other) - self
 
-    def __rtruediv__(self, other: Any) -> Boxes:
-        return Boxes.of(other) / self
+    def __rtruediv__(self, other: Any) -> IntervalArray:
+        return IntervalArray.of(other) / self
 
     def __repr__(self) -> str:
-        return f"Boxes({self.lo}, {self.hi})"
+        return f"IntervalArray({self.lo}, {self.hi})"
 
 
-LINE = Boxes(np.float64(-np.inf), np.float64(np.inf))
-UNIT = Boxes(np.float64(0.0), np.float64(1.0))
-ZERO = Boxes.of(0.0)
-ONE = Boxes.of(1.0)
+LINE = IntervalArray(np.float64(-np.inf), np.float64(np.inf))
+UNIT = IntervalArray(np.float64(0.0), np.float64(1.0))
+ZERO = IntervalArray.of(0.0)
+ONE = IntervalArray.of(1.0)
 
 
 def _down(x: Array, positive: Any = False) -> Array:
@@ -181,9 +181,9 @@ def _product(x: Array, y: Array) -> Array:
     return np.where(np.isnan(product), 0.0, product) if np.isnan(product).any() else product
 
 
-def _held(lo: Array, hi: Array) -> Boxes:
+def _held(lo: Array, hi: Array) -> IntervalArray:
     """The interval; what is not known (∞ - ∞) is unbounded."""
-    return Boxes(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
+    return IntervalArray(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
 
 
 def _loose_down(x: Array) -> Array:
@@ -194,27 +194,27 @@ def _loose_up(x: Array) -> Array:
     return -_loose_down(-x)
 
 
-def increasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[Boxes], Boxes]:
+def increasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[IntervalArray], IntervalArray]:
     """A function that does not fall on [lo, hi], its domain; the whole line where a box reaches beyond it."""
 
-    def on_boxes(x: Boxes) -> Boxes:
+    def on_boxes(x: IntervalArray) -> IntervalArray:
         inside = (x.lo >= lo) & (x.hi <= hi)
         least, greatest = function(np.clip(x.lo, lo, hi)), function(np.clip(x.hi, lo, hi))
-        return Boxes(np.where(inside, _loose_down(least), -np.inf), np.where(inside, _loose_up(greatest), np.inf))
+        return IntervalArray(np.where(inside, _loose_down(least), -np.inf), np.where(inside, _loose_up(greatest), np.inf))
 
     return on_boxes
 
 
-def decreasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[Boxes], Boxes]:
+def decreasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[IntervalArray], IntervalArray]:
     mirrored = increasing(lambda t: -function(t), lo, hi)
     return lambda x: -mirrored(x)
 
 
-def exp(x: Boxes) -> Boxes:
+def exp(x: IntervalArray) -> IntervalArray:
     return increasing(np.exp)(x).meet(0.0, np.inf)
 
 
-def cos(x: Boxes) -> Boxes:
+def cos(x: IntervalArray) -> IntervalArray:
     """Between the values at the ends, and as far as ±1 where a multiple of π lies between them."""
     low, high = np.cos(x.lo), np.cos(x.hi)
     lo, hi = _loose_down(np.minimum(low, high)), _loose_up(np.maximum(low, high))
@@ -225,31 +225,31 @@ def cos(x: Boxes) -> Boxes:
     between = [first + 1, first + 2]
     tops = [(k < last) & (k % 2 == 0) for k in between]
     bottoms = [(k < last) & (k % 2 == 1) for k in between]
-    return Boxes(
+    return IntervalArray(
         np.where(whole | bottoms[0] | bottoms[1], -1.0, np.maximum(lo, -1.0)), np.where(whole | tops[0] | tops[1], 1.0, np.minimum(hi, 1.0))
     )
 
 
-_HALF_PI = Boxes(np.float64(math.pi / 2), np.float64(math.nextafter(math.pi / 2, 4)))
+_HALF_PI = IntervalArray(np.float64(math.pi / 2), np.float64(math.nextafter(math.pi / 2, 4)))
 
 
-def sin(x: Boxes) -> Boxes:
+def sin(x: IntervalArray) -> IntervalArray:
     """cos(x - π/2) for wide boxes; at a point the sine itself, which keeps the digits of small ones."""
     turned = cos(x - _HALF_PI)
     low, high = np.sin(x.lo), np.sin(x.hi)
     rising = (x.lo >= -1.57) & (x.hi <= 1.57)
-    return Boxes(np.where(rising, _loose_down(low), turned.lo), np.where(rising, _loose_up(high), turned.hi))
+    return IntervalArray(np.where(rising, _loose_down(low), turned.lo), np.where(rising, _loose_up(high), turned.hi))
 
 
-def atan2(y: Boxes, x: Boxes) -> Boxes:
+def atan2(y: IntervalArray, x: IntervalArray) -> IntervalArray:
     """For x > 0 the arc tangent of y/x, for y of one sign π/2 - atan(x/y); elsewhere within ±π."""
     right = increasing(np.arctan)(y / x)
     upper, lower = _HALF_PI - increasing(np.arctan)(x / y), -_HALF_PI - increasing(np.arctan)(x / y)
-    anywhere = Boxes(np.float64(-3.1415926535897936), np.float64(3.1415926535897936))
+    anywhere = IntervalArray(np.float64(-3.1415926535897936), np.float64(3.1415926535897936))
     return right.where(x.lo > 0, upper.where(y.lo > 0, lower.where(y.hi < 0, anywhere)))
 
 
-def power(x: Boxes, exponent: Fraction | float) -> Boxes:
+def power(x: IntervalArray, exponent: Fraction | float) -> IntervalArray:
     """x^c for a number c: any x for a whole one, x ≥ 0 for another (x > 0 for a negative one)."""
     c = float(exponent)
     if c == int(c) and abs(c) <= 64:
@@ -260,27 +260,30 @@ def power(x: Boxes, exponent: Fraction | float) -> Boxes:
     return wide if c > 0 else wide.reciprocal()
 
 
-def _whole_power(x: Boxes, n: int) -> Boxes:
+def _whole_power(x: IntervalArray, n: int) -> IntervalArray:
     if n < 0:
         return _whole_power(x, -n).reciprocal()
     if n == 0:
-        return Boxes.of(np.ones(x.shape))
+        return IntervalArray.of(np.ones(x.shape))
     if n % 2 == 0:
-        half = _whole_power(Boxes(x.smallest, x.magnitude), n // 2)
+        half = _whole_power(IntervalArray(x.smallest, x.magnitude), n // 2)
         return half.square() if n > 2 else x.square()
     if n == 1:
         return x
     # an odd power rises with x
-    below, above = _whole_power(Boxes.of(x.lo), n - 1) * Boxes.of(x.lo), _whole_power(Boxes.of(x.hi), n - 1) * Boxes.of(x.hi)
-    return Boxes(below.lo, above.hi)
+    below, above = (
+        _whole_power(IntervalArray.of(x.lo), n - 1) * IntervalArray.of(x.lo),
+        _whole_power(IntervalArray.of(x.hi), n - 1) * IntervalArray.of(x.hi),
+    )
+    return IntervalArray(below.lo, above.hi)
 
 
-def general_power(x: Boxes, y: Boxes) -> Boxes:
+def general_power(x: IntervalArray, y: IntervalArray) -> IntervalArray:
     """e^(y·log x), for x > 0."""
     return exp(y * increasing(np.log, 0.0)(x))
 
 
-def hull_of(parts: Sequence[Boxes]) -> Boxes:
+def hull_of(parts: Sequence[IntervalArray]) -> IntervalArray:
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.hull(part)

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hnfc.analysis.batch_axis import multiplied
-from hnfc.analysis.interval_arrays import ONE, Array, Boxes
+from hnfc.analysis.interval_arrays import ONE, Array, IntervalArray
 
-if TYPE_CHECKING:
-    from hnfc.analysis.tape import Tape
-
-Pull: TypeAlias = Callable[[Boxes], Boxes]
+Pull: TypeAlias = Callable[[IntervalArray], IntervalArray]
 """From the derivative by a result to the derivative by an operand, through this result."""
 
 ABOVE = 1 + 2.0**-48
 """Keeps a bound above the rounding of its own few operations."""
 
 
-class Node:
+class Recording(Protocol):
+    """A tape, as values on it and functions of them use it."""
+
+    nodes: list[TapeNode]
+    recording: bool
+
+    def node(self, value: Any) -> TapeNode: ...
+    def function(self, x: TapeNode, value: IntervalArray, slope: IntervalArray) -> TapeNode: ...
+    def joined(
+        self,
+        combine: Callable[[IntervalArray, IntervalArray], IntervalArray],
+        x: Any,
+        y: Any,
+        slopes: Callable[[IntervalArray, IntervalArray], tuple[IntervalArray, IntervalArray]],
+    ) -> TapeNode: ...
+    def matmul(self, a: Any, b: Any) -> TapeNode: ...
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: IntervalArray = ...) -> TapeNode: ...
+
+
+class TapeNode:
     """A value on the tape, and how derivatives go from it to what it was made of.
 
     exact: the value is the same with and without rounding. noise: how far its own rounding may move it (None: not at all).
@@ -33,8 +49,8 @@ class Node:
     exact: bool
 
     def __init__(
-        self, tape: Tape, value: Boxes, parents: Sequence[tuple[Node, Pull]] = (), exact: bool | None = None, lost: Array | None = None,
-        error: Array | None = None,
+        self, tape: Recording, value: IntervalArray, parents: Sequence[tuple[TapeNode, Pull]] = (), exact: bool | None = None,
+        lost: Array | None = None, error: Array | None = None,
     ) -> None:  # fmt: skip
         self.tape, self.value, self.parents, self.lost = tape, value, tuple(parents), lost
         self.error = None if error is None else error * ABOVE
@@ -55,37 +71,37 @@ class Node:
         """The sizes of the tensor, without the first axis."""
         return self.value.shape[1:]
 
-    def __add__(self, other: Any) -> Node:
+    def __add__(self, other: Any) -> TapeNode:
         return self.tape.joined(lambda x, y: x + y, self, other, lambda x, y: (ONE, ONE))
 
-    def __sub__(self, other: Any) -> Node:
+    def __sub__(self, other: Any) -> TapeNode:
         if other is self and self.lost is None:
-            return Node(self.tape, Boxes.of(np.zeros(self.value.shape)), exact=True)
+            return TapeNode(self.tape, IntervalArray.of(np.zeros(self.value.shape)), exact=True)
         return self.tape.joined(lambda x, y: x - y, self, other, lambda x, y: (ONE, -ONE))
 
-    def __mul__(self, other: Any) -> Node:
-        if isinstance(other, Node) and other is self:
+    def __mul__(self, other: Any) -> TapeNode:
+        if isinstance(other, TapeNode) and other is self:
             return self.tape.function(self, self.value.square(), self.value * 2.0)
         return self.tape.joined(multiplied, self, other, lambda x, y: (y, x))
 
-    def __truediv__(self, other: Any) -> Node:
+    def __truediv__(self, other: Any) -> TapeNode:
         return self.tape.joined(lambda x, y: x / y, self, other, lambda x, y: (y.reciprocal(), -(x / y.square())))
 
-    def __neg__(self) -> Node:
+    def __neg__(self) -> TapeNode:
         return self.tape.function(self, -self.value, -ONE)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __rsub__(self, other: Any) -> Node:
+    def __rsub__(self, other: Any) -> TapeNode:
         return self.tape.node(other) - self
 
-    def __rtruediv__(self, other: Any) -> Node:
+    def __rtruediv__(self, other: Any) -> TapeNode:
         return self.tape.node(other) / self
 
 
 @dataclass
-class Truth:
+class KleeneTruth:
     """A condition: where it may hold, where it may fail, where it may have no value, and whether rounding cannot change it."""
 
     may: Array

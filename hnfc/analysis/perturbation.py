@@ -1,4 +1,4 @@
-"""How far outputs move, to first order, where a value is rounded to a format: by its derivative times what the rounding does."""
+"""Perturbation of the outputs, to first order, by rounding one value: its derivative times the rounding errors."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hnfc.analysis.branch_and_bound import DEFAULT_LIMITS, Limits, Maximum, maximum
-from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Truth
+from hnfc.analysis.branch_and_bound import DEFAULT_LIMITS, BoundLimits, Maximum, maximum
+from hnfc.analysis.interval_arrays import Array, IntervalArray
+from hnfc.analysis.nodes import KleeneTruth
 from hnfc.analysis.rounding import Arithmetic
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
 from hnfc.backend.fpcore import expression
-from hnfc.frontend.fpcore import Program
+from hnfc.frontend.fpcore import FPCoreProgram
 
 CORRECT = Arithmetic(correct=True)
 
@@ -28,7 +28,7 @@ class Bounded:
     """The operations whose roundings contribute to the error at the worst point found, the largest first, with the part that they have."""
 
 
-def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic: Arithmetic = CORRECT) -> Bounded:
+def bound_program(program: FPCoreProgram, limits: BoundLimits = DEFAULT_LIMITS, arithmetic: Arithmetic = CORRECT) -> Bounded:
     """Raises NotAnalyzed where an argument has no range, or an operation no bound."""
     ranges = {}
     for name in program.arguments:
@@ -46,7 +46,7 @@ def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic:
         inhabited = np.ones(count, bool)
         for condition in program.conditions:
             truth = recorded.known.get(condition)
-            if isinstance(truth, Truth):
+            if isinstance(truth, KleeneTruth):
                 inhabited = inhabited & truth.may.reshape(-1)
         return np.where(np.isnan(bounds), np.inf, bounds), inhabited
 
@@ -57,12 +57,12 @@ def bound_program(program: Program, limits: Limits = DEFAULT_LIMITS, arithmetic:
         return Bounded(found, ranges, _shares(program, found.point, arithmetic))
 
 
-def _shares(program: Program, point: Sequence[float], arithmetic: Arithmetic) -> tuple[tuple[str, float], ...]:
+def _shares(program: FPCoreProgram, point: Sequence[float], arithmetic: Arithmetic) -> tuple[tuple[str, float], ...]:
     at = np.array([point], np.float64).reshape(1, len(point))
     recorded = record(program, at, at, arithmetic)
     node = recorded.node(program.result)
     parts: dict[str, float] = {}
-    for index, size in recorded.contributions(node, Boxes.of(np.ones(1))).items():
+    for index, size in recorded.contributions(node, IntervalArray.of(np.ones(1))).items():
         origin = recorded.tape.nodes[index].origin
         if origin is not None and size[0] > 0:
             name = expression(origin.results[0], 3)
@@ -72,7 +72,7 @@ def _shares(program: Program, point: Sequence[float], arithmetic: Arithmetic) ->
     return tuple((name, size / whole) for name, size in ordered) if np.isfinite(whole) else tuple(ordered)
 
 
-def record(program: Program, lo: Array, hi: Array, arithmetic: Arithmetic = CORRECT) -> Forms:
+def record(program: FPCoreProgram, lo: Array, hi: Array, arithmetic: Arithmetic = CORRECT) -> Forms:
     """The forms of a program on boxes, given by their corners (boxes × arguments)."""
-    inputs = {value: Boxes(lo[:, i], hi[:, i]) for i, value in enumerate(program.arguments.values())}
+    inputs = {value: IntervalArray(lo[:, i], hi[:, i]) for i, value in enumerate(program.arguments.values())}
     return forms(program.block, inputs, arithmetic=arithmetic)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from hnfc.analysis.batch_axis import lifted, places_of
-from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.interval_arrays import Array, IntervalArray
+from hnfc.analysis.nodes import TapeNode
 from hnfc.dialects.facts import Facts
-from hnfc.dialects.types import FORMATS, Format
+from hnfc.dialects.types import FORMATS, ElementFormat
 
 NARROW_WORKING = "f32"
 """The format in which operations on narrower ones are carried out, and rounded afterwards."""
@@ -38,13 +38,13 @@ def working_format(storage: str) -> str:
     return storage if storage in ("f32", "f64") else NARROW_WORKING
 
 
-def gamma(n: float, form: Format) -> float:
+def gamma(n: float, form: ElementFormat) -> float:
     """n·u/(1 - n·u), or infinity where n·u ≥ 1."""
     nu = n * form.unit_roundoff
     return nu / (1 - nu) * (1 + 2.0**-50) if nu < 1 else math.inf
 
 
-def half_ulp(magnitude: Array, form: Format) -> Array:
+def half_ulp(magnitude: Array, form: ElementFormat) -> Array:
     """The largest error of rounding a number of at most this magnitude to nearest.
 
     Up to and with 2^k numbers lie at most 2^k·u apart; below the normal ones at most half of the smallest one away.
@@ -58,13 +58,13 @@ def half_ulp(magnitude: Array, form: Format) -> Array:
     return np.where(magnitude == 0, 0.0, np.where(np.isfinite(magnitude), np.maximum(np.maximum(spaced, least), flushed), np.inf))
 
 
-def rounded_to(value: Boxes, form: Format) -> Array:
+def rounded_to(value: IntervalArray, form: ElementFormat) -> Array:
     """The error of one correct rounding. Infinite where it may overflow."""
     size = value.magnitude
     return np.where(size > form.largest, np.inf, half_ulp(size, form))
 
 
-def within_ulps(value: Boxes, ulps: float, form: Format, early: float = 1.0) -> Array:
+def within_ulps(value: IntervalArray, ulps: float, form: ElementFormat, early: float = 1.0) -> Array:
     if ulps == 0:
         return np.zeros(())
     if ulps == 1:
@@ -74,7 +74,7 @@ def within_ulps(value: Boxes, ulps: float, form: Format, early: float = 1.0) -> 
     return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 
-def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node], attributes: dict[str, Any], form: Format,
+def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat,
                 arithmetic: Arithmetic) -> Array:  # fmt: skip
     """How far the result that an implementation gives on these very operands may be from the true one, before a rounding to storage."""
     value = result.value
@@ -108,7 +108,7 @@ def local_error(name: str, facts: Facts, result: Node, operands: Sequence[Node],
     return error if facts.stray is None else error + facts.stray(form, *(x.value for x in operands))
 
 
-def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, Any], form: Format) -> Array | None:
+def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat) -> Array | None:
     """What an implementation may add that computes another way than the definition; None where there is no usual one.
 
     Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
@@ -141,7 +141,7 @@ def other_algorithm(name: str, operands: Sequence[Node], attributes: dict[str, A
     return None
 
 
-def onto(other: Array, error: Array, n: float, form: Format) -> Array:
+def onto(other: Array, error: Array, n: float, form: ElementFormat) -> Array:
     """Additional error of a sum of n products that a kernel accumulates onto another term: γ(n+2) of that.
 
     One step is for the sum, and one for a factor that both may have.
@@ -149,7 +149,7 @@ def onto(other: Array, error: Array, n: float, form: Format) -> Array:
     return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
 
 
-def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Format) -> Array:
+def _reduced(name: str, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat) -> Array:
     n = math.prod(x.value.shape[place] for place in places)
     if name == "prod":
         return _multiplied(value, x, places, n, form)
@@ -168,7 +168,7 @@ def _reduced(name: str, value: Boxes, x: Node, places: tuple[int, ...], form: Fo
     return _unless_overflow(size, error, form)
 
 
-def _multiplied(value: Boxes, x: Node, places: tuple[int, ...], n: int, form: Format) -> Array:
+def _multiplied(value: IntervalArray, x: TapeNode, places: tuple[int, ...], n: int, form: ElementFormat) -> Array:
     """Of a product in any order: parts of it may overflow, or underflow and leave nothing."""
     if n <= 1:
         return np.zeros(())
@@ -180,7 +180,7 @@ def _multiplied(value: Boxes, x: Node, places: tuple[int, ...], n: int, form: Fo
     return np.where(largest * (1 + 4 * n * form.unit_roundoff) > form.largest, np.inf, error)
 
 
-def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:
+def _convolved(value: IntervalArray, x: TapeNode, weight: TapeNode, form: ElementFormat) -> Array:
     """As for a matrix product with the largest input: in any order, and also by other algorithms than the definition (FFT not)."""
     n = math.prod(weight.shape[1:])
     size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
@@ -188,15 +188,15 @@ def _convolved(value: Boxes, x: Node, weight: Node, form: Format) -> Array:
     return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
 
 
-def _unless_overflow(size: Array, error: Array, form: Format) -> Array:
+def _unless_overflow(size: Array, error: Array, form: ElementFormat) -> Array:
     return np.where(size + error > form.largest, np.inf, error)
 
 
-def _underflows(value: Boxes, form: Format) -> Array:
+def _underflows(value: IntervalArray, form: ElementFormat) -> Array:
     return value.smallest < max(form.tiny / form.unit_roundoff, form.flushed)
 
 
-def _power_of_two(x: Node) -> bool:
+def _power_of_two(x: TapeNode) -> bool:
     v = x.value
     if not x.exact or v.lo is not v.hi:
         return False
@@ -204,5 +204,5 @@ def _power_of_two(x: Node) -> bool:
     return bool(np.all((fraction == 0.5) | (v.lo == 0)))
 
 
-def format_named(name: str) -> Format:
+def format_named(name: str) -> ElementFormat:
     return FORMATS[name]

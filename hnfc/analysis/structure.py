@@ -13,8 +13,8 @@ import numpy as np
 
 from hnfc.analysis import interval_arrays
 from hnfc.analysis.batch_axis import anywhere, filled, places_of, total
-from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.interval_arrays import Array, IntervalArray
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
@@ -72,7 +72,7 @@ def _mean_square(node: Expr, d: Expr) -> Axes | None:
     return None
 
 
-def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
+def softmax(tape: Tape, x: TapeNode, axes: Sequence[int]) -> TapeNode:
     """e^x / Σ e^x, exactly; its own rounding is the caller's."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
@@ -85,9 +85,9 @@ def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
     others_high = np.sum(high, axis=places, keepdims=True) * (1 + slack) - high
     others_low = np.maximum(np.sum(low, axis=places, keepdims=True) * (1 - slack) - low, 0.0)
     least, greatest = low / (low + others_high) * (1 - slack), high / (high + others_low) * (1 + slack) + 1e-300
-    p = Boxes(np.where(np.isnan(least), 0.0, np.maximum(least, 0.0)), np.where(np.isnan(greatest), 1.0, np.minimum(greatest, 1.0)))
+    p = IntervalArray(np.where(np.isnan(least), 0.0, np.maximum(least, 0.0)), np.where(np.isnan(greatest), 1.0, np.minimum(greatest, 1.0)))
 
-    def pull(g: Boxes) -> Boxes:
+    def pull(g: IntervalArray) -> IntervalArray:
         return p * (g - total(p * g, places))
 
     error = None
@@ -98,23 +98,23 @@ def softmax(tape: Tape, x: Node, axes: Sequence[int]) -> Node:
         # the other elements move this one by p·(1 - p) times a mean of their errors
         error = np.minimum(2 * steep * np.max(e, axis=places, keepdims=True), apart) * (1 + slack)
     lost = anywhere(x.lost, x.shape, places)
-    return Node(tape, p, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, p.shape), error=error)
+    return TapeNode(tape, p, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, p.shape), error=error)
 
 
-def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: bool) -> Node:
+def standardized(tape: Tape, x: TapeNode, axes: Sequence[int], eps: float, centred: bool) -> TapeNode:
     """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
     places = places_of(len(x.shape), axes)
     n = math.prod(x.value.shape[place] for place in places)
     if 0 in x.shape:
         raise NoFormula("a tensor without elements")
     slack = _SLACK * max(1.0, n / 4096)
-    size = Boxes.of(float(n))
+    size = IntervalArray.of(float(n))
 
-    def mean(box: Boxes) -> Boxes:
+    def mean(box: IntervalArray) -> IntervalArray:
         return total(box, places) / size
 
     d = x.value - mean(x.value) if centred else x.value
-    sigma = interval_arrays.increasing(np.sqrt, 0.0)(mean(d.square()) + Boxes.of(eps))
+    sigma = interval_arrays.increasing(np.sqrt, 0.0)(mean(d.square()) + IntervalArray.of(eps))
     limit = math.sqrt(n) * (1 + slack)
     z = (d / sigma).meet(-limit, limit)
 
@@ -124,10 +124,10 @@ def standardized(tape: Tape, x: Node, axes: Sequence[int], eps: float, centred: 
         own = e + (np.mean(e, axis=places, keepdims=True) if centred else 0.0)
         return np.asarray((own + z_size * along) / sigma.lo * (1 + slack))
 
-    def pull(g: Boxes) -> Boxes:
+    def pull(g: IntervalArray) -> IntervalArray:
         taken = g - mean(g) if centred else g
         return (taken - z * mean(g * z)) / sigma
 
     error = None if x.error is None else moved(filled(x.error, x.value.shape), z.magnitude)
     lost = anywhere(x.lost, x.shape, places)
-    return Node(tape, z, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, z.shape), error=error)
+    return TapeNode(tape, z, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, z.shape), error=error)

@@ -31,8 +31,8 @@ from hnfc.analysis.batch_axis import (
     total,
 )  # fmt: skip
 from hnfc.analysis.contraction import convolution, gathered_along, vector_product
-from hnfc.analysis.interval_arrays import ONE, ZERO, Array, Boxes
-from hnfc.analysis.nodes import ABOVE, Node, Pull, Truth
+from hnfc.analysis.interval_arrays import ONE, ZERO, Array, IntervalArray
+from hnfc.analysis.nodes import ABOVE, KleeneTruth, Pull, TapeNode
 from hnfc.dialects.facts import Facts, NoFormula
 
 
@@ -40,44 +40,48 @@ from hnfc.dialects.facts import Facts, NoFormula
 class Tape:
     """The `Math` protocol on nodes. recording: whether derivatives will be asked for; otherwise nothing is kept."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[TapeNode] = field(default_factory=list)
     recording: bool = True
 
-    def input(self, value: Boxes) -> Node:
+    def input(self, value: IntervalArray) -> TapeNode:
         """A value that is given."""
         lo, hi = np.where(np.isnan(value.lo), -np.inf, value.lo), np.where(np.isnan(value.hi), np.inf, value.hi)
-        return Node(self, Boxes(lo, hi) if np.isinf(lo).any() or np.isinf(hi).any() else value, exact=True)
+        return TapeNode(self, IntervalArray(lo, hi) if np.isinf(lo).any() or np.isinf(hi).any() else value, exact=True)
 
-    def node(self, value: Any) -> Node:
-        if isinstance(value, Node):
+    def node(self, value: Any) -> TapeNode:
+        if isinstance(value, TapeNode):
             return value
-        if isinstance(value, Truth):
+        if isinstance(value, KleeneTruth):
             return self.where(value, 1, 0)
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
-        return Node(self, Boxes.of(value).map(lambda v: np.reshape(v, (1, *np.shape(v)))), exact=True)
+        return TapeNode(self, IntervalArray.of(value).map(lambda v: np.reshape(v, (1, *np.shape(v)))), exact=True)
 
     const = node
 
-    def function(self, x: Node, value: Boxes, slope: Boxes) -> Node:
+    def function(self, x: TapeNode, value: IntervalArray, slope: IntervalArray) -> TapeNode:
         """f(x), element by element, with the derivatives in `slope`."""
         error = None if x.error is None else scaled(x.error, slope)
-        return Node(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
+        return TapeNode(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
 
-    def rising(self, x: Node, facts: Facts) -> Node:
+    def rising(self, x: TapeNode, facts: Facts) -> TapeNode:
         """A function that rises: between its values at the ends, which its evaluation in float64 gives up to `ulps`."""
         assert facts.evaluate is not None and facts.derivative is not None
         low, high = (np.asarray(facts.evaluate(end), np.float64) for end in (x.value.lo, x.value.hi))
         slack = 2.0**-52 * facts.ulps
         low, high = low - np.abs(low) * slack - 1e-300, high + np.abs(high) * slack + 1e-300
-        value = Boxes(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+        value = IntervalArray(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
         inner = Tape(recording=False)
-        slope: Boxes = facts.derivative(inner, Node(inner, x.value), Node(inner, value)).value
+        slope: IntervalArray = facts.derivative(inner, TapeNode(inner, x.value), TapeNode(inner, value)).value
         return self.function(x, value, slope.meet(0.0, np.inf))
 
     def joined(
-        self, combine: Callable[[Boxes, Boxes], Boxes], x: Any, y: Any, slopes: Callable[[Boxes, Boxes], tuple[Boxes, Boxes]]
-    ) -> Node:
+        self,
+        combine: Callable[[IntervalArray, IntervalArray], IntervalArray],
+        x: Any,
+        y: Any,
+        slopes: Callable[[IntervalArray, IntervalArray], tuple[IntervalArray, IntervalArray]],
+    ) -> TapeNode:
         """f(x, y), element by element, with broadcasting."""
         x, y = self.node(x), self.node(y)
         rank = max(len(x.shape), len(y.shape))
@@ -87,25 +91,25 @@ class Tape:
         if x.error is not None or y.error is not None:
             parts = [scaled(raised(n.error, rank), s) for n, s in zip((x, y), slopes(a, b), strict=True) if n.error is not None]
             error = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-        return Node(self, combine(a, b), pulls, lost=either(x.lost, y.lost, rank), error=error)
+        return TapeNode(self, combine(a, b), pulls, lost=either(x.lost, y.lost, rank), error=error)
 
     # elementwise functions
 
-    def exp(self, x: Any) -> Node:
+    def exp(self, x: Any) -> TapeNode:
         x = self.node(x)
         value = interval_arrays.exp(x.value)
         return self.function(x, value, value)
 
-    def log(self, x: Any) -> Node:
+    def log(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.increasing(np.log, 0.0)(x.value), inside(x.value.reciprocal(), x.value.lo > 0))
 
-    def sqrt(self, x: Any) -> Node:
+    def sqrt(self, x: Any) -> TapeNode:
         x = self.node(x)
         value = interval_arrays.increasing(np.sqrt, 0.0)(x.value)
         return self.function(x, value, inside(0.5 / value, x.value.lo > 0))
 
-    def pow(self, x: Any, y: Any) -> Node:
+    def pow(self, x: Any, y: Any) -> TapeNode:
         x, y = self.node(x), self.node(y)
         exponent = y.value.lo.reshape(-1)
         if y.value.lo is y.value.hi and y.exact and exponent.size and (exponent == exponent[0]).all():
@@ -116,37 +120,37 @@ class Tape:
             return result if shape == x.shape else result + self.node(np.zeros(shape))
         logarithm = interval_arrays.increasing(np.log, 0.0)
 
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
             return b * interval_arrays.general_power(a, b - ONE), interval_arrays.general_power(a, b) * logarithm(a)
 
         return self.joined(interval_arrays.general_power, x, y, slopes)
 
-    def sin(self, x: Any) -> Node:
+    def sin(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.sin(x.value), interval_arrays.cos(x.value))
 
-    def cos(self, x: Any) -> Node:
+    def cos(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.cos(x.value), -interval_arrays.sin(x.value))
 
-    def atan(self, x: Any) -> Node:
+    def atan(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
 
-    def _arc_slope(self, x: Node) -> Boxes:
+    def _arc_slope(self, x: TapeNode) -> IntervalArray:
         root = interval_arrays.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
         return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
 
-    def asin(self, x: Any) -> Node:
+    def asin(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.increasing(np.arcsin, -1.0, 1.0)(x.value), self._arc_slope(x))
 
-    def acos(self, x: Any) -> Node:
+    def acos(self, x: Any) -> TapeNode:
         x = self.node(x)
         return self.function(x, interval_arrays.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
 
-    def atan2(self, y: Any, x: Any) -> Node:
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
+    def atan2(self, y: Any, x: Any) -> TapeNode:
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
             squares = a.square() + b.square()
             apart = (b.lo > 0) | (a.lo > 0) | (a.hi < 0)
             return inside(b / squares, apart), inside(-(a / squares), apart)
@@ -160,51 +164,51 @@ class Tape:
         result.lost = either(result.lost, np.broadcast_to(torn, result.value.shape), rank) if torn.any() else result.lost
         return result
 
-    def erf(self, x: Any) -> Node:
+    def erf(self, x: Any) -> TapeNode:
         import scipy.special  # type: ignore[import-untyped,unused-ignore]
 
         x = self.node(x)
-        slope = interval_arrays.exp(-x.value.square()) * Boxes(np.float64(1.1283791670955123), np.float64(1.128379167095513))
+        slope = interval_arrays.exp(-x.value.square()) * IntervalArray(np.float64(1.1283791670955123), np.float64(1.128379167095513))
         return self.function(x, interval_arrays.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
 
-    def lgamma(self, x: Any) -> Node:
+    def lgamma(self, x: Any) -> TapeNode:
         raise NoFormula("intervals of lgamma")
 
-    def i0(self, x: Any) -> Node:
+    def i0(self, x: Any) -> TapeNode:
         raise NoFormula("intervals of the Bessel function")
 
-    def floor(self, x: Any) -> Node:
+    def floor(self, x: Any) -> TapeNode:
         """Flat, and a jump of 1 wherever an error before it may cross an integer."""
         x = self.node(x)
-        value = Boxes(np.floor(x.value.lo), np.floor(x.value.hi))
-        result = Node(self, value, exact=x.exact)
+        value = IntervalArray(np.floor(x.value.lo), np.floor(x.value.hi))
+        result = TapeNode(self, value, exact=x.exact)
         jumps = (value.lo != value.hi) & (not x.exact)
         if np.any(jumps):
             self.round(result, np.where(jumps, value.hi - value.lo, 0.0))
         return result
 
-    def abs(self, x: Any) -> Node:
+    def abs(self, x: Any) -> TapeNode:
         x = self.node(x)
         v = x.value
-        slope = Boxes(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
-        return self.function(x, Boxes(v.smallest, v.magnitude), slope)
+        slope = IntervalArray(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
+        return self.function(x, IntervalArray(v.smallest, v.magnitude), slope)
 
-    def round_to(self, x: Any, format: Any) -> Node:
+    def round_to(self, x: Any, format: Any) -> TapeNode:
         raise NoFormula("a rounding is no smooth function")
 
-    def maximum(self, x: Any, y: Any) -> Node:
-        def slopes(a: Boxes, b: Boxes) -> tuple[Boxes, Boxes]:
-            first = Boxes(np.where(a.lo > b.hi, 1.0, 0.0), np.where(a.hi < b.lo, 0.0, 1.0))
+    def maximum(self, x: Any, y: Any) -> TapeNode:
+        def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
+            first = IntervalArray(np.where(a.lo > b.hi, 1.0, 0.0), np.where(a.hi < b.lo, 0.0, 1.0))
             return first, ONE - first
 
-        return self.joined(lambda a, b: Boxes(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi)), x, y, slopes)
+        return self.joined(lambda a, b: IntervalArray(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi)), x, y, slopes)
 
-    def minimum(self, x: Any, y: Any) -> Node:
+    def minimum(self, x: Any, y: Any) -> TapeNode:
         return -self.maximum(-self.node(x), -self.node(y))
 
     # conditions
 
-    def compare(self, predicate: str, x: Any, y: Any) -> Truth:
+    def compare(self, predicate: str, x: Any, y: Any) -> KleeneTruth:
         x, y = self.node(x), self.node(y)
         rank = max(len(x.shape), len(y.shape))
         a, b = lifted(x.value, rank), lifted(y.value, rank)
@@ -212,7 +216,7 @@ class Tape:
         if x is y:
             # rounded or not, a number is itself; where it is none, nothing is sure
             holds = np.full((1,) * (rank + 1), predicate in ("eq", "ge", "le"))
-            return Truth(holds, ~holds, unsure, True)
+            return KleeneTruth(holds, ~holds, unsure, True)
         match predicate:
             case "gt" | "le":
                 may, may_not = a.hi > b.lo, a.lo <= b.hi
@@ -221,37 +225,37 @@ class Tape:
             case _:
                 same = (a.lo == a.hi) & (b.lo == b.hi) & (a.lo == b.lo)
                 may, may_not = (a.lo <= b.hi) & (b.lo <= a.hi), ~same
-        return Truth(*((may_not, may) if predicate in ("le", "lt", "ne") else (may, may_not)), unsure, exact)
+        return KleeneTruth(*((may_not, may) if predicate in ("le", "lt", "ne") else (may, may_not)), unsure, exact)
 
-    def condition(self, p: Any) -> Truth:
-        return p if isinstance(p, Truth) else self.compare("ne", p, self.node(0))
+    def condition(self, p: Any) -> KleeneTruth:
+        return p if isinstance(p, KleeneTruth) else self.compare("ne", p, self.node(0))
 
-    def logical_and(self, p: Any, q: Any) -> Truth:
+    def logical_and(self, p: Any, q: Any) -> KleeneTruth:
         p, q = self.condition(p), self.condition(q)
         rank = max(p.may.ndim, q.may.ndim) - 1
         may, other, may_not, other_not = (raised(m, rank) for m in (p.may, q.may, p.may_not, q.may_not))
-        return Truth(may & other, may_not | other_not, either(p.unsure, q.unsure, rank), p.exact and q.exact)
+        return KleeneTruth(may & other, may_not | other_not, either(p.unsure, q.unsure, rank), p.exact and q.exact)
 
-    def logical_or(self, p: Any, q: Any) -> Truth:
+    def logical_or(self, p: Any, q: Any) -> KleeneTruth:
         return self.logical_not(self.logical_and(self.logical_not(p), self.logical_not(q)))
 
-    def logical_not(self, p: Any) -> Truth:
+    def logical_not(self, p: Any) -> KleeneTruth:
         p = self.condition(p)
-        return Truth(p.may_not, p.may, p.unsure, p.exact)
+        return KleeneTruth(p.may_not, p.may, p.unsure, p.exact)
 
-    def weight(self, mask: Any) -> Node:
-        return self.where(mask, self.node(1.0), self.node(0.0)) if isinstance(mask, Truth) else self.exp(mask)
+    def weight(self, mask: Any) -> TapeNode:
+        return self.where(mask, self.node(1.0), self.node(0.0)) if isinstance(mask, KleeneTruth) else self.exp(mask)
 
-    def where(self, p: Any, x: Any, y: Any) -> Node:
+    def where(self, p: Any, x: Any, y: Any) -> TapeNode:
         """One branch where the condition is decided; else either, and where rounding may decide it, an error as large as their distance."""
         p, x, y = self.condition(p), self.node(x), self.node(y)
         rank = max(np.ndim(p.may) - 1, len(x.shape), len(y.shape))
         may, may_not = raised(p.may, rank), raised(p.may_not, rank)
 
-        def choice(a: Boxes, b: Boxes) -> Boxes:
+        def choice(a: IntervalArray, b: IntervalArray) -> IntervalArray:
             return a.where(~may_not, b.where(~may, a.hull(b)))
 
-        first = Boxes(np.where(may_not, 0.0, 1.0), np.where(may, 1.0, 0.0))
+        first = IntervalArray(np.where(may_not, 0.0, 1.0), np.where(may, 1.0, 0.0))
         result = self.joined(choice, x, y, lambda a, b: (first, ONE - first))
         apart = (lifted(x.value, rank) - lifted(y.value, rank)).magnitude if x is not y and not p.exact else np.zeros(())
         # what the branch that is not taken may lack is not missed
@@ -266,19 +270,21 @@ class Tape:
 
     # reductions
 
-    def sum(self, x: Any, axes: Sequence[int]) -> Node:
+    def sum(self, x: Any, axes: Sequence[int]) -> TapeNode:
         x = self.node(x)
         places = places_of(len(x.shape), axes)
         error = None
         if x.error is not None:
             n = math.prod(x.value.shape[place] for place in places)
             error = np.sum(filled(x.error, x.value.shape), axis=places, keepdims=True) * (1 + n * SIGMA)
-        return Node(self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places), error=error)
+        return TapeNode(
+            self, total(x.value, places), [(x, lambda g: spread(g, x.shape))], lost=anywhere(x.lost, x.shape, places), error=error
+        )
 
-    def prod(self, x: Any, axes: Sequence[int]) -> Node:
+    def prod(self, x: Any, axes: Sequence[int]) -> TapeNode:
         """By one factor after the other, so that each derivative is the product of the other factors."""
         x = self.node(x)
-        result: Node = x
+        result: TapeNode = x
         for axis in (place - 1 for place in places_of(len(x.shape), axes)):
             parts = [self.slice(result, axis, i, i + 1, 1) for i in range(result.shape[axis])]
             result = parts[0] if parts else self.node(np.ones([1 if i == axis else n for i, n in enumerate(result.shape)]))
@@ -286,29 +292,29 @@ class Tape:
                 result = result * part
         return result
 
-    def amax(self, x: Any, axes: Sequence[int]) -> Node:
+    def amax(self, x: Any, axes: Sequence[int]) -> TapeNode:
         x = self.node(x)
         places = places_of(len(x.shape), axes)
         if 0 in x.shape:
             raise NoFormula("an extremum of no elements")
         value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
         sole = math.prod(x.value.shape[place] for place in places) == 1
-        taken = Boxes(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
+        taken = IntervalArray(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))
         error = None
         if x.error is not None:
             # |max a - max b| ≤ max |a - b|
             error = np.max(filled(x.error, x.value.shape), axis=places, keepdims=True)
-        return Node(self, value, [(x, lambda g: g * taken)], lost=anywhere(x.lost, x.shape, places), error=error)
+        return TapeNode(self, value, [(x, lambda g: g * taken)], lost=anywhere(x.lost, x.shape, places), error=error)
 
-    def amin(self, x: Any, axes: Sequence[int]) -> Node:
+    def amin(self, x: Any, axes: Sequence[int]) -> TapeNode:
         return -self.amax(-self.node(x), axes)
 
-    def size(self, x: Any, axes: Sequence[int]) -> Node:
+    def size(self, x: Any, axes: Sequence[int]) -> TapeNode:
         return self.node(float(math.prod(self.node(x).shape[axis] for axis in axes)))
 
     # contraction and movement
 
-    def matmul(self, a: Any, b: Any) -> Node:
+    def matmul(self, a: Any, b: Any) -> TapeNode:
         a, b = self.node(a), self.node(b)
         if not a.shape or not b.shape:
             raise NoFormula("a matrix product with a number")
@@ -317,7 +323,7 @@ class Tape:
         rank = max(len(a.shape), len(b.shape))
         left, right = lifted(a.value, rank), lifted(b.value, rank)
 
-        def turned(x: Boxes) -> Boxes:
+        def turned(x: IntervalArray) -> IntervalArray:
             return x.map(lambda v: np.swapaxes(v, -1, -2))
 
         lost = np.ones((1,) * (rank + 1), bool) if a.lost is not None or b.lost is not None else None
@@ -330,27 +336,27 @@ class Tape:
             if b.error is not None:
                 parts.append(left.magnitude @ filled(raised(b.error, rank), right.shape))
             error = sum(parts[1:], parts[0]) * (1 + 2 * left.shape[-1] * SIGMA)
-        return Node(self, product(left, right), pulls, lost=lost, error=error)
+        return TapeNode(self, product(left, right), pulls, lost=lost, error=error)
 
-    def transpose(self, x: Any, perm: Any) -> Node:
+    def transpose(self, x: Any, perm: Any) -> TapeNode:
         return self.moved([x], lambda parts: np.swapaxes(parts[0], -1, -2) if perm == "last_two" else np.transpose(parts[0], perm))
 
-    def slice(self, x: Any, axis: int, start: Any, stop: Any, step: Any) -> Node:
+    def slice(self, x: Any, axis: int, start: Any, stop: Any, step: Any) -> TapeNode:
         return self.moved([x], lambda parts: parts[0][(slice(None),) * axis + (slice(start, stop, step),)])
 
-    def reverse(self, x: Any, axes: Sequence[int]) -> Node:
+    def reverse(self, x: Any, axes: Sequence[int]) -> TapeNode:
         return self.moved([x], lambda parts: np.flip(parts[0], tuple(axes)))
 
-    def concat(self, parts: Sequence[Any], axis: int) -> Node:
+    def concat(self, parts: Sequence[Any], axis: int) -> TapeNode:
         return self.moved(parts, lambda arrays: np.concatenate(arrays, axis))
 
-    def gather(self, x: Any, index: Any, axis: int) -> Node:
+    def gather(self, x: Any, index: Any, axis: int) -> TapeNode:
         return gathered_along(self, self.node(x), self.node(index), axis)
 
-    def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Node:
+    def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> TapeNode:
         return convolution(self, self.node(x), self.node(weight), stride, padding, dilation, groups)
 
-    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: Boxes = ZERO) -> Node:
+    def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: IntervalArray = ZERO) -> TapeNode:
         """Elements of the operands in other places; `move` is shown arrays of integers, and -1 stands for `filling`."""
         xs = [self.node(x) for x in operands]
         sizes = [math.prod(x.shape) for x in xs]
@@ -364,7 +370,7 @@ class Tape:
             return np.concatenate(flat, axis=1)[:, index]
 
         def pull(which: int) -> Pull:
-            def back(g: Boxes) -> Boxes:
+            def back(g: IntervalArray) -> IntervalArray:
                 ends = [np.broadcast_to(e, (g.shape[0], *index.shape)).reshape(g.shape[0], index.size) for e in (g.lo, g.hi)]
                 flat = index.reshape(-1)
                 own = (flat >= firsts[which]) & (flat < firsts[which + 1])
@@ -377,31 +383,31 @@ class Tape:
                     once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
                     slack = np.where(once, 0.0, size * flat.size * SIGMA)
                     sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
-                return Boxes(*sums)
+                return IntervalArray(*sums)
 
             return back
 
         low = picked([x.value.lo for x in xs], filling.lo)
         same = all(x.value.lo is x.value.hi for x in xs) and filling.lo is filling.hi
-        value = Boxes(low, low if same else picked([x.value.hi for x in xs], filling.hi))
+        value = IntervalArray(low, low if same else picked([x.value.hi for x in xs], filling.hi))
         lost = None
         if any(x.lost is not None for x in xs):
             lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
         error = None
         if any(x.error is not None for x in xs):
             error = picked([np.zeros(1) if x.error is None else x.error for x in xs], np.zeros(1))
-        return Node(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost, error=error)
+        return TapeNode(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost, error=error)
 
     # rounding, and derivatives
 
-    def round(self, x: Node, noise: Array, origin: Any = None) -> Node:
+    def round(self, x: TapeNode, noise: Array, origin: Any = None) -> TapeNode:
         """x moved by at most `noise`; the value of x itself is changed, so what was made of it before must not be.
 
         A rounding does not change a sign, nor does a sum of numbers of one sign.
         """
         before = x.value
         x.value = before.widened(noise)
-        x.value = Boxes(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
+        x.value = IntervalArray(np.where(before.lo >= 0, np.maximum(x.value.lo, 0.0), x.value.lo),
                         np.where(before.hi <= 0, np.minimum(x.value.hi, 0.0), x.value.hi))  # fmt: skip
         x.noise = noise if x.noise is None else x.noise + noise
         x.error = noise if x.error is None else (x.error + noise) * ABOVE
@@ -410,7 +416,7 @@ class Tape:
         x.exact, x.origin = False, origin if origin is not None else x.origin
         return x
 
-    def adjoints(self, result: Node, seed: Boxes) -> dict[int, Boxes]:
+    def adjoints(self, result: TapeNode, seed: IntervalArray) -> dict[int, IntervalArray]:
         """The derivative of the result, weighted by `seed`, by every node that it depends on."""
         found = {result.index: seed}
         for node in reversed(self.nodes[: result.index + 1]):

@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.batch_axis import filled, raised
 from hnfc.analysis.composed import composed
-from hnfc.analysis.interval_arrays import Array, Boxes
-from hnfc.analysis.nodes import Node, Truth
+from hnfc.analysis.interval_arrays import Array, IntervalArray
+from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.rounding import Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
@@ -32,7 +32,7 @@ from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.contraction import ConvOp, MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, Format, TypeMismatch
+from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
@@ -48,10 +48,10 @@ class Forms:
     """What was recorded of a function: the node of every value, and the values that have none, with the reason."""
 
     tape: Tape = field(default_factory=Tape)
-    known: dict[SSAValue, Node | Truth] = field(default_factory=dict)
+    known: dict[SSAValue, TapeNode | KleeneTruth] = field(default_factory=dict)
     walls: dict[SSAValue, str] = field(default_factory=dict)
 
-    def node(self, value: SSAValue) -> Node:
+    def node(self, value: SSAValue) -> TapeNode:
         """Raises NotAnalyzed."""
         if value not in self.known:
             raise NotAnalyzed(self.walls.get(value, "the value is not part of what was analyzed"))
@@ -64,25 +64,25 @@ class Forms:
         if size == 0:
             return np.zeros((1, *node.shape))
         if size == 1:
-            bound = self._swept(node, Boxes.of(np.ones((1, *node.shape)))).reshape(-1, *node.shape)
+            bound = self._swept(node, IntervalArray.of(np.ones((1, *node.shape)))).reshape(-1, *node.shape)
         elif node.value.shape[0] != 1:
             raise NotAnalyzed("many boxes at once are for values of one element")
         else:
-            bound = self._swept(node, Boxes.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
+            bound = self._swept(node, IntervalArray.of(np.eye(size).reshape(size, *node.shape))).reshape(1, *node.shape)
         return bound if node.lost is None else np.where(node.lost, np.inf, bound)
 
     def running(self, value: SSAValue) -> Array:
         """A bound of the error of every element, in its shape, from one pass forward; `bound` is often smaller, and takes longer."""
         return running_error(self.node(value))
 
-    def _swept(self, node: Node, seed: Boxes) -> Array:
+    def _swept(self, node: TapeNode, seed: IntervalArray) -> Array:
         lead = max(seed.lo.shape[0], node.value.shape[0])
         bound = np.zeros(lead)
         for part in self.contributions(node, seed).values():
             bound = bound + part
         return bound * (1 + 2.0**-40)
 
-    def contributions(self, node: Node, seed: Boxes) -> dict[int, Array]:
+    def contributions(self, node: TapeNode, seed: IntervalArray) -> dict[int, Array]:
         """What the rounding of each operation contributes to the error, by the node's place on the tape."""
         found = {}
         for index, adjoint in self.tape.adjoints(node, seed).items():
@@ -98,14 +98,14 @@ class Forms:
         return found
 
 
-def running_error(node: Node) -> Array:
+def running_error(node: TapeNode) -> Array:
     """The bound that the pass forward gave, element by element."""
     error = np.zeros((1,) * (len(node.shape) + 1)) if node.error is None else node.error
     error = np.broadcast_to(error, np.broadcast_shapes(error.shape, (1, *node.shape)))
     return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)
 
 
-def forms(block: Block, inputs: Mapping[SSAValue, Boxes], weights: WeightReader | None = None,
+def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
           arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
     recorder = Recorder(Forms(), weights, arithmetic)
@@ -150,7 +150,7 @@ class Recorder:
         except (NoFormula, TypeMismatch, NotImplementedError, MemoryError) as error:
             self.forms.walls[result] = f"{operation.name.removeprefix('num.')} has no bound" + (f" ({error})" if str(error) else "")
 
-    def recorded(self, operation: NumOp, operands: list[Node | Truth]) -> Node | Truth:
+    def recorded(self, operation: NumOp, operands: list[TapeNode | KleeneTruth]) -> TapeNode | KleeneTruth:
         """What the operation gives on these operands. Raises NoFormula."""
         storage = element_name(as_tensor(operation.results[0].type))
         if isinstance(operation, ConstantOp):
@@ -169,39 +169,39 @@ class Recorder:
         if storage not in FORMATS:
             return self._integral(operation, operands, attributes)
         if short in ("cast", "round_to"):
-            return self._stored(self._copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
+            return self._stored(self.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
         whole = composed(self, operation, operands, attributes, working)
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
-        result: Node | Truth
+        result: TapeNode | KleeneTruth
         if whole is not None:
             result = whole
         elif steps is not None:
             named = dict(zip((c.name for c in captures), operands, strict=True))
-            result = self._steps(steps, named, working, operation)
+            result = self.steps(steps, named, working, operation)
         else:
-            result = self._applied(type(operation), operands, attributes, working, operation)
-        if short in ("add", "sub") and self.rounding and isinstance(result, Node) and not self.arithmetic.correct:
+            result = self.applied(type(operation), operands, attributes, working, operation)
+        if short in ("add", "sub") and self.rounding and isinstance(result, TapeNode) and not self.arithmetic.correct:
             result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
         more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
-        if more is not None and isinstance(result, Node):
-            result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
-        if isinstance(result, Node) and working != storage:
+        if more is not None and isinstance(result, TapeNode):
+            result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
+        if isinstance(result, TapeNode) and working != storage:
             if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
-                result = self.tape.round(self._copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
-            result = self._stored(self._copy(result), storage, operation)
+                result = self.tape.round(self.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
+            result = self._stored(self.copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
                 size = result.value.magnitude
                 again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
                 again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
-                result = self.tape.round(self._copy(result), again * (operation.FACTS.roundings - 1), operation)
+                result = self.tape.round(self.copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
-    def _constant(self, operation: ConstantOp, storage: str) -> Node:
+    def _constant(self, operation: ConstantOp, storage: str) -> TapeNode:
         shape = as_tensor(operation.results[0].type).get_shape()
         exact = np.broadcast_to(np.asarray(operation.attributes_as_python()["value"], np.float64), shape)
         node = self.tape.node(exact)
@@ -216,7 +216,7 @@ class Recorder:
                 self.tape.round(node, away[None], operation)
         return node
 
-    def _accumulated(self, operation: NumOp, operands: list[Node], result: Node, form: Format) -> Node:
+    def _accumulated(self, operation: NumOp, operands: list[TapeNode], result: TapeNode, form: ElementFormat) -> TapeNode:
         """A sum of which one operand is a product that a kernel may accumulate onto the other."""
         for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
             count = terms_of(value)
@@ -225,31 +225,33 @@ class Recorder:
             if count:
                 own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
                 more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
-                result = self.tape.round(self._copy(result), np.broadcast_to(more, result.value.shape), operation)
+                result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
         return result
 
-    def _moved(self, operation: NumOp, operands: list[Node], attributes: dict[str, Any]) -> Node:
+    def _moved(self, operation: NumOp, operands: list[TapeNode], attributes: dict[str, Any]) -> TapeNode:
         filling = float(attributes.pop("value", 0.0))
         extra = {"value": -1} if operation.name == "num.pad" else {}
         assert operation.FACTS.evaluate is not None
         compute = operation.FACTS.evaluate
-        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), Boxes.of(filling))
+        result = self.tape.moved(operands, lambda arrays: np.asarray(compute(*arrays, **attributes, **extra)), IntervalArray.of(filling))
         storage = element_name(as_tensor(operation.results[0].type))
         stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
         if stored != filling and stored == stored:
             filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
-            result = self.tape.round(self._copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+            result = self.tape.round(self.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
         return result
 
-    def _integral(self, operation: NumOp, operands: list[Node | Truth], attributes: dict[str, Any]) -> Node | Truth:
+    def _integral(self, operation: NumOp, operands: list[TapeNode | KleeneTruth], attributes: dict[str, Any]) -> TapeNode | KleeneTruth:
         """Truth values, which are followed; an integer computed from floating-point numbers has no bound."""
         if operation.FACTS.real is None or not (operation.FACTS.result is Result.TRUTH or isinstance(operation, WhereOp)):
             # integers wrap around, and are cut off
             raise NoFormula("a result that is no floating-point number")
-        found: Node | Truth = operation.FACTS.real(self.tape, *operands, **attributes)
+        found: TapeNode | KleeneTruth = operation.FACTS.real(self.tape, *operands, **attributes)
         return found
 
-    def _applied(self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation) -> Node | Truth:
+    def applied(
+        self, kind: type[NumOp], operands: list[Any], attributes: dict[str, Any], working: str, origin: Operation
+    ) -> TapeNode | KleeneTruth:
         if kind.FACTS.real is None:
             raise NoFormula("it is no formula over the reals")
         short = kind.name.removeprefix("num.")
@@ -259,26 +261,30 @@ class Recorder:
             found = self.tape.rising(self.tape.node(operands[0]), kind.FACTS)
         else:
             found = kind.FACTS.real(self.tape, *nodes, **plain)
-        if not isinstance(found, Node):
-            if isinstance(found, Truth):
+        if not isinstance(found, TapeNode):
+            if isinstance(found, KleeneTruth):
                 return found
             raise NoFormula("several results")
         if not self.rounding:
             return found
-        noise = local_error(short, kind.FACTS, found, [n for n in nodes if isinstance(n, Node)], plain, FORMATS[working], self.arithmetic)
-        found = self.tape.round(self._copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
-        return found if self.stored is None or kind.FACTS.exact else self._stored(self._copy(found), self.stored, origin)
+        noise = local_error(
+            short, kind.FACTS, found, [n for n in nodes if isinstance(n, TapeNode)], plain, FORMATS[working], self.arithmetic
+        )
+        found = self.tape.round(self.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or kind.FACTS.exact else self._stored(self.copy(found), self.stored, origin)
 
-    def _steps(self, expression: Expr, named: Mapping[str, Node | Truth], working: str, origin: Operation) -> Node | Truth:
+    def steps(
+        self, expression: Expr, named: Mapping[str, TapeNode | KleeneTruth], working: str, origin: Operation
+    ) -> TapeNode | KleeneTruth:
         """The algorithm of an operation, step by step; a step that occurs twice is one."""
-        memo: dict[Expr, Node | Truth] = {}
+        memo: dict[Expr, TapeNode | KleeneTruth] = {}
 
-        def value(node: Expr) -> Node | Truth:
+        def value(node: Expr) -> TapeNode | KleeneTruth:
             if node not in memo:
                 memo[node] = compute(node)
             return memo[node]
 
-        def compute(node: Expr) -> Node | Truth:
+        def compute(node: Expr) -> TapeNode | KleeneTruth:
             match node:
                 case Capture(name):
                     return named[name]
@@ -290,12 +296,12 @@ class Recorder:
                     found = self._whole(node, value, working, origin) if self.whole else None
                     if found is not None:
                         return found
-                    return self._sharpened(node, self._applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
+                    return self._sharpened(node, self.applied(kind, [value(o) for o in operands], dict(node.attributes), working, origin))
             raise NoFormula(f"no expression: {node!r}")
 
         return value(expression)
 
-    def _whole(self, node: Apply, value: Callable[[Expr], Node | Truth], working: str, origin: Operation) -> Node | None:
+    def _whole(self, node: Apply, value: Callable[[Expr], TapeNode | KleeneTruth], working: str, origin: Operation) -> TapeNode | None:
         """A softmax or a normalization: what it does to errors as a function, and its own error from the steps of its algorithm."""
         soft, standard = softmax_of(node), standardized_of(node)
         if soft is not None:
@@ -310,18 +316,18 @@ class Recorder:
         if not self.rounding:
             return result
         alone = replace(self, forms=Forms(Tape(recording=False)), whole=False)
-        exact = Node(alone.tape, x.value, exact=False, lost=x.lost)
-        stepped = alone._steps(_with_operand(node, soft[0] if soft is not None else inner), {"x": exact}, working, origin)
-        assert isinstance(stepped, Node)
+        exact = TapeNode(alone.tape, x.value, exact=False, lost=x.lost)
+        stepped = alone.steps(_with_operand(node, soft[0] if soft is not None else inner), {"x": exact}, working, origin)
+        assert isinstance(stepped, TapeNode)
         return self.tape.round(result, filled(running_error(stepped), result.value.shape), origin)
 
-    def _sharpened(self, node: Apply, found: Node | Truth) -> Node | Truth:
+    def _sharpened(self, node: Apply, found: TapeNode | KleeneTruth) -> TapeNode | KleeneTruth:
         """x - max x ≤ 0 and Σ e^(x - max x) ≥ 1, rounded or not: e^0 is 1, up to the guarantee of the exponential."""
-        if node.name == "sub" and isinstance(node.operands[1], Apply) and isinstance(found, Node):
+        if node.name == "sub" and isinstance(node.operands[1], Apply) and isinstance(found, TapeNode):
             other = node.operands[1]
             if other.name == "max" and other.operands[0] == node.operands[0]:
                 found.value = found.value.meet(-np.inf, 0.0)
-        if node.name == "sum" and isinstance(node.operands[0], Apply) and node.operands[0].name == "exp" and isinstance(found, Node):
+        if node.name == "sum" and isinstance(node.operands[0], Apply) and node.operands[0].name == "exp" and isinstance(found, TapeNode):
             shifted = node.operands[0].operands[0]
             if isinstance(shifted, Apply) and shifted.name == "sub" and isinstance(shifted.operands[1], Apply):
                 top = shifted.operands[1]
@@ -329,7 +335,7 @@ class Recorder:
                     found.value = found.value.meet(1 - 2.0**-18, np.inf)
         return found
 
-    def _number(self, number: Any, working: str) -> Node:
+    def _number(self, number: Any, working: str) -> TapeNode:
         node = self.tape.const(number)
         stored = float(NUMPY_TYPES[working](float(number)))
         away = max(abs(float(node.value.lo.reshape(-1)[0]) - stored), abs(float(node.value.hi.reshape(-1)[0]) - stored))
@@ -337,10 +343,10 @@ class Recorder:
             self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
         return node
 
-    def _copy(self, x: Node) -> Node:
-        return Node(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
+    def copy(self, x: TapeNode) -> TapeNode:
+        return TapeNode(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
-    def _stored(self, x: Node, storage: str, origin: Operation) -> Node:
+    def _stored(self, x: TapeNode, storage: str, origin: Operation) -> TapeNode:
         """Rounded once to the format; exact where every number of a narrower one is kept."""
         if not self.rounding:
             return x

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch_mlir import ir
 
+from hnfc.backend.iree import compile_iree, run_iree
+from hnfc.backend.on_iree import written
 from hnfc.backend.stablehlo import kept_operations
 from hnfc.core.errors import ModelError
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -190,8 +192,6 @@ class IreeRunner:
 
     def prepared(self, module: ir.Module) -> ir.Module:
         """The module with IREE's forms."""
-        from hnfc.backend.on_iree import written
-
         return written(module)[0]
 
     def load(self, module: ir.Module, function: str) -> Runner:
@@ -219,8 +219,6 @@ def comparing(module: ir.Module, backend: str) -> Any:
 def runner(module: ir.Module, function: str, backend: str) -> Runner:
     """The function as one of arrays: what it computes stays, whatever becomes of the module. Raises ModelError."""
     if backend == "iree":
-        from hnfc.backend.iree import compile_iree, run_iree
-
         compiled, dtypes = compile_iree(module), result_dtypes(module, function)
         return lambda inputs: [_as(array, dtype) for array, dtype in zip(run_iree(compiled, function, inputs), dtypes, strict=True)]
     strange = next(kept_operations(module), None)

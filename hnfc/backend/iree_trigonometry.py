@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from hnfc.backend.iree_forms import infinite, signed
-from hnfc.backend.term import Term
+from hnfc.backend.term import EmittedTerm
 
 _SIN = (
     -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04, 2.75573137070700676789e-06,
@@ -33,14 +33,14 @@ FARTHEST = 8e8
 """Beyond it the number of quarter turns has more than 29 bits; the forms give NaN there."""
 
 
-def _polynomial(coefficients: Sequence[float], x: Term) -> Term:
+def _polynomial(coefficients: Sequence[float], x: EmittedTerm) -> EmittedTerm:
     total = x * coefficients[-1] + coefficients[-2]
     for coefficient in coefficients[-3::-1]:
         total = total * x + coefficient
     return total
 
 
-def _reduced(x: Term) -> tuple[Term, Term, Term]:
+def _reduced(x: EmittedTerm) -> tuple[EmittedTerm, EmittedTerm, EmittedTerm]:
     """sin r, cos r and the quarter turn n mod 4, for x = n·π/2 + r."""
     turns = (x * (2 / math.pi) + 0.5).of("floor")
     rest = x
@@ -53,32 +53,32 @@ def _reduced(x: Term) -> tuple[Term, Term, Term]:
     return sine, cosine, turns - (turns * 0.25).of("floor") * 4.0
 
 
-def sin(x: Term) -> Term:
+def sin(x: EmittedTerm) -> EmittedTerm:
     """fdlibm's polynomials after a reduction by π/2 in five parts; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     return _chosen(sine, cosine, quarter)
 
 
-def cos(x: Term) -> Term:
+def cos(x: EmittedTerm) -> EmittedTerm:
     """sin of a quarter turn more; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     return _chosen(sine, cosine, quarter.compare("eq", 3.0).where(0.0, quarter + 1.0))
 
 
-def _chosen(sine: Term, cosine: Term, quarter: Term) -> Term:
+def _chosen(sine: EmittedTerm, cosine: EmittedTerm, quarter: EmittedTerm) -> EmittedTerm:
     odd = quarter.compare("eq", 1.0).of("logical_or", quarter.compare("eq", 3.0))
     value = odd.where(cosine, sine)
     return quarter.compare("ge", 2.0).where(-value, value)
 
 
-def tan(x: Term) -> Term:
+def tan(x: EmittedTerm) -> EmittedTerm:
     """sin x/cos x; for |x| ≤ 8e8."""
     sine, cosine, quarter = _reduced(x)
     odd = quarter.compare("eq", 1.0).of("logical_or", quarter.compare("eq", 3.0))
     return odd.where(-cosine / sine, sine / cosine)
 
 
-def atan(x: Term) -> Term:
+def atan(x: EmittedTerm) -> EmittedTerm:
     """atan(c) + atan((|x| - c)/(1 + c·|x|)) for the nearest of 0, 1/2, 1, 3/2 and infinity."""
     a = x.of("abs")
     cases = [
@@ -87,7 +87,7 @@ def atan(x: Term) -> Term:
         (1.1875, (a - 1.0) / (a + 1.0), _ANGLES[1], _ANGLE_RESTS[1]),
         (2.4375, (a - 1.5) / (a * 1.5 + 1.0), _ANGLES[2], _ANGLE_RESTS[2]),
     ]
-    t: Term = -1.0 / a.compare("eq", 0.0).where(1.0, a)
+    t: EmittedTerm = -1.0 / a.compare("eq", 0.0).where(1.0, a)
     high, low = t * 0.0 + _ANGLES[3], t * 0.0 + _ANGLE_RESTS[3]
     for bound, reduced, angle, rest in reversed(cases):
         below = a.compare("lt", bound)
@@ -96,17 +96,17 @@ def atan(x: Term) -> Term:
     return signed(x, high - ((t * square * _polynomial(_ATAN, square) - low) - t))
 
 
-def asin(x: Term) -> Term:
+def asin(x: EmittedTerm) -> EmittedTerm:
     """atan(x/√((1 - x)(1 + x)))."""
     return atan(x / ((1.0 - x) * (x + 1.0)).of("sqrt"))
 
 
-def acos(x: Term) -> Term:
+def acos(x: EmittedTerm) -> EmittedTerm:
     """2·atan(√((1 - x)/(1 + x)))."""
     return atan(((1.0 - x) / (x + 1.0)).of("sqrt")) * 2.0
 
 
-def atan2(y: Term, x: Term) -> Term:
+def atan2(y: EmittedTerm, x: EmittedTerm) -> EmittedTerm:
     """atan|y/x|, from π where x < 0, with the sign of y."""
     a, b = y.of("abs"), x.of("abs")
     both = infinite(a).of("logical_and", infinite(b)).of("logical_or", a.compare("eq", 0.0).of("logical_and", b.compare("eq", 0.0)))

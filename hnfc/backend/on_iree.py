@@ -19,21 +19,21 @@ from hnfc.backend import iree_forms as forms
 from hnfc.backend import iree_trigonometry as trigonometry
 from hnfc.backend import special
 from hnfc.backend.expansions import widened
-from hnfc.backend.term import Term
+from hnfc.backend.term import EmittedTerm
 from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module, read
 
-Form: TypeAlias = Callable[..., Term]
+Form: TypeAlias = Callable[..., EmittedTerm]
 
 
 def _in(wide: dict[str, str], form: Form) -> dict[str, tuple[str, Form]]:
     return {element: (computed, form) for element, computed in wide.items()}
 
 
-def _same(name: str, x: Term, y: Term) -> Term:
+def _same(name: str, x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
     """The operation itself, in another type."""
     return x.of(name, y)
 
@@ -111,7 +111,7 @@ def _expand(operation: Operation, replaced: dict[SSAValue, SSAValue], good: Coll
     return True
 
 
-def form_of(operation: Operation) -> Term | None:
+def form_of(operation: Operation) -> EmittedTerm | None:
     """The form of an operation; None where IREE's own is good, or no form of it is known."""
     if not isinstance(operation, NumOp) or not isinstance(kind := operation.results[0].type, TensorType):
         return None
@@ -120,11 +120,11 @@ def form_of(operation: Operation) -> Term | None:
     table = _GELU[attributes["approximate"]] if name == "gelu" else FORMS.get(name, {})
     if (name, element) == ("max_pool", "ui8"):
         # of numbers without a sign the front end takes the largest signed one
-        return Term(operation.operands[0]).cast("si16").of(name, **attributes).cast("ui8")
+        return EmittedTerm(operation.operands[0]).cast("si16").of(name, **attributes).cast("ui8")
     if element not in table or _is_plain_power(operation):
         return widened(operation)
     wide, form = table[element]
-    operands = [Term(operand) for operand in operation.operands]
+    operands = [EmittedTerm(operand) for operand in operation.operands]
     found = form(*(operand.cast(wide) for operand in operands)).cast(element)
     if name in ("sin", "cos", "tan") and element in ("f32", "bf16"):
         far = operands[0].of("abs").compare("gt", trigonometry.FARTHEST)
@@ -138,7 +138,7 @@ def form_named(name: str) -> Form | None:
     return next((form for element, (_, form) in table.items() if element in FORMATS), None)
 
 
-def _fitted(term: Term, kind: TensorType[Any]) -> Term:
+def _fitted(term: EmittedTerm, kind: TensorType[Any]) -> EmittedTerm:
     """The term in the operation's own shape."""
     shape = tuple(kind.get_shape())
     return term if tuple(term.type.get_shape()) == shape or DYNAMIC in shape else term.of("broadcast", shape=shape)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hnfc.backend.expansions import expands
-from hnfc.backend.term import Term
+from hnfc.backend.term import EmittedTerm
 
 ERFCX = (
     -1.3026537197817094, 0.6419697923564902, 0.019476473204185836, -0.009561514786808632, -0.0009465953444820369,
@@ -42,33 +42,33 @@ I0E_FAR = (
 """√x·e^-x·I0(x) in 16/x - 1, for x ≥ 8."""
 
 
-def in_f64(form: Callable[[Term], Term]) -> Callable[[Any], Term]:
+def in_f64(form: Callable[[EmittedTerm], EmittedTerm]) -> Callable[[Any], EmittedTerm]:
     """`form` in float64, and its result in the operand's type; NaN stays NaN, which torch-mlir's maximum and minimum would lose."""
 
-    def expansion(operation: Any) -> Term:
-        x = Term(operation.x)
+    def expansion(operation: Any) -> EmittedTerm:
+        x = EmittedTerm(operation.x)
         return x.of("isnan").where(x, form(x.cast("f64")).cast(x.element))
 
     return expansion
 
 
-def chebyshev(coefficients: Sequence[float], y: Term) -> Term:
+def chebyshev(coefficients: Sequence[float], y: EmittedTerm) -> EmittedTerm:
     """c₀/2 + Σ cⱼ·Tⱼ(y), by Clenshaw's recurrence."""
     twice = y + y
-    last: Term | float = coefficients[-1]
-    before: Term | float = 0.0
+    last: EmittedTerm | float = coefficients[-1]
+    before: EmittedTerm | float = 0.0
     for c in reversed(coefficients[1:-1]):
         last, before = twice * last + c - before, last
     return y * last + coefficients[0] / 2 - before
 
 
-def _log_erfcx(z: Term) -> tuple[Term, Term]:
+def _log_erfcx(z: EmittedTerm) -> tuple[EmittedTerm, EmittedTerm]:
     """t and log(e^(z²)·erfc(z)/t) for z ≥ 0."""
     t = 2.0 / (z + 2.0)
     return t, chebyshev(ERFCX, t * 2.0 - 1.0)
 
 
-def erfc(x: Term) -> Term:
+def erfc(x: EmittedTerm) -> EmittedTerm:
     """t·e^(series - z²) for z = |x|, reflected for x < 0; z² is split, so that its rounding does not grow in e^(-z²)."""
     z = x.of("abs").of("minimum", 30.0)
     t, series = _log_erfcx(z)
@@ -77,7 +77,7 @@ def erfc(x: Term) -> Term:
     return x.compare("lt", 0.0).where(2.0 - right, right)
 
 
-def log_ndtr(x: Term) -> Term:
+def log_ndtr(x: EmittedTerm) -> EmittedTerm:
     """log(t/2) + series - x²/2 for x < -1, else log1p(-erfc(x/√2)/2)."""
     left = x.of("minimum", -1.0)
     t, series = _log_erfcx(left * -math.sqrt(0.5))
@@ -86,7 +86,7 @@ def log_ndtr(x: Term) -> Term:
     return x.compare("lt", -1.0).where(tail, body)
 
 
-def i0e(x: Term) -> Term:
+def i0e(x: EmittedTerm) -> EmittedTerm:
     """e^-|x|·I0(x), by one series on each side of 8."""
     a = x.of("abs")
     near = chebyshev(I0E_NEAR, a.of("minimum", 8.0) * 0.25 - 1.0)
@@ -94,7 +94,7 @@ def i0e(x: Term) -> Term:
     return a.compare("le", 8.0).where(near, chebyshev(I0E_FAR, 16.0 / far - 1.0) / far.of("sqrt"))
 
 
-def i0(x: Term) -> Term:
+def i0(x: EmittedTerm) -> EmittedTerm:
     """e^|x|·(e^-|x|·I0(x))."""
     return x.of("abs").of("exp") * i0e(x)
 

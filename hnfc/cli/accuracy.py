@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
+from hnfc.accuracy.account import BranchAccount
+from hnfc.accuracy.harm import MOST_LOST
+from hnfc.accuracy.improving import Improved
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
+from hnfc.core.verdicts import verdicts
+from hnfc.dsl.core import Rule
 from hnfc.dsl.diagnostics import HnfError
-
-if TYPE_CHECKING:
-    from hnfc.accuracy.account import BranchAccount
-    from hnfc.accuracy.improving import Improved
-    from hnfc.dsl.core import Rule
+from hnfc.dsl.rulebook import load_files
+from hnfc.frontend.fpcore import FPCoreProgram, read_forms
 
 _FOR_MODELS = {
     "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
@@ -31,9 +34,6 @@ def run(options: argparse.Namespace) -> int:
         given.append("--emit")
     if given:
         raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
-    from hnfc.accuracy import NotImproved, Settings, account, improve, rules_for_programs
-    from hnfc.frontend.fpcore import Program, read_forms
-
     texts: list[str] = []
     data: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -49,14 +49,14 @@ def run(options: argparse.Namespace) -> int:
         lines += [f"rule {name} is not proved, and is not used" for name, proved in own.values() if not proved]
         rules = (*rules_for_programs(), *(rule for rule, (_, proved) in own.items() if proved))
         for text, program in forms:
-            if not isinstance(program, Program):
+            if not isinstance(program, FPCoreProgram):
                 lines.append(f"{program}; it is left as it is")
                 data.append({"problem": str(program), "improved": False, "fpcore": text})
                 texts.append(text)
                 continue
             progress(f"improving {program.name} …")
             try:
-                improved = improve(program, rules, Settings(unproved=options.unproved))
+                improved = improve(program, rules, ImprovementSettings(unproved=options.unproved))
             except NotImproved as reason:
                 lines.append(f"{program.name}: {reason}; it is left as it is")
                 data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})
@@ -79,17 +79,12 @@ def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
     """Rules of the user's files: their names, and whether they are proved."""
     if not paths:
         return {}
-    from hnfc.core.verdicts import verdicts
-    from hnfc.dsl.rulebook import load_files
-
     rules = load_files(paths).rules
     found = verdicts(rules)
     return {rule: (rule.name, found[rule.name].proved) for rule in rules}
 
 
 def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
-    from hnfc.accuracy.harm import MOST_LOST
-
     name, points = improved.program.name, len(improved.test)
     if not improved.improved:
         return [f"{name}: {improved.before:.2f} bits of error on {points} points; no better form was found, in {improved.seconds:.2f} s"]

@@ -4,50 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from typing import Any
 
+from hnfc.analysis.branch_and_bound import BoundLimits
+from hnfc.analysis.curvature import curvature_of
+from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
+from hnfc.analysis.programs import bound_program
+from hnfc.analysis.reading import read_function
+from hnfc.analysis.spectral import contracted_weights, spectra
+from hnfc.analysis.taylor import NotAnalyzed
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.samples import from_file
+from hnfc.frontend.fpcore import read_programs
+from hnfc.frontend.models import read_model
+from hnfc.report.analysis import annotate, growth_picture, rows_of
 from hnfc.report.table import table, width
 
-_EXAMPLE = """example:
-  hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
-  hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
-  hnfc analyze model.mlir --calibrate samples.npz --estimate         what to expect on inputs like these (needs torch)
-  hnfc analyze program.fpcore                                        FPCore programs: the largest error that is possible"""
 
-
-def run(arguments: Sequence[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Runs the command; the exit code."""
-    return _run(_parser().parse_args(arguments))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hnfc analyze", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
-        "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
-    )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin")
-    parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
-                        help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
-    parser.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
-    parser.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
-    parser.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
-    parser.add_argument("--weights", action="store_true",
-                        help="spectral norms and condition numbers of the weight matrices too, the worst conditioned first")  # fmt: skip
-    parser.add_argument("--per", default="tensor", metavar="WHAT",
-                        help="tensor (default), element, or the number of an axis: which bounds --json has besides")  # fmt: skip
-    parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
-    parser.add_argument("--picture", metavar="OUT.svg", help="draw how the error grows from operation to operation")
-    parser.add_argument("--emit", choices=("num",), help="write the model in hnfc's own form, each operation with what is known of it")
-    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
-    return parser
-
-
-def _run(options: argparse.Namespace) -> int:
     if options.top < 1 or not options.seconds > 0:
         raise UsageError("--top takes a number from 1, and --seconds one above 0")
     if options.output and not options.emit:
@@ -78,11 +54,6 @@ def _per(options: argparse.Namespace) -> int | str:
 
 
 def _programs(options: argparse.Namespace) -> int:
-    from hnfc.analysis.branch_and_bound import Limits
-    from hnfc.analysis.programs import bound_program
-    from hnfc.analysis.taylor import NotAnalyzed
-    from hnfc.frontend.fpcore import read_programs
-
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     refused: list[str] = []
@@ -90,7 +61,7 @@ def _programs(options: argparse.Namespace) -> int:
         for program in read_programs(options.model, refused):
             progress(f"bounding {program.name} …")
             try:
-                found = bound_program(program, Limits(seconds=options.seconds))
+                found = bound_program(program, BoundLimits(seconds=options.seconds))
             except NotAnalyzed as error:
                 refused.append(f"{options.model}: {program.name}: {error}")
                 data.append({"name": program.name, "problem": str(error)})
@@ -113,14 +84,6 @@ def _programs(options: argparse.Namespace) -> int:
 
 
 def _model(options: argparse.Namespace) -> int:
-    from hnfc.analysis.curvature import curvature_of
-    from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
-    from hnfc.analysis.reading import read_function
-    from hnfc.analysis.spectral import contracted_weights, spectra
-    from hnfc.core.samples import from_file
-    from hnfc.frontend.models import read_model
-    from hnfc.report.analysis import annotate, growth_picture, rows_of
-
     with Progress() as progress:
         progress("reading …")
         imported, function = read_function(read_model(options.model))
@@ -158,8 +121,6 @@ def _calibration(imported: Any, block: Any, function: str, samples: str) -> Any:
         from hnfc.core.tensors import to_torch
     except ModuleNotFoundError:
         raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
-    from hnfc.core.samples import from_file
-
     return calibrate(imported, [[to_torch(sample[a]) for a in block.args] for sample in from_file(samples, block)], function)
 
 

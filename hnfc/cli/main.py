@@ -1,47 +1,42 @@
-"""The command line `hnfc`. IR goes to stdout, words to stderr; heavy imports wait until a command needs them."""
+"""The command line `hnfc`. IR goes to stdout, words to stderr; a command is imported once its options are read."""
 
 from __future__ import annotations
 
+import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, say
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.dsl.depth import with_room
 
-_RULE_COMMANDS = ("check", "explain", "test", "fmt", "rules")
+_OPTIONS = {
+    "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
+    "run": "run_options", "analyze": "analyze_options", "precision": "precision_options", "model": "model_options",
+}  # fmt: skip
+"""By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the input is wrong or a rule is refuted, 2 usage, 3 not proved."""
     given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        command = given[0] if given else ""
-        if command in _RULE_COMMANDS:
-            from hnfc.cli.rules import run
-            from hnfc.dsl.depth import with_room
-
-            return with_room(run, command, given[1:])
-        if command == "run":
-            from hnfc.cli.run import run as run_model
-
-            return run_model(given[1:])
-        if command == "analyze":
-            from hnfc.cli.analyze import run as analyze
-
-            return analyze(given[1:])
-        if command == "precision":
-            from hnfc.cli.precision import run as precision
-
-            return precision(given[1:])
-        from hnfc.cli.model import optimize
-
-        if any(option.startswith("--rules") for option in given):
-            from hnfc.dsl.depth import with_room
-
+        named = bool(given) and given[0] in _OPTIONS and given[0] != "model"
+        command = given.pop(0) if named else "model"
+        options = import_module(f"hnfc.cli.{_OPTIONS[command]}").parser(command).parse_args(given)
+        if command == "model" and options.model.endswith(".fpcore"):
+            command = "accuracy"
+        if _OPTIONS.get(command) == "rule_options":
+            # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
+            gc.set_threshold(100_000)
+            return with_room(_run, command, options)
+        if getattr(options, "rules", None):
             # the user's rules may be nested deeply
-            return with_room(optimize, given)
-        return optimize(given)
+            return with_room(_run, command, options)
+        return _run(command, options)
     except KeyboardInterrupt:
         say("interrupted; nothing was written")
         return INTERRUPTED
@@ -62,6 +57,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         say("error: not enough memory for this model")
         return WRONG
+
+
+def _run(command: str, options: argparse.Namespace) -> int:
+    try:
+        module = import_module(f"hnfc.cli.{command}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModelError(f"hnfc {command} runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+    code: int = module.run(options)
+    return code
 
 
 def _join_ranges(given: list[str]) -> list[str]:

@@ -51,7 +51,7 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
 
     from hnfc.backend.torch_mlir import emit_torch
     from hnfc.frontend.models import read_model
-    from hnfc.pipeline.passes import PASSES, ImportTorchPass, Road
+    from hnfc.pipeline.passes import PASSES, ImportTorchPass, PipelineContext
 
     try:
         specs = list(parse_pipeline(pipeline)) if pipeline.strip() else []
@@ -63,10 +63,10 @@ def run(path: str, pipeline: str, print_between: bool = False) -> str:
         raise ModelError(f"cannot read the passes `{pipeline}`: {str(error).strip().splitlines()[-1]}") from None
     text = sys.stdin.read() if path == "-" else None
     if passes and isinstance(passes[0], ImportTorchPass):
-        road = Road(read_model(path if text is None else text.encode()))
+        road = PipelineContext(read_model(path if text is None else text.encode()))
         module = ModuleOp([])
     else:
-        road = Road()
+        road = PipelineContext()
         source = Path(path).read_text(encoding="utf-8") if text is None else text
         try:
             parsed = Parser(road, source, path).parse_module()

@@ -9,73 +9,25 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
+from hnfc.core.errors import UsageError
+from hnfc.dsl.diagnostics import HnfError
+from hnfc.precision.assignment import Requirements, machine_of
+from hnfc.precision.files import FileAnalysis, analyze_file
+from hnfc.precision.outcomes import cochain_of, rows_of
+from hnfc.precision.picture import picture
+from hnfc.precision.policy import Policy
 from hnfc.report.table import table
 
-_EXAMPLE = """example:
-  hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
-  hnfc precision model.mlir --calibrate samples.npz --formats bf16,fp32 --pin '*norm*=fp32' --emit torch -o mixed.mlir
-  hnfc precision model.mlir --calibrate samples.npz --policy p=f32,c=bf16,o=f32 --picture why.svg"""
 
-
-def run(arguments: Sequence[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Runs the command; the exit code: 1 also where no formats meet the target."""
-    return _run(_parser().parse_args(arguments))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hnfc precision", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Gives every value of a model the cheapest number format with which the error of the outputs stays below a target, as\n"
-        "estimated from samples; or says which values make that impossible, and what would help. Needs torch.",
-    )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
-    parser.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
-    parser.add_argument("--target-accuracy", dest="target", action="append", default=[], metavar="[OUTPUT=]E",
-                        help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
-                        "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip
-    parser.add_argument("--absolute", action="store_true", help="the target is absolute")
-    parser.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", help="the formats to choose from (default bf16,fp16,fp32)")
-    parser.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
-                        help="a format for the sites, modules or operations whose names match, as a shell matches them")  # fmt: skip
-    parser.add_argument("--no-cast", action="append", default=[], metavar="A,B", help="one format for sites that match and feed each other")
-    parser.add_argument("--policy", metavar="P", help="formats by roles, as JMP spells them: p=f32,c=bf16,o=f32")
-    parser.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
-    parser.add_argument("--target", dest="machine", metavar="NAME",
-                        help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
-    parser.add_argument("--least", choices=("bytes", "peak", "time"), default="bytes",
-                        help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
-                        "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
-    parser.add_argument("--plain", action="store_true",
-                        help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
-    parser.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
-    parser.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
-    parser.add_argument("--width", type=float, default=0.0, metavar="W",
-                        help="with --certified: for all inputs within W of each element of the samples (default 0)")  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="list every site, not only those that differ from the most frequent format")
-    parser.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
-    parser.add_argument("--picture", metavar="OUT.svg", help="draw the sites that are wider than others, or what stands in the way")
-    parser.add_argument("--emit", choices=("torch",), help="write the model with its casts, in the torch dialect")
-    parser.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
-    return parser
-
-
-def _run(options: argparse.Namespace) -> int:
     if not 1 <= options.headroom < float("inf"):
         raise UsageError("--headroom takes a number from 1")
     if not 0 <= options.width < float("inf") or (options.width and not options.certified):
         raise UsageError("--width takes a number from 0, and goes with --certified")
     if options.output and not options.emit:
         raise UsageError("-o says where --emit writes the model; give both")
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError:
-        raise ModelError("hnfc precision runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
-    from hnfc.cli.terminal import report_diagnostics
-    from hnfc.dsl.diagnostics import HnfError
-    from hnfc.precision.files import FileAnalysis, analyze_file
-
     with Progress() as progress:
         progress("measuring …")
         try:
@@ -87,9 +39,6 @@ def _run(options: argparse.Namespace) -> int:
             return WRONG
         progress("writing …")
         if options.picture:
-            from hnfc.precision.outcomes import cochain_of
-            from hnfc.precision.picture import picture
-
             write(options.picture, picture(found.sites, found.outcome, cochain_of(found.sites, found.outcome)).encode())
         if options.json:
             write(options.json, (json.dumps(found.data(), indent=1, allow_nan=False) + "\n").encode())
@@ -113,8 +62,6 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         write(options.output, output)
     counts = Counter(found.outcome.formats.values())
     common = counts.most_common(1)[0][0]
-    from hnfc.precision.outcomes import rows_of
-
     rows = [[*words, f"{part:.1%}"] for *words, part in rows_of(found.sites, found.outcome) if options.all or words[2] != common]
     if rows:
         to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
@@ -165,9 +112,6 @@ def _target(given: Sequence[str]) -> float | dict[int | str, float]:
 
 
 def _wishes(options: argparse.Namespace) -> Any:
-    from hnfc.precision.assignment import Wishes, machine_of
-    from hnfc.precision.policy import Policy
-
     pins = {}
     for text in options.pin:
         pattern, separator, form = text.rpartition("=")
@@ -191,7 +135,7 @@ def _wishes(options: argparse.Namespace) -> Any:
         except ValueError as error:
             raise UsageError(str(error)) from None
     machine, least = machine_of(options.machine, options.least)
-    return Wishes(
+    return Requirements(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
     )  # fmt: skip

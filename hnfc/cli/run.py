@@ -4,53 +4,31 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from hnfc.cli.model import TOLERATED, add_rewriting, prepared, rewriting
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from hnfc.backend.execution import arrays_for, comparing, entry, runner
+from hnfc.cli.rewriting import prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, write
+from hnfc.dialects.types import format_of
+from hnfc.frontend.models import read_model
+from hnfc.frontend.torch_mlir import import_module
+from hnfc.pipeline.compile import compile_module
 from hnfc.report.table import table
+from hnfc.validation.measurement import Reference, measure
 
 Array: TypeAlias = Any
-_EXAMPLE = """example:
-  python -c "import numpy as np; np.savez('F.npz', *[np.full((1, 2, 8, 16), 8, 'f4')] * 3)"
-  hnfc run examples/naive_attention.mlir --inputs F.npz                       what the model gives
-  hnfc run examples/naive_attention.mlir --inputs F.npz -O stability          what it gives rewritten
-  hnfc run examples/naive_attention.mlir --inputs F.npz --compare             both, with their errors
-  hnfc run examples/naive_attention.mlir --inputs F.npz --on iree -o R.npz    results as arrays output0, output1, …"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Runs the command; the exit code."""
-    return _run(_parser().parse_args(arguments))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hnfc run", epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Runs a function of a model on arrays and says what comes out: types, the least and greatest finite value,\n"
-        "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these;\n"
-        f"a rewrite is taken back unless each output has {TOLERATED}.",
-    )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
-    parser.add_argument("--inputs", metavar="F.npz", help="arrays arg0, arg1, …, or by the names that the model has for its inputs")
-    parser.add_argument("--on", choices=("torch", "iree"), default="torch", help="what runs it (default torch)")
-    parser.add_argument("--function", metavar="NAME", help="the function, where a model has several")
-    parser.add_argument("--compare", action="store_true", help="run the model and its rewritten form, and show the errors of both")
-    parser.add_argument("-o", dest="output", metavar="OUT.npz", help="write the results to a file: output0, output1, …")
-    add_rewriting(parser, None)
-    return parser
-
-
-def _run(options: argparse.Namespace) -> int:
     if options.level is None:
         searching = options.search != "greedy" or options.cost is not None or options.target is not None
         options.level = "stability" if options.compare or searching else "none"
     with Progress() as progress:
         progress("reading …")
-        from hnfc.backend.execution import arrays_for, comparing, entry, runner
-        from hnfc.frontend.models import read_model
-
         module = read_model(options.model)
         target = entry(module, options.function)
         inputs = arrays_for(target, options.inputs)
@@ -69,8 +47,6 @@ def _run(options: argparse.Namespace) -> int:
             rules = rewriting(options, progress, samples=[inputs], observed=True, runner=comparing(module, options.on))
             if rules is None:
                 return WRONG
-            from hnfc.pipeline.compile import compile_module
-
             compiled = compile_module(module, rules.request, progress)
             progress(f"running on {options.on} …")
             output = prepared(compiled, options.on)
@@ -85,12 +61,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _truth(module: Any, function: str, inputs: list[Array]) -> tuple[list[tuple[Array, Any] | None], str]:
     """What each result should be and its format, where hnfc can compute it; and how: exactly, or in float64."""
-    from xdsl.dialects.func import FuncOp
-
-    from hnfc.dialects.types import format_of
-    from hnfc.frontend.torch_mlir import import_module
-    from hnfc.validation.measurement import Reference
-
     imported = import_module(module)
     chosen = [op for op in imported.module.ops if isinstance(op, FuncOp) and op.sym_name.data == function]
     if not chosen:
@@ -125,8 +95,6 @@ def _summary(results: dict[str, list[Array]], truth: list[tuple[Array, Any] | No
 
 
 def _described(array: Array) -> list[str]:
-    import numpy as np
-
     kind = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
     if array.dtype.kind == "c":
         array = np.abs(array)
@@ -137,16 +105,12 @@ def _described(array: Array) -> list[str]:
 
 
 def _error(array: Array, truth: list[tuple[Array, Any] | None], index: int) -> str:
-    from hnfc.validation.measurement import measure
-
     known = truth[index] if index < len(truth) else None
     return "unknown" if known is None else str(measure(array, *known))
 
 
 def _stored(arrays: list[Array]) -> bytes:
     """An `.npz` file. Types that NumPy lacks are stored as raw bytes, as it would store most of them and can read them."""
-    import numpy as np
-
     stream = io.BytesIO()
     plain = [array if array.dtype.isbuiltin == 1 else array.view(f"V{array.dtype.itemsize}") for array in arrays]
     np.savez(stream, **{f"output{index}": array for index, array in enumerate(plain)})

@@ -1,4 +1,4 @@
-"""What reaches the person at the terminal: words on stderr, files written whole, progress. The only file that imports rich."""
+"""Output to the terminal: words on stderr, files written whole, progress. The only file that imports rich."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+from hnfc.dsl.diagnostics import HnfError, render
 
 DONE, WRONG, USAGE, NOT_PROVED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: done; the input is wrong or a rule is refuted; usage; not proved within the limits; Ctrl-C."""
@@ -69,11 +72,7 @@ class Progress:
         self.stop()
 
 
-def report_diagnostics(error: Any) -> int:
-    from pathlib import Path
-
-    from hnfc.dsl.diagnostics import render
-
+def report_diagnostics(error: HnfError) -> int:
     for diagnostic in error.diagnostics:
         try:
             source: str | None = Path(diagnostic.file).read_text(encoding="utf-8")

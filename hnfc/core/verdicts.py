@@ -1,4 +1,4 @@
-"""Which rules may run: verdicts, shipped with the rules and looked up by fingerprint, or found now and kept in the user's cache."""
+"""Verdicts of rules: shipped ones by fingerprint, those of the user's cache, or found now."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hnfc.dsl import core
+from hnfc.dsl.ieee import FORMATS_JUDGED, IeeeVerdict, ieee_all, ieee_fingerprint, stored_verdicts
+from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import Verdict, VerdictCache, fingerprint, prove_all
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
-
-if TYPE_CHECKING:
-    from hnfc.dsl.ieee import IeeeVerdict
 
 Progress = Callable[[str], None]
 
@@ -60,8 +59,6 @@ def ieee(
     progress: Progress | None = None,
 ) -> dict[str, tuple[IeeeVerdict, ...]]:
     """The verdicts in floating-point arithmetic on each rule, by name: one for each format (None: all that can be judged)."""
-    from hnfc.dsl.ieee import FORMATS_JUDGED, ieee_all, ieee_fingerprint, stored_verdicts
-
     formats = FORMATS_JUDGED if formats is None else formats
     given = list(rules)
     path = cache_directory() / "ieee.json"
@@ -105,8 +102,6 @@ def backwards(rules: Iterable[core.Rule]) -> list[core.Rule]:
 
 def write_shipped(rules: list[core.Rule], directory: str) -> None:
     """Judges every rule anew and writes the verdicts that ship, without the time they took, which differs from run to run."""
-    from hnfc.dsl.ieee import ieee_all, ieee_fingerprint
-
     read = [*rules, *(rule for rule in backwards(rules) if rule not in rules)]
     proved = {fingerprint(rule): {**v.to_json(), "seconds": 0.0} for rule, v in zip(read, prove_all(read), strict=True)}
     _write(f"{directory}/verdicts.json", proved)
@@ -124,6 +119,4 @@ def _write(path: str, entries: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    from hnfc.dsl.rulebook import shipped
-
     write_shipped(shipped().rules, str(files("hnfc") / "rules"))

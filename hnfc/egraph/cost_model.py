@@ -1,4 +1,4 @@
-"""What choices of an e-graph cost: mixes of costs by operation, and the error that a choice makes when it runs."""
+"""Costs of choices of an e-graph: mixes of costs by operation, and the error of a choice on samples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hnfc.analysis.cost import Cost, CurvatureBits, Deepening, LostBits, Mix, Overflow
+from hnfc.analysis.cost import Cost, CurvatureBits, Deepening, LostBits, Mix, OverflowCost
 from hnfc.egraph.extraction import cost_of
-from hnfc.egraph.graph import Node
+from hnfc.egraph.graph import ENode
 from hnfc.egraph.problem import Choice, NodeCost
 from hnfc.egraph.sample_evaluation import bound_bits, lost_bits
 from hnfc.egraph.search import Search
@@ -29,7 +29,7 @@ class Pricing:
 
     search: Search
     values: ClassValues
-    standing: Sequence[Node]
+    standing: Sequence[ENode]
     _bits: dict[str, float | None] = field(default_factory=dict)
     _whole: dict[str, float] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Pricing:
         """Costs by operation to choose by."""
         if not self.measures:
             return [self._price(self._others())]
-        foretelling: tuple[tuple[Cost, ...], ...] = ((Overflow(),), (Overflow(), LostBits()), (Overflow(), CurvatureBits()))
+        foretelling: tuple[tuple[Cost, ...], ...] = ((OverflowCost(),), (OverflowCost(), LostBits()), (OverflowCost(), CurvatureBits()))
         weight = sum(weight for weight, _ in self._wholes())
         return [self._price([*((weight, part) for part in parts), *self._others()]) for parts in foretelling]
 
@@ -70,12 +70,12 @@ class Pricing:
         return total
 
     def _price(self, parts: Sequence[tuple[float, Cost]]) -> NodeCost:
-        known: dict[Node, float] = {}
+        known: dict[ENode, float] = {}
         mix: Cost = Mix(tuple((weight / (self._total(part) or 1.0), part) for weight, part in parts))
         if self.search.growth:
             mix = Deepening(mix, self.search.growth)
 
-        def price(node: Node) -> float:
+        def price(node: ENode) -> float:
             if node not in known:
                 known[node] = mix.of(node.operation, self.values) if node.operation is not None else 0.0
             return known[node]

@@ -16,7 +16,7 @@ from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
 from hnfc.egraph.cost_model import Pricing
 from hnfc.egraph.extraction import extract
-from hnfc.egraph.graph import EGraph, Node, Reason
+from hnfc.egraph.graph import EGraph, ENode, Reason
 from hnfc.egraph.local_search import Walk
 from hnfc.egraph.matching import Direction, directions
 from hnfc.egraph.problem import Choice
@@ -24,7 +24,7 @@ from hnfc.egraph.program import Program
 from hnfc.egraph.saturation import Saturation
 from hnfc.egraph.search import Search
 from hnfc.egraph.values import ClassValues
-from hnfc.rewrite.record import Outcome, Rewrite
+from hnfc.rewrite.record import Rewrite, RewriteOutcome
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 LEAST_GAIN = 0.02
@@ -67,7 +67,7 @@ class Explorer:
         taken = tuple(operation.operands[index] for operation, index, _ in program.roots)
         return Explorer(search, block, program, first=program.standing(), taken=taken, **options)
 
-    def run(self, outcome: Outcome, origins: dict[Operation, Operation]) -> None:
+    def run(self, outcome: RewriteOutcome, origins: dict[Operation, Operation]) -> None:
         """Searches on from the result of the greedy search, and puts what is cheaper than it into the block and the outcome."""
         program, graph = self.program, self.program.graph
         made = {operation: rewrite for rewrite in outcome.rewrites for operation in rewrite.made}
@@ -152,7 +152,7 @@ class Explorer:
         return None, 1.0, told
 
 
-def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, Node]) -> Choice:
+def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, ENode]) -> Choice:
     """What the roots need of a choice. A root that the choice knows by another name has the node of the first that it stands for."""
     found: Choice = {}
     waiting = list(roots)
@@ -169,16 +169,16 @@ def _reason(rewrite: Rewrite | None) -> Reason | None:
     return None if rewrite is None else Reason(rewrite.rule.name, rewrite.given, (), rewrite.backwards)
 
 
-def because(graph: EGraph, start: int, node: Node, chosen: Mapping[int, Node]) -> list[Reason]:
+def because(graph: EGraph, start: int, node: ENode, chosen: Mapping[int, ENode]) -> list[Reason]:
     """The rules by which a node, with what was chosen below it, equals the class `start`: those of the unions between them, those that
     made the nodes, and those of what their left sides were found in; the first ones first.
 
     A rule that did no more than make one class of what a name stood for twice may not be among them.
     """
     found: dict[str, Reason] = {}
-    waiting: list[tuple[int, Node, bool]] = [(start, node, True)]
+    waiting: list[tuple[int, ENode, bool]] = [(start, node, True)]
     """Nodes, the classes that they are to be equal to, and whether they were chosen."""
-    seen: set[tuple[int, Node, bool]] = set()
+    seen: set[tuple[int, ENode, bool]] = set()
 
     def add(reason: Reason) -> None:
         if reason.rule not in found:

@@ -18,8 +18,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from hnfc.core.highs import silent
-from hnfc.egraph.graph import EGraph, Node
-from hnfc.egraph.problem import Choice, NodeCost, Problem, Pruning, loops_of, problem_of
+from hnfc.egraph.graph import EGraph, ENode
+from hnfc.egraph.problem import Choice, ExtractionProblem, NodeCost, Pruning, loops_of, problem_of
 
 
 @dataclass
@@ -50,7 +50,7 @@ def extract(
     best = min((choice for choice in choices if not loops_of(problem, choice)), key=problem.price)
     least = Pruning(problem).run(problem.price(best))
     optimal = _within(least, problem.price(best), gap)
-    cuts: list[list[Node]] = []
+    cuts: list[list[ENode]] = []
     while not optimal and (left := seconds - (time.monotonic() - start)) > 0:
         solved = _solve(problem, cuts, left, gap)
         if solved is None:
@@ -72,13 +72,13 @@ def cost_of(chosen: Choice, cost: NodeCost) -> float:
     return math.fsum(cost(node) for node in dict.fromkeys(chosen.values()) if node.operation is not None)
 
 
-def _bottom_up(problem: Problem, deadline: float) -> Choice:
+def _bottom_up(problem: ExtractionProblem, deadline: float) -> Choice:
     """For each class the node that costs least together with all that it needs, which counts once however often it is used.
 
     What a class needs is kept with it, so that no class comes to need itself. That the cheapest parts make the cheapest whole is a
     guess: parts of another choice may be shared better.
     """
-    users: dict[int, dict[Node, int]] = {}
+    users: dict[int, dict[ENode, int]] = {}
     for number, nodes in problem.options.items():
         for node in nodes:
             for child in problem.children(node):
@@ -88,7 +88,7 @@ def _bottom_up(problem: Problem, deadline: float) -> Choice:
     chosen: Choice = {}
     waiting = {node: number for number, nodes in problem.options.items() for node in nodes if not node.children}
     while waiting and time.monotonic() < deadline:
-        following: dict[Node, int] = {}
+        following: dict[ENode, int] = {}
         for node, number in waiting.items():
             children = problem.children(node)
             if any(child not in needs or number in needs[child] for child in children):
@@ -108,7 +108,7 @@ def _within(least: float, price: float, gap: float) -> bool:
     return price - least <= max(gap * price, 1e-12)
 
 
-def _solve(problem: Problem, cuts: list[list[Node]], seconds: float, gap: float) -> tuple[Choice, bool] | None:
+def _solve(problem: ExtractionProblem, cuts: list[list[ENode]], seconds: float, gap: float) -> tuple[Choice, bool] | None:
     nodes = [node for options in problem.options.values() for node in options]
     place = {node: index for index, node in enumerate(nodes)}
     at = {number: len(nodes) + index for index, number in enumerate(problem.options)}

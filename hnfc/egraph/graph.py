@@ -37,13 +37,13 @@ class Reason:
 
     rule: str
     given: str
-    premises: tuple[Node, ...]
+    premises: tuple[ENode, ...]
     backwards: bool = False
     """True if the rule was read from right to left."""
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class ENode:
     """An operation whose operands are classes. operation: None for what is no operation of the dialect, of which `result` is a result."""
 
     operation: Operation | None
@@ -60,7 +60,7 @@ class Node:
     """False once another node was found to be the same."""
 
 
-Why: TypeAlias = "Reason | tuple[Node, Node] | None"
+Why: TypeAlias = "Reason | tuple[ENode, ENode] | None"
 """What made one class of two: a rule, two nodes that became alike, or arithmetic on constants."""
 
 
@@ -70,8 +70,8 @@ class EClass:
 
     leader: SSAValue
     interval: Interval
-    nodes: list[Node] = field(default_factory=list)
-    parents: list[Node] = field(default_factory=list)
+    nodes: list[ENode] = field(default_factory=list)
+    parents: list[ENode] = field(default_factory=list)
     instead: dict[int, Reason | None] = field(default_factory=dict)
     """Classes that may stand for this one, though not the other way round."""
     changed: tuple[int, int] = (-1, 0)
@@ -104,10 +104,10 @@ class EGraph:
         self.ranges = _ClassRanges(self, weights)
         self.round = 0
         self.nodes = 0
-        self.by_operation: dict[type, list[Node]] = {}
+        self.by_operation: dict[type, list[ENode]] = {}
         self._parent: list[int] = []
         self._classes: dict[int, EClass] = {}
-        self._index: dict[tuple[Any, ...], Node] = {}
+        self._index: dict[tuple[Any, ...], ENode] = {}
         self._pending: list[int] = []
         self._forest: dict[int, tuple[int, Why]] = {}
         self._serials = itertools.count()
@@ -133,7 +133,7 @@ class EGraph:
     def classes(self) -> Iterator[tuple[int, EClass]]:
         yield from self._classes.items()
 
-    def members(self, number: int) -> list[Node]:
+    def members(self, number: int) -> list[ENode]:
         """The nodes that may stand for a class."""
         known = self.of(number)
         if not known.instead:
@@ -195,7 +195,7 @@ class EGraph:
         """A value that no operation of the dialect computes. children: what a result of an unknown operation depends on."""
         value: SSAValue = self.arguments.insert_arg(kind, len(self.arguments.args))
         number = self._fresh(value, interval)
-        node = Node(None, tuple(children), value, number, next(self._serials))
+        node = ENode(None, tuple(children), value, number, next(self._serials))
         self._classes[number].nodes.append(node)
         self._add_parents(node)
         return value
@@ -217,7 +217,7 @@ class EGraph:
             if operation.operands[index] is not leader:
                 operation.operands[index] = leader
         number = self._fresh(result, self.ranges.transfer(operation))
-        node = Node(operation, children, result, number, next(self._serials), children, reason)
+        node = ENode(operation, children, result, number, next(self._serials), children, reason)
         self._classes[number].nodes.append(node)
         self._index[key] = node
         self.by_operation.setdefault(type(operation), []).append(node)
@@ -235,7 +235,7 @@ class EGraph:
         self._classes[number] = EClass(first.leader, first.interval, instead=dict.fromkeys(parts))
         return number
 
-    def node_of(self, operation: Operation, children: Iterable[int]) -> Node | None:
+    def node_of(self, operation: Operation, children: Iterable[int]) -> ENode | None:
         """The node that is this operation on these classes."""
         return self._index.get(self._key(operation, tuple(map(self.find, children))))
 
@@ -301,12 +301,12 @@ class EGraph:
                 # what needs itself can stand for nothing that is not simpler without it
                 self._drop(node)
 
-    def _drop(self, node: Node) -> None:
+    def _drop(self, node: ENode) -> None:
         node.alive = False
         self.of(node.home).nodes.remove(node)
         self.nodes -= 1
 
-    def _narrow(self, node: Node) -> None:
+    def _narrow(self, node: ENode) -> None:
         """Takes what the operands' intervals now say of the node into that of its class."""
         assert node.operation is not None
         current = self.of(node.home)
@@ -327,7 +327,7 @@ class EGraph:
         self._touch(number)
         return number
 
-    def _add_parents(self, node: Node) -> None:
+    def _add_parents(self, node: ENode) -> None:
         for child in dict.fromkeys(node.children):
             self._classes[self.find(child)].parents.append(node)
 
@@ -343,7 +343,7 @@ class EGraph:
                     above |= {self.find(node.home) for node in current.parents}
             layer = above
 
-    def _fold(self, node: Node) -> None:
+    def _fold(self, node: ENode) -> None:
         """Arithmetic on constants gives a constant, where it is exact in float64."""
         operation = node.operation
         assert operation is not None

@@ -1,4 +1,4 @@
-"""Searches by single steps, a rule at one place each: a beam of the cheapest programs, and descents from random ones.
+"""Local search by single rewrites: a beam of the cheapest programs, and descents from random ones.
 
 A program is a choice of one node for each class that it needs. A step makes new nodes and lets them stand for a class in this program
 only, so that programs share everything else.
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hnfc.egraph.cost_model import Pricing
-from hnfc.egraph.graph import EGraph, Node, Reason
-from hnfc.egraph.matching import ClassMatching, Direction, Found
+from hnfc.egraph.graph import EGraph, ENode, Reason
+from hnfc.egraph.matching import ClassMatch, ClassMatching, Direction
 from hnfc.egraph.problem import Choice
 from hnfc.egraph.saturation import given_at, replacement
 from hnfc.egraph.search import Limits
@@ -45,7 +45,7 @@ class _ChosenMatching(ClassMatching):
 
 
 @dataclass(frozen=True)
-class Step:
+class LocalStep:
     """At a class: another class stands for it. gain: what that saves at the place, by the cost of operations."""
 
     place: int
@@ -54,12 +54,12 @@ class Step:
 
 
 @dataclass
-class State:
+class SearchState:
     """A program, its price, and the steps that can be taken from it."""
 
     chosen: Choice
     price: float
-    steps: dict[int, list[Step]] = field(default_factory=dict)
+    steps: dict[int, list[LocalStep]] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,14 +82,14 @@ class Walk:
         for rule in self.rules:
             self._rules.setdefault(rule.pattern.operation, []).append(rule)
 
-    def beam(self, starts: Sequence[Choice]) -> State:
+    def beam(self, starts: Sequence[Choice]) -> SearchState:
         """Keeps the `width` cheapest programs, takes every step from each, and goes on until none has become cheaper for some steps."""
         states = [self._begun(chosen) for chosen in starts]
         best = min(states, key=lambda state: state.price)
         seen = {_name(state.chosen) for state in states}
         waited = 0
         while waited < PATIENCE and not self._late():
-            following: list[State] = []
+            following: list[SearchState] = []
             for state in states:
                 for step in self._promising(state, _LOOKED_AT * self.limits.width):
                     new = self._after(state, step)
@@ -104,7 +104,7 @@ class Walk:
                 best, waited = states[0], 0
         return best
 
-    def restarts(self, starts: Sequence[Choice]) -> State:
+    def restarts(self, starts: Sequence[Choice]) -> SearchState:
         """Goes down to where no step is cheaper, then takes some steps at random and goes down again, as often as the limit says."""
         draw = random.Random(0)
         best = min((self._descended(self._begun(chosen)) for chosen in starts), key=lambda state: state.price)
@@ -121,7 +121,7 @@ class Walk:
                 best = state
         return best
 
-    def _descended(self, state: State) -> State:
+    def _descended(self, state: SearchState) -> SearchState:
         for _ in range(_STEPS):
             following = [self._after(state, step) for step in self._promising(state, self.limits.width)]
             cheapest = min((new for new in following if new is not None), key=lambda new: new.price, default=state)
@@ -135,17 +135,17 @@ class Walk:
             self.stopped = f"{self.limits.seconds:g} seconds"
         return bool(self.stopped)
 
-    def _begun(self, chosen: Choice) -> State:
+    def _begun(self, chosen: Choice) -> SearchState:
         self.looked += 1
-        state = State(chosen, self.pricing.of(chosen, self.roots))
+        state = SearchState(chosen, self.pricing.of(chosen, self.roots))
         self._find_steps(state, list(chosen))
         return state
 
-    def _promising(self, state: State, most: int) -> list[Step]:
+    def _promising(self, state: SearchState, most: int) -> list[LocalStep]:
         steps = [step for steps in state.steps.values() for step in steps]
         return sorted(steps, key=lambda step: -step.gain)[:most]
 
-    def _after(self, state: State, step: Step) -> State | None:
+    def _after(self, state: SearchState, step: LocalStep) -> SearchState | None:
         """The program after a step; None where a value would need itself, or the time is up."""
         if self._late():
             return None
@@ -157,7 +157,7 @@ class Walk:
             return None
         self.looked += 1
         steps = {place: known for place, known in state.steps.items() if place in chosen}
-        after = State(chosen, self.pricing.of(chosen, self.roots), steps)
+        after = SearchState(chosen, self.pricing.of(chosen, self.roots), steps)
         self._find_steps(after, [*(number for number in new if number in chosen), *self._above(chosen, step.place)])
         return after
 
@@ -209,11 +209,11 @@ class Walk:
             found.update(dict.fromkeys(layer))
         return list(found)
 
-    def _find_steps(self, state: State, places: Sequence[int]) -> None:
+    def _find_steps(self, state: SearchState, places: Sequence[int]) -> None:
         for place in dict.fromkeys(places):
             state.steps[place] = [] if self._late() else list(self._steps_at(state, place))
 
-    def _steps_at(self, state: State, place: int) -> Iterator[Step]:
+    def _steps_at(self, state: SearchState, place: int) -> Iterator[LocalStep]:
         node = state.chosen[place]
         if node.operation is None:
             return
@@ -221,7 +221,7 @@ class Walk:
         for rule in self._rules.get(type(node.operation), ()):
             matching = _ChosenMatching(self.graph, state.chosen)
             for bindings in matching.node(rule.pattern, node, {}):
-                found = Found(rule, node, bindings, tuple(matching.used))
+                found = ClassMatch(rule, node, bindings, tuple(matching.used))
                 given = given_at(self.graph, found, self.assume)
                 compiled = rule.compiled
                 reason = Reason(compiled.rule.name, given or "", found.premises, compiled.backwards)
@@ -229,9 +229,9 @@ class Walk:
                 self.graph.rebuild()
                 if new is not None and self.graph.find(new) != place and new not in built:
                     built.add(new)
-                    yield Step(place, new, self._gain(state.chosen, node, new))
+                    yield LocalStep(place, new, self._gain(state.chosen, node, new))
 
-    def _gain(self, chosen: Choice, old: Node, new: int) -> float:
+    def _gain(self, chosen: Choice, old: ENode, new: int) -> float:
         added = dict(chosen)
         return self._cost(old) - sum(self._cost(added[number]) for number in self._complete(added, new))
 

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.dsl import core
-from hnfc.egraph.graph import EGraph, Node
+from hnfc.egraph.graph import EGraph, ENode
 from hnfc.rewrite.bindings import Binding, Bindings
 from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.matching import Matching
@@ -67,7 +67,7 @@ class ClassMatching(Matching):
     def __init__(self, graph: EGraph) -> None:
         super().__init__(Numbering())
         self.graph = graph
-        self.used: list[Node] = []
+        self.used: list[ENode] = []
         """The nodes that the pattern is being fitted to."""
 
     def operation(self, pattern: OperationPattern, item: Item, bindings: Bindings) -> Iterator[Bindings]:
@@ -75,7 +75,7 @@ class ClassMatching(Matching):
             for node in self.graph.members(self.graph.home[item]):
                 yield from self.node(pattern, node, bindings)
 
-    def node(self, pattern: OperationPattern, node: Node, bindings: Bindings) -> Iterator[Bindings]:
+    def node(self, pattern: OperationPattern, node: ENode, bindings: Bindings) -> Iterator[Bindings]:
         """The bindings under which one node is an instance of the pattern."""
         if not isinstance(node.operation, Operation) or type(node.operation) is not pattern.operation:
             return
@@ -93,13 +93,13 @@ class ClassMatching(Matching):
 
 
 @dataclass(frozen=True)
-class Found:
+class ClassMatch:
     """A place where a rule fits: in the class of `node`, its left side made of `premises`."""
 
     direction: Direction
-    node: Node
+    node: ENode
     bindings: Bindings
-    premises: tuple[Node, ...]
+    premises: tuple[ENode, ...]
 
     @property
     def match(self) -> Match:
@@ -107,18 +107,18 @@ class Found:
         return Match(self.direction.compiled, self.node.operation, self.bindings)
 
 
-def matches(graph: EGraph, direction: Direction, nodes: Iterable[Node]) -> Iterator[Found]:
+def matches(graph: EGraph, direction: Direction, nodes: Iterable[ENode]) -> Iterator[ClassMatch]:
     """Every way in which the rule fits with one of the nodes as its root."""
     for node in nodes:
         matching = ClassMatching(graph)
         for bindings in matching.node(direction.pattern, node, {}):
-            yield Found(direction, node, bindings, tuple(matching.used))
+            yield ClassMatch(direction, node, bindings, tuple(matching.used))
 
 
-def key_of(graph: EGraph, found: Found) -> tuple[Any, ...]:
+def key_of(graph: EGraph, found: ClassMatch) -> tuple[Any, ...]:
     """What tells matches apart: the rule, the class of the root, and the classes that its names stand for."""
     parts = [(name, graph.class_of(b) if isinstance(b, SSAValue) else b) for name, b in found.bindings.items()]
     return (id(found.direction), graph.find(found.node.home), *sorted(parts, key=lambda part: part[0]))
 
 
-__all__ = ["ClassMatching", "Direction", "Found", "directions", "key_of", "matches"]
+__all__ = ["ClassMatch", "ClassMatching", "Direction", "directions", "key_of", "matches"]

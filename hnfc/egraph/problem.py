@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hnfc.egraph.graph import EGraph, Node
+from hnfc.egraph.graph import EGraph, ENode
 
-NodeCost: TypeAlias = Callable[[Node], float]
-Choice: TypeAlias = dict[int, Node]
+NodeCost: TypeAlias = Callable[[ENode], float]
+Choice: TypeAlias = dict[int, ENode]
 _SMALL = 1e-6
 """What every node costs besides, beside the dearest one: of equal programs the one with fewer operations is taken."""
 _DEAREST = 1e9
@@ -20,18 +20,18 @@ _DEAREST = 1e9
 
 
 @dataclass
-class Problem:
+class ExtractionProblem:
     """The classes that the roots can need, their nodes, and what each costs."""
 
     graph: EGraph
     roots: list[int]
-    options: dict[int, list[Node]] = field(default_factory=dict)
-    cost: dict[Node, float] = field(default_factory=dict)
-    standing_in: set[Node] = field(default_factory=set)
+    options: dict[int, list[ENode]] = field(default_factory=dict)
+    cost: dict[ENode, float] = field(default_factory=dict)
+    standing_in: set[ENode] = field(default_factory=set)
     """Nodes that compute nothing: another class stands for theirs."""
-    _children: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    _children: dict[ENode, tuple[int, ...]] = field(default_factory=dict)
 
-    def children(self, node: Node) -> tuple[int, ...]:
+    def children(self, node: ENode) -> tuple[int, ...]:
         """The classes of the operands, each once."""
         found = self._children.get(node)
         if found is None:
@@ -56,8 +56,8 @@ class Problem:
         return found
 
 
-def problem_of(graph: EGraph, roots: list[int], cost: NodeCost) -> Problem:
-    problem = Problem(graph, roots)
+def problem_of(graph: EGraph, roots: list[int], cost: NodeCost) -> ExtractionProblem:
+    problem = ExtractionProblem(graph, roots)
     waiting = list(roots)
     while waiting:
         number = waiting.pop()
@@ -68,7 +68,7 @@ def problem_of(graph: EGraph, roots: list[int], cost: NodeCost) -> Problem:
         problem.options[number] = list(leaves or current.nodes)
         for other in () if leaves else dict.fromkeys(map(graph.find, current.instead)):
             if other != number:
-                stand_in = Node(None, (other,), current.leader, number)
+                stand_in = ENode(None, (other,), current.leader, number)
                 problem.standing_in.add(stand_in)
                 problem.options[number].append(stand_in)
         for node in problem.options[number]:
@@ -83,10 +83,10 @@ def problem_of(graph: EGraph, roots: list[int], cost: NodeCost) -> Problem:
     return problem
 
 
-def loops_of(problem: Problem, chosen: Choice) -> list[list[Node]]:
+def loops_of(problem: ExtractionProblem, chosen: Choice) -> list[list[ENode]]:
     """The loops in which values of a choice need themselves, reachable from the roots; one through each class at most."""
     state: dict[int, int] = {}
-    loops: list[list[Node]] = []
+    loops: list[list[ENode]] = []
     for root in problem.roots:
         stack: list[tuple[int, list[int]]] = []
         if root not in state:
@@ -114,7 +114,7 @@ class Pruning:
     cannot do without (the greatest fixed point). Sets of classes are the bits of integers.
     """
 
-    problem: Problem
+    problem: ExtractionProblem
     must: dict[int, int] = field(default_factory=dict)
 
     def run(self, most: float) -> float:
@@ -156,14 +156,14 @@ class Pruning:
                 self.must[number] = now
                 waiting.update(dict.fromkeys(users.get(number, ())))
 
-    def _below(self, node: Node) -> int:
+    def _below(self, node: ENode) -> int:
         """What a node cannot do without."""
         found = 0
         for child in self.problem.children(node):
             found |= self.must[child]
         return found
 
-    def _price(self, number: int, node: Node, always: int) -> float:
+    def _price(self, number: int, node: ENode, always: int) -> float:
         """What every choice costs at least that has the node in it; infinite where it would need itself."""
         below, mine = self._below(node), self._place[number]
         return math.inf if below & mine else self._sum((always | below) & ~mine) + self.problem.cost[node]
@@ -172,9 +172,9 @@ class Pruning:
         bits = np.frombuffer(classes.to_bytes((len(self._numbers) + 7) // 8, "little"), np.uint8)
         return float(self._least @ np.unpackbits(bits, count=len(self._numbers), bitorder="little"))
 
-    def _undominated(self, nodes: list[Node]) -> list[Node]:
+    def _undominated(self, nodes: list[ENode]) -> list[ENode]:
         """Without nodes for which a cheaper one can stand that has as operands only what they cannot do without anyway."""
-        kept: list[tuple[int, Node]] = []
+        kept: list[tuple[int, ENode]] = []
         for node in sorted(nodes, key=lambda node: (self.problem.cost[node], node.serial)):
             below = self._below(node)
             if not any(operands & ~below == 0 for operands, _ in kept):

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.interval import ANYTHING, Interval
-from hnfc.egraph.graph import EGraph, Node, Reason, is_node
+from hnfc.egraph.graph import EGraph, ENode, Reason, is_node
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Written:
     """What stands now for each value that is gone, and the node that each operation which was made is."""
 
     replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    made: dict[Operation, Node] = field(default_factory=dict)
+    made: dict[Operation, ENode] = field(default_factory=dict)
 
 
 @dataclass
@@ -80,10 +80,10 @@ class Program:
     def class_of(self, value: SSAValue) -> int:
         return self.graph.class_of(self.inside[value])
 
-    def standing(self) -> dict[int, Node]:
+    def standing(self) -> dict[int, ENode]:
         """The choice that the block is now: of each class the first operation in it, which needs only what comes before."""
         graph = self.graph
-        found: dict[int, Node] = {}
+        found: dict[int, ENode] = {}
         for argument in (*self.block.args, *(result for operation in self.block.ops for result in operation.results)):
             number = self.class_of(argument)
             leaf = next((node for node in graph.of(number).nodes if node.operation is None), None)
@@ -98,7 +98,7 @@ class Program:
             found[graph.find(number)] = found[self.class_of(operation.operands[index])]
         return found
 
-    def write(self, chosen: Mapping[int, Node]) -> Written:
+    def write(self, chosen: Mapping[int, ENode]) -> Written:
         """Makes the block compute its roots by the chosen node of each class.
 
         Operations that are chosen stay where they are and take other operands where those changed; the others are made, and what nothing
@@ -123,10 +123,10 @@ class Program:
 @dataclass
 class _Writing:
     program: Program
-    chosen: Mapping[int, Node]
+    chosen: Mapping[int, ENode]
     values: dict[int, SSAValue] = field(default_factory=dict)
-    by_node: dict[Node, SSAValue] = field(default_factory=dict)
-    made: dict[Operation, Node] = field(default_factory=dict)
+    by_node: dict[ENode, SSAValue] = field(default_factory=dict)
+    made: dict[Operation, ENode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         graph = self.program.graph
@@ -162,7 +162,7 @@ class _Writing:
             self.values[current] = self._made(node)
         return self.values[graph.find(number)]
 
-    def _made(self, node: Node) -> SSAValue:
+    def _made(self, node: ENode) -> SSAValue:
         if node.operation is None:
             return self.external[node.result]
         if node in self.by_node:

@@ -11,8 +11,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hnfc.analysis.cost import LOST
-from hnfc.analysis.interval_arrays import Boxes
-from hnfc.analysis.nodes import Node as FormNode
+from hnfc.analysis.interval_arrays import IntervalArray
+from hnfc.analysis.nodes import TapeNode as FormNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.core.interpreter import compute
@@ -20,14 +20,14 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import ELEMENT_NAMES, Format, TypeMismatch, format_of
-from hnfc.egraph.graph import Node
+from hnfc.dialects.types import ELEMENT_NAMES, ElementFormat, TypeMismatch, format_of
+from hnfc.egraph.graph import ENode
 from hnfc.egraph.values import ClassValues
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def lost_bits(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[int]) -> float | None:
+def lost_bits(values: ClassValues, chosen: Mapping[int, ENode], roots: Sequence[int]) -> float | None:
     """log₂(1 + relative error / unit roundoff) of the worst root on the samples, to halves of bits; `LOST` where one is not finite though
     it should be. The error is the one that at most one element in a hundred exceeds: of many some lie near 0 by chance.
 
@@ -45,7 +45,7 @@ def lost_bits(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[i
     return round(2 * worst) / 2 if values.samples else None
 
 
-def bound_bits(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[int]) -> float | None:
+def bound_bits(values: ClassValues, chosen: Mapping[int, ENode], roots: Sequence[int]) -> float | None:
     """The same of certified bounds of the errors at the samples: no implementation errs more. `LOST` where there is no bound."""
     worst = 0.0
     for index, sample in enumerate(values.samples):
@@ -73,11 +73,11 @@ def _truth(values: ClassValues, root: int) -> list[Array] | None:
     return values.truth.get(root) or values.arrays(values.graph.of(root).leader)
 
 
-def _format(values: ClassValues, root: int) -> Format | None:
+def _format(values: ClassValues, root: int) -> ElementFormat | None:
     return format_of(values.graph.of(root).leader.type)
 
 
-def _bits(found: Array, truth: Array, form: Format) -> float:
+def _bits(found: Array, truth: Array, form: ElementFormat) -> float:
     got, want = np.broadcast_arrays(found.astype(np.float64), np.asarray(truth, np.float64))
     representable = np.abs(want) <= form.largest
     if not np.isfinite(got[representable | np.isnan(want)]).all():
@@ -88,11 +88,11 @@ def _bits(found: Array, truth: Array, form: Format) -> float:
     return math.log2(1 + float(np.quantile(error, _MOST, method="higher")) / form.unit_roundoff) if error.size else 0.0
 
 
-Evaluate: TypeAlias = Callable[[Node, "list[Any]"], Any]
+Evaluate: TypeAlias = Callable[[ENode, "list[Any]"], Any]
 """What a node is, from what its operands are; None where that is not known."""
 
 
-def _followed(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[int], evaluate: Evaluate) -> dict[int, Any]:
+def _followed(values: ClassValues, chosen: Mapping[int, ENode], roots: Sequence[int], evaluate: Evaluate) -> dict[int, Any]:
     """What the classes that were chosen are, operands first."""
     graph = values.graph
     found: dict[int, Any] = {}
@@ -117,7 +117,7 @@ def _followed(values: ClassValues, chosen: Mapping[int, Node], roots: Sequence[i
     return found
 
 
-def _computed(values: ClassValues, index: int, node: Node, operands: list[Array]) -> Array | None:
+def _computed(values: ClassValues, index: int, node: ENode, operands: list[Array]) -> Array | None:
     operation = node.operation
     if operation is None:
         sample = values.samples[index].get(node.result)
@@ -129,11 +129,11 @@ def _computed(values: ClassValues, index: int, node: Node, operands: list[Array]
     return None if made is None else made[0]
 
 
-def _bounded(recorder: Recorder, sample: Mapping[SSAValue, Array], node: Node, operands: list[Any]) -> Any:
+def _bounded(recorder: Recorder, sample: Mapping[SSAValue, Array], node: ENode, operands: list[Any]) -> Any:
     operation = node.operation
     if operation is None:
         array = sample.get(node.result)
-        return None if array is None else recorder.tape.input(Boxes.of(np.asarray(array).astype(np.float64)[None]))
+        return None if array is None else recorder.tape.input(IntervalArray.of(np.asarray(array).astype(np.float64)[None]))
     if not isinstance(operation, NumOp):
         return None
     try:

@@ -10,11 +10,11 @@ from typing import Any
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
 from hnfc.egraph.graph import EGraph, Reason
-from hnfc.egraph.matching import Direction, Found, key_of, matches
+from hnfc.egraph.matching import ClassMatch, Direction, key_of, matches
 from hnfc.egraph.search import Limits
 from hnfc.rewrite.bindings import Binding
-from hnfc.rewrite.builder import Builder, DoesNotFit
-from hnfc.rewrite.conditions import Judge, Observations
+from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder
+from hnfc.rewrite.conditions import ConditionChecker, Observations
 from hnfc.rewrite.record import Statistics
 
 
@@ -61,7 +61,7 @@ class Saturation:
             self.stopped = f"{self.limits.rounds} rounds"
         return bool(self.stopped)
 
-    def _search(self, deadline: float) -> list[Found]:
+    def _search(self, deadline: float) -> list[ClassMatch]:
         graph, found = self.graph, []
         for index, direction in enumerate(self.directions):
             if self._banned_until.get(index, 0) > graph.round or time.monotonic() > deadline:
@@ -69,7 +69,7 @@ class Saturation:
             since = self._looked.get(index, -1)
             nodes = [n for n in graph.by_operation.get(direction.pattern.operation, ()) if n.alive and graph.of(n.home).changed[0] >= since]
             limit = self.limits.matches << self._bans.get(index, 0)
-            mine: list[Found] = []
+            mine: list[ClassMatch] = []
             for each in matches(graph, direction, nodes):
                 key = key_of(graph, each)
                 if key not in self._seen:
@@ -84,7 +84,7 @@ class Saturation:
             found += mine
         return found
 
-    def _apply(self, found: Sequence[Found], deadline: float) -> bool:
+    def _apply(self, found: Sequence[ClassMatch], deadline: float) -> bool:
         changed = False
         for each in found:
             key = key_of(self.graph, each)
@@ -96,7 +96,7 @@ class Saturation:
             changed |= self._one(each)
         return changed
 
-    def _one(self, found: Found) -> bool:
+    def _one(self, found: ClassMatch) -> bool:
         rule, graph = found.direction.compiled.rule, self.graph
         statistics = self.statistics.setdefault(rule.name, Statistics())
         statistics.matched += 1
@@ -117,12 +117,12 @@ class Saturation:
         return changed
 
 
-def given_at(graph: EGraph, found: Found, assume: frozenset[str]) -> str | None:
+def given_at(graph: EGraph, found: ClassMatch, assume: frozenset[str]) -> str | None:
     """What the rule's `where` is known to hold of; empty where it has none, None where it is not known to hold."""
     rule = found.direction.compiled.rule
     if rule.where is core.TRUE:
         return ""
-    judge = Judge(found.match, graph.ranges, Observations())
+    judge = ConditionChecker(found.match, graph.ranges, Observations())
     holds = judge.judge(rule.where).holds
     judge.close()
     if not holds and rule.name not in assume:
@@ -130,12 +130,12 @@ def given_at(graph: EGraph, found: Found, assume: frozenset[str]) -> str | None:
     return describe(rule.where) + (" (on your word)" if rule.name in assume else "")
 
 
-def replacement(graph: EGraph, found: Found, reason: Reason) -> int | None:
+def replacement(graph: EGraph, found: ClassMatch, reason: Reason) -> int | None:
     """The class of the right side at a match; None where it does not fit."""
     match = found.match
     bindings: dict[str, Binding] = dict(match.bindings)
     kind = match.root.results[0].type
-    builder = Builder(bindings, kind.element_type)  # type: ignore[attr-defined]
+    builder = ReplacementBuilder(bindings, kind.element_type)  # type: ignore[attr-defined]
     try:
         value = builder.finish(match)
     except DoesNotFit:

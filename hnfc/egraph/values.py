@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from hnfc.core.interpreter import WeightReader, compute
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
-from hnfc.egraph.graph import EGraph, Node
+from hnfc.egraph.graph import EGraph, ENode
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_TRIED = 40
@@ -60,7 +60,7 @@ class ClassValues:
             self._exact[number] = any(self._is_exact(node) for node in self._first(number))
         return self._exact[number]
 
-    def _is_exact(self, node: Node) -> bool:
+    def _is_exact(self, node: ENode) -> bool:
         operation = node.operation
         if operation is None or not isinstance(operation, NumOp):
             return not node.children
@@ -86,11 +86,11 @@ class ClassValues:
                 stack += missing
         return self._depths[number]
 
-    def _first(self, number: int) -> list[Node]:
+    def _first(self, number: int) -> list[ENode]:
         """The members in the order in which they were made: the first of all needs only older ones."""
         return sorted(self.graph.members(number), key=lambda node: node.serial)[:_MOST_TRIED]
 
-    def _computed(self, nodes: Sequence[Node]) -> list[Array] | None:
+    def _computed(self, nodes: Sequence[ENode]) -> list[Array] | None:
         best: list[Array] | None = None
         for node in nodes:
             found = self._of_node(node)
@@ -99,7 +99,7 @@ class ClassValues:
             best = best if best is not None else found
         return best
 
-    def _of_node(self, node: Node) -> list[Array] | None:
+    def _of_node(self, node: ENode) -> list[Array] | None:
         operation = node.operation
         if operation is None:
             arrays = [sample.get(node.result) for sample in self.samples]

@@ -30,7 +30,7 @@ _SCALARS = {
 _EXACT = 2**53
 
 
-class Builder:
+class ImportBuilder:
     """The state of one function's import."""
 
     def __init__(self, weight_attributes: dict[str, ir.Attribute]) -> None:

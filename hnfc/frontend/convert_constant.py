@@ -9,37 +9,37 @@ from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num.constant import IotaOp
 from hnfc.dialects.types import DYNAMIC
-from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.registry import converts, is_number
 
 
 @converts("aten.full_like", "aten.fill.Scalar", "aten.new_full")
-def full_like(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def full_like(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     value = next((entry for entry in args[1:3] if is_number(entry)), None)
     return filled(b, value, result)
 
 
 @converts("aten.full")
-def full(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def full(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return filled(b, args[1], result)
 
 
 @converts("aten.scalar_tensor", "prim.NumToTensor.Scalar", "aten.tensor.int", "aten.tensor.float", "aten.tensor.bool")
-def scalar_tensor(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def scalar_tensor(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return filled(b, args[0], result)
 
 
 @converts("aten.ones", "aten.ones_like", "aten.new_ones")
-def ones(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def ones(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return filled(b, 1.0, result)
 
 
 @converts("aten.zeros", "aten.zeros_like", "aten.new_zeros")
-def zeros(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def zeros(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return filled(b, 0.0, result)
 
 
-def filled(b: Builder, value: Entry, result: Attribute) -> SSAValue | None:
+def filled(b: ImportBuilder, value: Entry, result: Attribute) -> SSAValue | None:
     """A splat, where the shape is known."""
     if (
         not isinstance(result, TensorType)
@@ -52,7 +52,7 @@ def filled(b: Builder, value: Entry, result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.arange", "aten.arange.start", "aten.arange.start_step")
-def arange(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def arange(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """start + step·i, for constant bounds."""
     numbers = [entry for entry in args[:3] if is_number(entry)]
     if not isinstance(result, TensorType) or DYNAMIC in result.get_shape() or len(result.get_shape()) != 1:

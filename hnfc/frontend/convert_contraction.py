@@ -14,12 +14,12 @@ from hnfc.dialects.num.contraction import AvgPoolOp, ConvOp, EmbeddingOp, Gather
 from hnfc.dialects.num.movement import BroadcastOp, ReshapeOp, TransposeOp
 from hnfc.dialects.num.reduction import MeanOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, broadcast_shapes
-from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.registry import converts, element, ints, is_number, is_tensor, shape
 
 
 @converts("aten.mm", "aten.bmm", "aten.matmul", "aten.mv", "aten.dot")
-def matmul(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def matmul(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, y = args
     if not isinstance(result, TensorType) or element(x) != result.element_type or element(y) != result.element_type:
         return None
@@ -27,7 +27,7 @@ def matmul(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.linear")
-def linear(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def linear(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x @ weightᵀ + bias."""
     x, weight, bias = args
     if not isinstance(result, TensorType) or element(x) != element(weight) or len(shape(weight)) != 2:
@@ -40,7 +40,7 @@ def linear(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.addmm", "aten.baddbmm", "aten.addmv")
-def addmm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def addmm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """beta·c + alpha·(x @ y)."""
     c, x, y, beta, alpha = args
     if not isinstance(result, TensorType) or not is_number(beta) or not is_number(alpha) or len({element(t) for t in (c, x, y)}) > 1:
@@ -55,7 +55,7 @@ def addmm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return b.emit(AddOp, (product, c), result)
 
 
-def batched_matmul(b: Builder, product: SSAValue, result: TensorType[Attribute]) -> SSAValue | None:
+def batched_matmul(b: ImportBuilder, product: SSAValue, result: TensorType[Attribute]) -> SSAValue | None:
     """For view(bmm(view(a), view(b))) that only merges and splits batch axes: a @ b with those axes."""
     if not isinstance(product.owner, MatmulOp) or len(shape(product)) != 3:
         return None
@@ -89,7 +89,7 @@ def _sized(entry: Entry, rank: int) -> tuple[int, ...] | None:
 
 
 @converts("aten.convolution")
-def convolution(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def convolution(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = args
     rank = len(shape(x)) - 2
     window = [_sized(entry, rank) for entry in (stride, padding, dilation)]
@@ -106,13 +106,13 @@ def convolution(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | 
 
 
 @converts("aten.conv1d", "aten.conv2d", "aten.conv3d")
-def conv(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def conv(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, weight, bias, stride, padding, dilation, groups = args
     return convolution(b, [x, weight, bias, stride, padding, dilation, False, [], groups], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
-def max_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def max_pool(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, kernel, stride, padding, dilation, ceil = args
     rank = len(kernel)
     window = [_sized(entry, rank) for entry in (kernel, stride or kernel, padding, dilation)]
@@ -123,13 +123,13 @@ def max_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | Non
 
 
 @converts("aten.max_pool2d_with_indices")
-def max_pool_with_indices(b: Builder, args: list[Entry], result: Attribute, indices: Attribute) -> tuple[SSAValue, None] | None:
+def max_pool_with_indices(b: ImportBuilder, args: list[Entry], result: Attribute, indices: Attribute) -> tuple[SSAValue, None] | None:
     value = max_pool(b, args, result)
     return None if value is None else (value, None)
 
 
 @converts("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
-def avg_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def avg_pool(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, kernel, stride, padding, ceil, count_padding, *divisor = args
     rank = len(kernel)
     window = [_sized(entry, rank) for entry in (kernel, stride or kernel, padding)]
@@ -140,7 +140,7 @@ def avg_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | Non
 
 
 @converts("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d", "aten._adaptive_avg_pool2d")
-def adaptive_avg_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def adaptive_avg_pool(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """The mean over all places, where one place is asked for."""
     x, sizes = args
     if ints(sizes) is None or set(sizes) != {1}:
@@ -153,13 +153,13 @@ def adaptive_avg_pool(b: Builder, args: list[Entry], result: Attribute) -> SSAVa
 
 
 @converts("aten.embedding")
-def embedding(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def embedding(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     table, indices, *_ = args
     return b.emit(EmbeddingOp, (table, indices), result)
 
 
 @converts("aten.gather")
-def gather(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def gather(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, index, *_ = args
     if not isinstance(axis, int) or not shape(x):
         return None
@@ -167,7 +167,7 @@ def gather(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.index_select")
-def index_select(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def index_select(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, index = args
     if not isinstance(axis, int) or len(shape(index)) != 1 or not shape(x):
         return None
@@ -175,7 +175,7 @@ def index_select(b: Builder, args: list[Entry], result: Attribute) -> SSAValue |
 
 
 @converts("aten.index.Tensor", "aten.index.Tensor_hacked_twin", "aten._unsafe_index.Tensor")
-def index(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def index(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x[…, index, …] with tensors of integers, of axes that lie side by side."""
     x, places = args
     if not isinstance(places, list) or not is_tensor(x):
@@ -192,7 +192,7 @@ def index(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return b.emit(IndexSelectOp, (x, place), result, axis=axis) if len(shape(place)) == 1 else None
 
 
-def _indexed_together(b: Builder, x: SSAValue, axes: list[int], places: list[SSAValue], result: Attribute) -> SSAValue | None:
+def _indexed_together(b: ImportBuilder, x: SSAValue, axes: list[int], places: list[SSAValue], result: Attribute) -> SSAValue | None:
     """The axes merged into one, and one index i·size + j into it."""
     sizes, first, last = shape(x), axes[0], axes[-1] + 1
     together = broadcast_shapes(*(shape(place) for place in places))
@@ -213,7 +213,7 @@ def _indexed_together(b: Builder, x: SSAValue, axes: list[int], places: list[SSA
     return b.emit(ReshapeOp, (b.emit(IndexSelectOp, (source, line), kind, axis=first),), result)
 
 
-def _from_the_front(b: Builder, place: SSAValue, size: int) -> SSAValue:
+def _from_the_front(b: ImportBuilder, place: SSAValue, size: int) -> SSAValue:
     """Indices with -1 for the last element, as numbers from 0 on, which is what look-ups of `num` take."""
     source = place
     while isinstance(source.owner, ReshapeOp | BroadcastOp):

@@ -15,7 +15,7 @@ from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.elementary import DetachOp, ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
 from hnfc.dialects.num.rounding import FloorOp, TruncOp
 from hnfc.dialects.types import BOOL
-from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.registry import converts, element, is_float, is_number, is_tensor, promoted, shape
 
 Tensor = TensorType[Attribute]
@@ -32,7 +32,7 @@ def register_unary(torch_name: str, name: str) -> None:
     cls = OPERATIONS[name]
 
     @converts(torch_name)
-    def unary(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def unary(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x = args[0]
         if x.type is result:
             return b.emit(cls, (x,), result)
@@ -45,7 +45,7 @@ def _register_binary(torch_name: str, name: str) -> None:
     cls = OPERATIONS[name]
 
     @converts(torch_name)
-    def binary(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def binary(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         return elementwise(b, cls, args[0], args[1], result)
 
 
@@ -53,7 +53,7 @@ for _torch, _name in _BINARY.items():
     _register_binary(f"aten.{_torch}", _name)
 
 
-def elementwise(b: Builder, cls: Any, x: Entry, y: Entry, result: Attribute) -> SSAValue | None:
+def elementwise(b: ImportBuilder, cls: Any, x: Entry, y: Entry, result: Attribute) -> SSAValue | None:
     """cls(x, y), both cast to the element type of the result."""
     if not isinstance(result, TensorType):
         return None
@@ -63,7 +63,7 @@ def elementwise(b: Builder, cls: Any, x: Entry, y: Entry, result: Attribute) -> 
     return b.emit(cls, (left, right), result)
 
 
-def _times(b: Builder, x: Entry, factor: Entry, kind: Attribute) -> Entry:
+def _times(b: ImportBuilder, x: Entry, factor: Entry, kind: Attribute) -> Entry:
     """x·factor, or x where factor is 1."""
     if factor is None or factor == 1:
         return x
@@ -72,7 +72,7 @@ def _times(b: Builder, x: Entry, factor: Entry, kind: Attribute) -> Entry:
 
 
 @converts("aten.add.Tensor", "aten.add.Scalar")
-def add(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def add(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if not isinstance(result, TensorType):
         return None
     x, y, alpha = args
@@ -82,7 +82,7 @@ def add(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.sub.Tensor", "aten.sub.Scalar")
-def sub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def sub(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if not isinstance(result, TensorType):
         return None
     x, y, alpha = args
@@ -90,7 +90,7 @@ def sub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.rsub.Scalar", "aten.rsub.Tensor")
-def rsub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def rsub(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if not isinstance(result, TensorType):
         return None
     x, y, alpha = args
@@ -98,7 +98,7 @@ def rsub(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.mul.Tensor", "aten.mul.Scalar")
-def mul(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def mul(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, y = args
     if not isinstance(result, TensorType):
         return None
@@ -110,12 +110,12 @@ def mul(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
-def div(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def div(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return elementwise(b, DivOp, args[0], args[1], result)
 
 
 @converts("aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def div_mode(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def div_mode(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, y, mode = args
     if not isinstance(result, TensorType) or not is_float(result.element_type):
         return None
@@ -126,12 +126,12 @@ def div_mode(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | Non
 
 
 @converts("aten.floor_divide", "aten.floor_divide.Scalar")
-def floor_divide(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def floor_divide(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return div_mode(b, [*args[:2], "floor"], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.addcmul")
-def addcmul(b: Builder, args: list[Entry], result: Attribute, cls: Any = MulOp) -> SSAValue | None:
+def addcmul(b: ImportBuilder, args: list[Entry], result: Attribute, cls: Any = MulOp) -> SSAValue | None:
     x, y, z, value = args
     if not isinstance(result, TensorType):
         return None
@@ -143,12 +143,12 @@ def addcmul(b: Builder, args: list[Entry], result: Attribute, cls: Any = MulOp) 
 
 
 @converts("aten.addcdiv")
-def addcdiv(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def addcdiv(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return addcmul(b, args, result, DivOp)  # type: ignore[no-any-return]
 
 
 @converts("aten.lerp.Scalar", "aten.lerp.Tensor")
-def lerp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def lerp(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x + weight·(y - x)."""
     x, y, weight = args
     if not isinstance(result, TensorType):
@@ -158,7 +158,7 @@ def lerp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.pow.Tensor_Scalar")
-def pow_scalar(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def pow_scalar(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, y = args
     if not isinstance(result, TensorType) or not is_number(y):
         return None
@@ -174,7 +174,7 @@ def pow_scalar(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 
 @converts("aten.clamp", "aten.clamp.Tensor", "aten.hardtanh")
-def clamp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def clamp(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """minimum(maximum(x, low), high)."""
     x, low, high = args
     if low is not None:
@@ -185,22 +185,22 @@ def clamp(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.clamp_min", "aten.clamp_min.Tensor")
-def clamp_min(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def clamp_min(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return elementwise(b, MaximumOp, args[0], args[1], result)
 
 
 @converts("aten.clamp_max", "aten.clamp_max.Tensor")
-def clamp_max(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def clamp_max(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return elementwise(b, MinimumOp, args[0], args[1], result)
 
 
 @converts("aten.relu6")
-def relu6(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def relu6(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return clamp(b, [args[0], 0.0, 6.0], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.leaky_relu")
-def leaky_relu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def leaky_relu(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x where x > 0, else slope·x."""
     x, slope = args
     if not isinstance(result, TensorType) or x.type != result or not is_number(slope):
@@ -211,7 +211,7 @@ def leaky_relu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 
 @converts("aten.elu")
-def elu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def elu(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x where x > 0, else alpha·(e^x - 1); torch's scales of both sides must be 1."""
     x, alpha, scale, input_scale = args
     if not isinstance(result, TensorType) or x.type != result or scale != 1 or input_scale != 1 or not is_number(alpha):
@@ -222,13 +222,13 @@ def elu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.gelu")
-def gelu(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def gelu(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, approximate = args
     return b.emit(GeluOp, (x,), result, approximate=approximate) if x.type == result else None
 
 
 @converts("aten.softplus")
-def softplus(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def softplus(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """softplus(beta·x)/beta; a threshold below 20 would cut off what is not 0."""
     x, beta, threshold = args
     if not isinstance(result, TensorType) or x.type != result or not is_number(beta) or not is_number(threshold) or threshold < 20:
@@ -240,13 +240,13 @@ def softplus(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | Non
 
 
 @converts("aten.log_sigmoid_forward")
-def log_sigmoid_forward(b: Builder, args: list[Entry], result: Attribute, buffer: Attribute) -> Any:
+def log_sigmoid_forward(b: ImportBuilder, args: list[Entry], result: Attribute, buffer: Attribute) -> Any:
     x = args[0]
     return (b.emit(OPERATIONS["log_sigmoid"], (x,), result), None) if x.type == result else None
 
 
 @converts("aten.logit")
-def logit(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def logit(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """log(x / (1 - x))."""
     x, eps = args
     if eps is not None or not isinstance(result, TensorType) or x.type != result:
@@ -256,7 +256,7 @@ def logit(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.special_erfcx")
-def erfcx(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def erfcx(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """e^(x²)·erfc(x)."""
     x = args[0]
     if x.type != result:
@@ -270,7 +270,7 @@ def erfcx(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 def _register_comparison(predicate: str) -> None:
     @converts(f"aten.{predicate}.Tensor", f"aten.{predicate}.Scalar")
-    def compare(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def compare(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x, y = args
         kind = promoted(x, y)
         left, right = (None, None) if kind is None else (b.operand(x, kind), b.operand(y, kind))
@@ -285,7 +285,7 @@ for _predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def _register_logical(cls: Any, *names: str, only_bool: bool) -> None:
     @converts(*names)
-    def logical(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def logical(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x, y = args
         if only_bool and not (isinstance(result, TensorType) and result.element_type == BOOL):
             return None
@@ -299,7 +299,7 @@ for _cls, _verb in ((LogicalAndOp, "and"), (LogicalOrOp, "or"), (LogicalXorOp, "
 
 
 @converts("aten.logical_not", "aten.bitwise_not")
-def logical_not(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def logical_not(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     if not isinstance(result, TensorType) or result.element_type != BOOL:
         return None
     return b.emit(LogicalNotOp, (b.cast(args[0], BOOL),), result)
@@ -307,7 +307,7 @@ def logical_not(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | 
 
 def _register_test(name: str) -> None:
     @converts(f"aten.{name}")
-    def test(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def test(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         return b.emit(OPERATIONS[name], (args[0],), result) if is_tensor(args[0]) else None
 
 
@@ -316,7 +316,7 @@ for _name in ("isnan", "isinf", "isfinite"):
 
 
 @converts("aten.where.self", "aten.where.Scalar", "aten.where.ScalarSelf", "aten.where.ScalarOther")
-def where(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def where(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     p, x, y = args
     if not isinstance(result, TensorType) or not is_tensor(p):
         return None
@@ -325,7 +325,7 @@ def where(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def masked_fill(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, mask, value = args
     return where(b, [mask, value, x], result)  # type: ignore[no-any-return]
 
@@ -338,7 +338,7 @@ def masked_fill(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | 
     "prims.convert_element_type", "aten.type_as", "npu.dtype_cast", "aten.clone", "aten.alias", "aten.contiguous", "aten.lift_fresh_copy",
     "prims.view_of",
 )  # fmt: skip
-def cast(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def cast(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """A cast where the element type changes, else the same value."""
     x = args[0]
     if not is_tensor(x) or not isinstance(result, TensorType):
@@ -349,7 +349,7 @@ def cast(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.detach", "aten.detach_copy")
-def detach(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def detach(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """Numbers and weights of a file have no gradient to stop."""
     x = args[0]
     if not is_tensor(x) or x.type != result:
@@ -358,12 +358,12 @@ def detach(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout")
-def dropout(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def dropout(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, _, training = args
     return x if training is False and x.type == result else None
 
 
 @converts("aten.native_dropout")
-def native_dropout(b: Builder, args: list[Entry], result: Attribute, mask: Attribute) -> Any:
+def native_dropout(b: ImportBuilder, args: list[Entry], result: Attribute, mask: Attribute) -> Any:
     x, _, training = args
     return (x, None) if training is False and x.type == result else None

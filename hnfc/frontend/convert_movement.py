@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from hnfc.dialects.num.arithmetic import SubOp
 from hnfc.dialects.num.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from hnfc.dialects.types import BOOL, DYNAMIC
-from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.convert_contraction import batched_matmul
 from hnfc.frontend.registry import axes_of, converts, element, ints, is_number, is_tensor, shape
 
@@ -30,7 +30,7 @@ def sizes_of(entries: Entry, result: TensorType[Attribute]) -> tuple[SSAValue, .
 
 
 @converts("aten.view", "aten.reshape", "aten._unsafe_view", "aten._reshape_alias")
-def view(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def view(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, entries = args[0], args[1]
     if not is_tensor(x) or not isinstance(result, TensorType):
         return None
@@ -47,7 +47,7 @@ def view(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
     "aten.unsqueeze", "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "prims.squeeze", "aten.flatten.using_ints",
     "aten.unflatten.int", "aten.view_as", "prims.collapse", "aten.atleast_1d",
 )  # fmt: skip
-def reshape(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def reshape(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x = args[0]
     if not is_tensor(x) or not isinstance(result, TensorType):
         return None
@@ -57,7 +57,7 @@ def reshape(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None
 
 
 @converts("aten.expand", "aten.broadcast_to", "aten.expand_as")
-def expand(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def expand(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, entries = args[0], args[1]
     if not is_tensor(x) or not isinstance(result, TensorType):
         return None
@@ -70,7 +70,7 @@ def expand(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.permute")
-def permute(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def permute(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, perm = args
     if ints(perm) is None or not is_tensor(x):
         return None
@@ -79,7 +79,7 @@ def permute(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None
 
 
 @converts("aten.transpose.int", "prims.transpose")
-def transpose(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def transpose(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, first, second = args
     rank = len(shape(x))
     if not isinstance(first, int) or not isinstance(second, int):
@@ -92,18 +92,18 @@ def transpose(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | No
 
 
 @converts("aten.t", "aten.numpy_T")
-def t(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def t(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x = args[0]
     rank = len(shape(x))
     return x if rank < 2 else b.emit(TransposeOp, (x,), result, perm=tuple(reversed(range(rank))))
 
 
-def sliced(b: Builder, x: SSAValue, axis: int, start: int, stop: int, result: Attribute, step: int = 1) -> SSAValue:
+def sliced(b: ImportBuilder, x: SSAValue, axis: int, start: int, stop: int, result: Attribute, step: int = 1) -> SSAValue:
     return b.emit(SliceOp, (x,), result, axis=axis, start=start, stop=stop, step=step)
 
 
 @converts("aten.slice.Tensor")
-def slice_(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def slice_(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, start, stop, step = args
     start, stop = 0 if start is None else start, _END if stop is None else stop
     if not all(isinstance(entry, int) for entry in (axis, start, stop, step)) or step < 1 or not is_tensor(x):
@@ -116,7 +116,7 @@ def slice_(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.select.int")
-def select(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def select(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """x[…, index, …]: a slice of size 1, then reshaped."""
     x, axis, index = args
     if not isinstance(axis, int) or not isinstance(index, int) or not is_tensor(x) or not isinstance(result, TensorType):
@@ -128,13 +128,13 @@ def select(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.narrow")
-def narrow(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def narrow(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, start, length = args
     return slice_(b, [x, axis, start, start + length if isinstance(length, int) else None, 1], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.split.Tensor", "aten.split_with_sizes", "aten.split.sizes")
-def split(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
+def split(b: ImportBuilder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
     """A list of slices: parts of one size (the last may be shorter), or of the sizes given."""
     x, how, axis = args
     if not is_tensor(x) or not isinstance(axis, int) or ints(how) is None:
@@ -153,7 +153,7 @@ def split(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] | 
 
 
 @converts("aten.chunk")
-def chunk(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
+def chunk(b: ImportBuilder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
     x, count, axis = args
     if not is_tensor(x) or not isinstance(axis, int) or not isinstance(count, int) or shape(x)[axis] == DYNAMIC:
         return None
@@ -161,7 +161,7 @@ def chunk(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] | 
 
 
 @converts("aten.unbind.int")
-def unbind(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
+def unbind(b: ImportBuilder, args: list[Entry], result: Attribute) -> list[SSAValue] | None:
     x, axis = args
     parts = split(b, [x, 1, axis], result)
     if parts is None or DYNAMIC in shape(x):
@@ -172,19 +172,19 @@ def unbind(b: Builder, args: list[Entry], result: Attribute) -> list[SSAValue] |
 
 
 @converts("prim.ListUnpack")
-def unpack(b: Builder, args: list[Entry], *results: Attribute) -> Any:
+def unpack(b: ImportBuilder, args: list[Entry], *results: Attribute) -> Any:
     parts = args[0]
     return tuple(parts) if isinstance(parts, list) and [getattr(part, "type", None) for part in parts] == list(results) else None
 
 
 @converts("aten.__getitem__.t")
-def getitem(b: Builder, args: list[Entry], result: Attribute) -> Any:
+def getitem(b: ImportBuilder, args: list[Entry], result: Attribute) -> Any:
     parts, place = args
     return parts[place] if isinstance(parts, list) and isinstance(place, int) and getattr(parts[place], "type", None) == result else None
 
 
 @converts("aten.cat", "prims.cat")
-def cat(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def cat(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     parts, axis = args
     if not isinstance(parts, list) or not isinstance(axis, int) or not isinstance(result, TensorType) or not all(map(is_tensor, parts)):
         return None
@@ -195,7 +195,7 @@ def cat(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.diff")
-def diff(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def diff(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """Each element less the one before it along an axis, with what is put before and after."""
     x, times, axis, before, after = args
     parts = [part for part in (before, x, after) if part is not None]
@@ -214,7 +214,7 @@ def diff(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.stack")
-def stack(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def stack(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """Each part with a new axis, one after the other along it."""
     parts, axis = args
     if not isinstance(parts, list) or not isinstance(axis, int) or not isinstance(result, TensorType) or not all(map(is_tensor, parts)):
@@ -230,7 +230,7 @@ def stack(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.constant_pad_nd", "aten.pad")
-def pad(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def pad(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """torch lists the widths from the last axis, low before high."""
     x, widths, *rest = args
     value = rest[-1] if rest else 0.0
@@ -244,7 +244,7 @@ def pad(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.flip")
-def flip(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def flip(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, dims = args
     axes = axes_of(dims, len(shape(x))) if dims else ()
     return x if axes == () else None if axes is None else b.emit(ReverseOp, (x,), result, axes=axes)

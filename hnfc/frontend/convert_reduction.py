@@ -15,20 +15,20 @@ from hnfc.dialects.num.movement import ReshapeOp
 from hnfc.dialects.num.normalization import AttentionOp, BatchNormOp, GroupNormOp, LayerNormOp, RmsNormOp
 from hnfc.dialects.num.reduction import CumsumOp, MaxOp, MeanOp, MinOp, SumOp, VarOp
 from hnfc.dialects.types import BOOL, ELEMENT_TYPES, format_of, reduced_shape
-from hnfc.frontend.builder import Builder, Entry
+from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.registry import axes_of, converts, element, is_number, is_tensor, shape
 
 HALVES = tuple(ELEMENT_TYPES[name] for name in ("f16", "bf16"))
 
 
-def widened(b: Builder, x: SSAValue, result: Attribute) -> tuple[SSAValue, Attribute]:
+def widened(b: ImportBuilder, x: SSAValue, result: Attribute) -> tuple[SSAValue, Attribute]:
     """The operand and the result type in float32 where the result is narrower: what torch computes as one operation it rounds once."""
     if not isinstance(result, TensorType) or result.element_type not in HALVES:
         return x, result
     return b.cast(x, ELEMENT_TYPES["f32"]), b.tensor(ELEMENT_TYPES["f32"], result.get_shape())
 
 
-def reduced(b: Builder, cls: Any, x: SSAValue, axes: tuple[int, ...] | None, result: Attribute, **attributes: Any) -> SSAValue | None:
+def reduced(b: ImportBuilder, cls: Any, x: SSAValue, axes: tuple[int, ...] | None, result: Attribute, **attributes: Any) -> SSAValue | None:
     """cls over `axes`, and a reshape where the result does not keep them."""
     if axes is None or not isinstance(result, TensorType):
         return None
@@ -43,7 +43,7 @@ def _register(name: str, *torch_names: str, cast: bool = True) -> None:
     cls = OPERATIONS[name]
 
     @converts(*torch_names)
-    def reduction(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def reduction(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x = args[0]
         if not is_tensor(x) or not isinstance(result, TensorType):
             return None
@@ -64,16 +64,16 @@ _register("all", "aten.all", "aten.all.dim", "aten.all.dims")
 
 
 @converts("aten.max.dim")
-def max_dim(b: Builder, args: list[Entry], result: Attribute, indices: Attribute) -> Any:
+def max_dim(b: ImportBuilder, args: list[Entry], result: Attribute, indices: Attribute) -> Any:
     return _extreme(b, args, result, indices, MaxOp, "argmax")
 
 
 @converts("aten.min.dim")
-def min_dim(b: Builder, args: list[Entry], result: Attribute, indices: Attribute) -> Any:
+def min_dim(b: ImportBuilder, args: list[Entry], result: Attribute, indices: Attribute) -> Any:
     return _extreme(b, args, result, indices, MinOp, "argmin")
 
 
-def _extreme(b: Builder, args: list[Entry], result: Attribute, indices: Attribute, cls: Any, index: str) -> Any:
+def _extreme(b: ImportBuilder, args: list[Entry], result: Attribute, indices: Attribute, cls: Any, index: str) -> Any:
     x = args[0]
     axes = axes_of(args[1], len(shape(x)))
     value, place = reduced(b, cls, x, axes, result), reduced(b, OPERATIONS[index], x, axes, indices)
@@ -81,7 +81,7 @@ def _extreme(b: Builder, args: list[Entry], result: Attribute, indices: Attribut
 
 
 @converts("aten.cumsum")
-def cumsum(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def cumsum(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, _ = args
     if not isinstance(result, TensorType) or not isinstance(axis, int) or not shape(x):
         return None
@@ -94,19 +94,19 @@ def _correction(entry: Entry) -> float | None:
 
 
 @converts("aten.var.correction", "aten.var.dim")
-def var(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def var(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, dim, correction, _ = args
     c = _correction(correction)
     return None if c is None else reduced(b, VarOp, x, axes_of(dim, len(shape(x))), result, correction=c)
 
 
 @converts("aten.var")
-def var_all(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def var_all(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return var(b, [args[0], None, args[1], False], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.std.correction", "aten.std.dim")
-def std(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def std(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     """The square root of var."""
     if not isinstance(result, TensorType):
         return None
@@ -116,36 +116,36 @@ def std(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
 
 
 @converts("aten.std")
-def std_all(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def std_all(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     return std(b, [args[0], None, args[1], False], result)  # type: ignore[no-any-return]
 
 
 @converts("aten.var_mean.correction", "aten.var_mean.dim")
-def var_mean(b: Builder, args: list[Entry], variance: Attribute, mean: Attribute) -> Any:
+def var_mean(b: ImportBuilder, args: list[Entry], variance: Attribute, mean: Attribute) -> Any:
     x, dim = args[:2]
     first, second = var(b, args, variance), reduced(b, MeanOp, x, axes_of(dim, len(shape(x))), mean)
     return None if first is None or second is None else (first, second)
 
 
 @converts("aten.linalg_vector_norm")
-def vector_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def vector_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, order, dim, _, dtype = args
     return norm(b, x, order, axes_of(dim, len(shape(x))), dtype, result)
 
 
 @converts("aten.norm.ScalarOpt_dim")
-def norm_dim(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def norm_dim(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, order, dim, _ = args
     return norm(b, x, order, axes_of(dim, len(shape(x))), None, result)
 
 
 @converts("aten.frobenius_norm.dim")
-def frobenius_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def frobenius_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, dim, _ = args
     return norm(b, x, 2, axes_of(dim, len(shape(x))), None, result)
 
 
-def norm(b: Builder, x: SSAValue, order: Entry, axes: Any, dtype: Entry, result: Attribute) -> SSAValue | None:
+def norm(b: ImportBuilder, x: SSAValue, order: Entry, axes: Any, dtype: Entry, result: Attribute) -> SSAValue | None:
     """√Σx², Σ|x| or max|x|."""
     if axes is None or dtype is not None or (not is_number(order) and order is not None) or not isinstance(result, TensorType):
         return None
@@ -166,7 +166,7 @@ def _register_softmax(name: str) -> None:
     cls = OPERATIONS[name]
 
     @converts(f"aten.{name}.int", f"aten._{name}")
-    def softmax(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    def softmax(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x, axis, _ = args
         axes = axes_of(axis, len(shape(x)))
         if axes is None or not isinstance(result, TensorType):
@@ -192,7 +192,7 @@ def _parameters(weight: Entry, bias: Entry, x: SSAValue) -> tuple[SSAValue, ...]
 
 
 @converts("aten.layer_norm")
-def layer_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def layer_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, normalized, weight, bias, eps, _ = args
     axes, parameters = _trailing(x, normalized), _parameters(weight, bias, x)
     if axes is None or parameters is None or not is_number(eps):
@@ -201,7 +201,7 @@ def layer_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 
 @converts("aten.native_layer_norm")
-def native_layer_norm(b: Builder, args: list[Entry], result: Attribute, mean: Attribute, rstd: Attribute) -> Any:
+def native_layer_norm(b: ImportBuilder, args: list[Entry], result: Attribute, mean: Attribute, rstd: Attribute) -> Any:
     """The norm, and the mean and 1/√(var + eps) that it used."""
     x, normalized, *_, eps = args
     value = layer_norm(b, [*args, False], result)
@@ -215,7 +215,7 @@ def native_layer_norm(b: Builder, args: list[Entry], result: Attribute, mean: At
 
 
 @converts("aten.rms_norm")
-def rms_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def rms_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, normalized, weight, eps = args
     axes, parameters = _trailing(x, normalized), _parameters(weight, None, x)
     if eps is None and (form := format_of(x.type)) is not None:
@@ -225,14 +225,14 @@ def rms_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | Non
     return b.emit(RmsNormOp, (x, *parameters), result, axes=axes, eps=float(eps))
 
 
-def _per_channel(b: Builder, parameter: SSAValue, rank: int) -> SSAValue:
+def _per_channel(b: ImportBuilder, parameter: SSAValue, rank: int) -> SSAValue:
     """A vector over channels in a shape that broadcasts to a tensor with channels on axis 1."""
     kind = b.tensor(element(parameter), (1, *shape(parameter), *(1,) * (rank - 2)))
     return b.emit(ReshapeOp, (parameter,), kind)
 
 
 @converts("aten.batch_norm")
-def batch_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def batch_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, weight, bias, mean, variance, training, _, eps, _ = args
     given = [p for p in (mean, variance, weight, bias) if p is not None]
     if (
@@ -250,7 +250,7 @@ def batch_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 
 @converts("aten._native_batch_norm_legit_no_training", "aten.native_batch_norm")
-def native_batch_norm(b: Builder, args: list[Entry], result: Attribute, mean: Attribute, rstd: Attribute) -> Any:
+def native_batch_norm(b: ImportBuilder, args: list[Entry], result: Attribute, mean: Attribute, rstd: Attribute) -> Any:
     """Without training its second and third results are empty."""
     x, weight, bias, middle, variance, *rest = args
     if len(rest) == 3 and rest[0] is not False:
@@ -261,7 +261,7 @@ def native_batch_norm(b: Builder, args: list[Entry], result: Attribute, mean: At
 
 
 @converts("aten.group_norm")
-def group_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def group_norm(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, groups, weight, bias, eps, *_ = args
     parameters = _parameters(weight, bias, x)
     if parameters is None or not isinstance(groups, int) or not is_number(eps) or len(shape(x)) < 2:
@@ -270,7 +270,7 @@ def group_norm(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 
 @converts("aten.scaled_dot_product_attention")
-def attention(b: Builder, args: list[Entry], result: Attribute) -> SSAValue | None:
+def attention(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     q, k, v, mask, dropout, causal, scale, *_ = args
     if dropout != 0 or not isinstance(causal, bool) or len(shape(q)) < 2 or shape(q)[:-2] != shape(k)[:-2]:
         return None

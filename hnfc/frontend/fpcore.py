@@ -50,7 +50,7 @@ _DEPTH = 400
 
 
 @dataclass
-class Program:
+class FPCoreProgram:
     """One FPCore. ranges: what its precondition says of each argument by itself; conditions: all of it, as truth values of the block;
     text: how it is written."""
 
@@ -68,7 +68,7 @@ class Program:
         return self.block.last_op.operands[0]
 
 
-def read_programs(source: str | Path, refused: list[str] | None = None) -> list[Program]:
+def read_programs(source: str | Path, refused: list[str] | None = None) -> list[FPCoreProgram]:
     """Every FPCore of a file. Raises ModelError with the file, the line and the reason; programs that are not supported are left out
     where there is a list for the reasons."""
     return list(programs(_text_of(source), str(source), refused))
@@ -81,10 +81,10 @@ def _text_of(source: str | Path) -> str:
         raise ModelError(f"{source}: cannot be read as text ({error.strerror if isinstance(error, OSError) else 'no UTF-8'})") from None
 
 
-def programs(text: str, name: str = "<text>", refused: list[str] | None = None) -> Iterator[Program]:
+def programs(text: str, name: str = "<text>", refused: list[str] | None = None) -> Iterator[FPCoreProgram]:
     """Every FPCore of a text. Raises ModelError, as `read_programs` does."""
     for found in all_programs(text, name):
-        if isinstance(found, Program):
+        if isinstance(found, FPCoreProgram):
             yield found
         elif refused is None:
             raise found
@@ -92,18 +92,18 @@ def programs(text: str, name: str = "<text>", refused: list[str] | None = None) 
             refused.append(str(found))
 
 
-def all_programs(text: str, name: str = "<text>") -> Iterator[Program | ModelError]:
+def all_programs(text: str, name: str = "<text>") -> Iterator[FPCoreProgram | ModelError]:
     """Every FPCore of a text, or why it is not supported, in order. Raises ModelError where the text is no list of forms."""
     for _, program in _with_texts(text, name):
         yield program
 
 
-def read_forms(source: str | Path) -> list[tuple[str, Program | ModelError]]:
+def read_forms(source: str | Path) -> list[tuple[str, FPCoreProgram | ModelError]]:
     """The text of every form of a file, with the program that it is, or why that is not supported. Raises as `read_programs` does."""
     return list(_with_texts(_text_of(source), str(source)))
 
 
-def _with_texts(text: str, name: str) -> Iterator[tuple[str, Program | ModelError]]:
+def _with_texts(text: str, name: str) -> Iterator[tuple[str, FPCoreProgram | ModelError]]:
     for line, form, written in _forms(text, name):
         try:
             program = _program(form)
@@ -162,7 +162,7 @@ def with_body(text: str, body: str) -> str:
     return text[:begin] + body + text[end:]
 
 
-def _program(form: Form) -> Program:
+def _program(form: Form) -> FPCoreProgram:
     if not isinstance(form, list) or len(form) < 3 or form[0] != "FPCore":
         raise ModelError("expected (FPCore (arguments …) :properties … expression)")
     rest = form[1:]
@@ -195,7 +195,7 @@ def _program(form: Form) -> Program:
     conditions = [builder.truth(condition, arguments, "f64")] if condition is not None else []
     result = builder.value(body, arguments, precision)
     block.add_op(ReturnOp(result))
-    return Program(label or "(unnamed)", block, arguments, ranges, conditions, properties)
+    return FPCoreProgram(label or "(unnamed)", block, arguments, ranges, conditions, properties)
 
 
 def _properties(parts: list[Any]) -> tuple[dict[str, Any], Any]:

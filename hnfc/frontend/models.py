@@ -8,6 +8,8 @@ from pathlib import Path
 
 from torch_mlir import ir
 
+from hnfc.frontend import stablehlo
+from hnfc.frontend.onnx import convert, is_onnx, read_onnx
 from hnfc.frontend.torch_mlir import new_context, read
 
 _STABLEHLO = (b"stablehlo", b"StableHLO", b"chlo.")
@@ -50,21 +52,15 @@ def _of_bytes(data: bytes, name: str) -> ir.Module:
 
 def _converted(module: ir.Module, name: str) -> ir.Module:
     """A module of torch-mlir's ONNX importer, with the operations that hnfc knows."""
-    from hnfc.frontend.onnx import convert, is_onnx
-
     return convert(module, name) if is_onnx(module) else module
 
 
 def _onnx(source: Path | bytes) -> ir.Module:
-    from hnfc.frontend.onnx import read_onnx
-
     return read_onnx(source)
 
 
 def _stablehlo(source: str | Path | bytes, name: str) -> ir.Module:
     """A file that mentions StableHLO; one that only mentions it stays what it is."""
-    from hnfc.frontend import stablehlo
-
     context = new_context()
     stablehlo.register(context)
     if isinstance(source, bytes) and stablehlo.is_portable(source):

@@ -25,7 +25,7 @@ from torch_mlir.extras import fx_importer
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
-from hnfc.frontend.signature import Constant, Fixed, Given, Mutation, Returned, Signature, Sink, Source, State
+from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Signature, Sink, Source, State, TensorConstant
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
 
 Shapes: TypeAlias = Any
@@ -175,7 +175,7 @@ def arguments_of(program: ExportedProgram) -> list[Source]:
             found.append(State(spec.target))
         elif spec.kind == InputKind.CONSTANT_TENSOR:
             assert spec.target is not None
-            found.append(Constant(program.constants[spec.target]))
+            found.append(TensorConstant(program.constants[spec.target]))
         elif spec.kind == InputKind.USER_INPUT:
             place += 1
             if not isinstance(node.meta.get("val"), torch.Tensor | torch.SymInt):
@@ -198,7 +198,7 @@ def results_of(program: ExportedProgram) -> list[Sink]:
     kept, sinks = [], list[Sink]()
     for spec, value in zip(signature.output_specs, output.args[0], strict=True):
         if not isinstance(value, torch.fx.Node):
-            sinks.append(Fixed(value))
+            sinks.append(FixedResult(value))
             continue
         if spec.kind == OutputKind.USER_OUTPUT:
             sinks.append(Returned())

@@ -25,13 +25,13 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class TensorConstant:
     """An argument that is a tensor of the model which no name leads to."""
 
     tensor: torch.Tensor
 
 
-Source: TypeAlias = State | Given | Constant
+Source: TypeAlias = State | Given | TensorConstant
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedResult:
     """Something that the model returns and that is the same on every call: a number, a string, None."""
 
     value: Any
@@ -60,7 +60,7 @@ class Gradient:
     of: State | Given
 
 
-Sink: TypeAlias = Mutation | Returned | Fixed | Gradient
+Sink: TypeAlias = Mutation | Returned | FixedResult | Gradient
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Signature:
         found = iter(results)
         returned = []
         for sink in self.results:
-            if isinstance(sink, Fixed):
+            if isinstance(sink, FixedResult):
                 returned.append(sink.value)
             elif isinstance(sink, Mutation):
                 value = next(found)

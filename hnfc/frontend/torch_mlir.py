@@ -26,7 +26,7 @@ from hnfc.core.errors import ModelError
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
-from hnfc.frontend.builder import Builder
+from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
@@ -186,7 +186,7 @@ def import_module(module: ir.Module) -> Imported:
 
 def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
     source = function.regions[0].blocks[0]
-    builder = Builder(imported.weight_attributes)
+    builder = ImportBuilder(imported.weight_attributes)
     arguments = list(source.arguments)
     block = Block(arg_types=[builder.type_of(argument) for argument in arguments])
     for argument, value in zip(arguments, block.args, strict=True):
@@ -211,7 +211,7 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
     return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))
 
 
-def _import_operation(imported: Imported, builder: Builder, operation: ir.Operation) -> None:
+def _import_operation(imported: Imported, builder: ImportBuilder, operation: ir.Operation) -> None:
     name = operation.name
     if builder.take_constant(name, operation):
         return
@@ -255,7 +255,7 @@ def _import_operation(imported: Imported, builder: Builder, operation: ir.Operat
             imported.inner[value] = inner
 
 
-def _converted(handler: Any, builder: Builder, entries: list[Any], types: list[Any]) -> Any:
+def _converted(handler: Any, builder: ImportBuilder, entries: list[Any], types: list[Any]) -> Any:
     """What the handler makes, or None where an operand or result is no tensor of known rank, or not as torch's schema has it."""
     if not all(isinstance(kind, TensorType) or kind.text.data.startswith("!torch.list") for kind in types):
         return None
@@ -279,7 +279,7 @@ def operation_name(operation: ir.Operation) -> str:
     return "torch." + str(ir.StringAttr(operation.attributes["name"]).value).removeprefix("torch.")
 
 
-def _record_nested(imported: Imported, builder: Builder, anchor: ir.Operation) -> None:
+def _record_nested(imported: Imported, builder: ImportBuilder, anchor: ir.Operation) -> None:
     """Values of the function that regions of `anchor` use must follow replacements too."""
     pending = [operation.operation for region in anchor.regions for block in region.blocks for operation in block.operations]
     while pending:

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from hnfc.core.errors import ModelError
 from hnfc.frontend.pytorch import BACKWARD, Captured, arguments_of, export, first_line, import_graph, module_path, results_of, source_of
-from hnfc.frontend.signature import Constant, Gradient, Mutation, Returned, Signature, Sink
+from hnfc.frontend.signature import Gradient, Mutation, Returned, Signature, Sink, TensorConstant
 
 aten = torch.ops.aten
 _TAKEN_APART = [
@@ -50,7 +50,7 @@ def capture_training(
     loss = _place_of_loss(program.graph, sinks)
     signature = Signature(tuple(sources), tuple(sinks))
     values = signature.gather(model, pytree.tree_leaves((tuple(args), dict(kwargs or {}))))
-    trained = [value.requires_grad and not isinstance(source, Constant) for source, value in zip(sources, values, strict=True)]
+    trained = [value.requires_grad and not isinstance(source, TensorConstant) for source, value in zip(sources, values, strict=True)]
     if not any(trained):
         raise ModelError(f"no parameter of {type(model).__name__} requires a gradient: there is nothing to train")
     joint = _Joint(program.graph_module, loss, trained, [next(i for i, other in enumerate(values) if other is v) for v in values])
@@ -60,7 +60,7 @@ def capture_training(
         raise
     except Exception as error:  # whatever torch has no gradient of comes through here
         raise ModelError(f"torch cannot follow the gradients of {type(model).__name__}: {first_line(error)}") from error
-    gradients = [Gradient(source) for place in joint.reached if not isinstance(source := sources[place], Constant)]
+    gradients = [Gradient(source) for place in joint.reached if not isinstance(source := sources[place], TensorConstant)]
     structure, outputs = program.call_spec.in_spec, program.call_spec.out_spec
     assert structure is not None and outputs is not None
     return Captured(import_graph(graph), Signature(tuple(sources), (*sinks, *gradients)), program, structure, outputs)

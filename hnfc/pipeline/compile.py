@@ -30,7 +30,7 @@ from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.probing import Prober, is_pointwise
-from hnfc.rewrite.record import NearMiss, Outcome, Statistics
+from hnfc.rewrite.record import NearMiss, RewriteOutcome, Statistics
 from hnfc.rewrite.value_numbering import share
 from hnfc.validation.differential import MOST_ELEMENTS, Runner, Trial, add_probes, cloned, elements_of, run_on, slots_of
 from hnfc.validation.measurement import Error, Original, Reference, affordable, unit_roundoff
@@ -285,7 +285,7 @@ def _function(compiled: Compiled, function: FuncOp, request: Request, excluded: 
     returned = list(block.ops)[-1].operands if block.ops else ()
     outputs = list(returned)
 
-    outcome = Outcome()
+    outcome = RewriteOutcome()
     vouched = request.assume | request.unproved
     explorer = None
     if request.search.kind != "greedy":
@@ -327,7 +327,7 @@ def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interv
 
 
 def _report(
-    compiled: Compiled, block: Block, outcome: Outcome, reference: Reference, outputs: list[SSAValue], function: str
+    compiled: Compiled, block: Block, outcome: RewriteOutcome, reference: Reference, outputs: list[SSAValue], function: str
 ) -> Trial:  # fmt: skip
     """Adds what was done to a function, with errors in hnfc's own evaluation; the function on the samples, before and after."""
     compiled.replaced.update(outcome.replaced)

@@ -26,10 +26,10 @@ from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
 from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 
 
-class Road(Context):
+class PipelineContext(Context):
     """A context that remembers where the module came from. `source` is read by import-torch; `exported` is what export-torch made."""
 
     def __init__(self, source: ir.Module | None = None) -> None:
@@ -53,7 +53,7 @@ class ImportTorchPass(ModulePass):
     name = "import-torch"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not isinstance(ctx, Road) or ctx.source is None:
+        if not isinstance(ctx, PipelineContext) or ctx.source is None:
             raise ModelError("import-torch comes first, and needs a file in the torch dialect")
         ctx.imported = import_module(ctx.source)
         for function in list(ctx.imported.module.ops):
@@ -73,7 +73,7 @@ class LiftPass(ModulePass):
             block = function.body.block
             renamed, made = lift(block)
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
-            if isinstance(ctx, Road) and ctx.imported is not None:
+            if isinstance(ctx, PipelineContext) and ctx.imported is not None:
                 ctx.imported.rebase(renamed, made)
 
 
@@ -89,7 +89,7 @@ class RewritePass(ModulePass):
         for function in _functions(op):
             for rules in plan:
                 outcome = Greedy(Matcher(compile_rules(rules)), place=_place(ctx)).run(function.body.block)
-                if isinstance(ctx, Road):
+                if isinstance(ctx, PipelineContext):
                     ctx.replaced.update(outcome.replaced)
 
 
@@ -110,11 +110,11 @@ class SaturatePass(ModulePass):
             raise ModelError(str(error)) from None
         plan = (*_proved(self.group), *_proved(",".join(FORMS)))
         rules = [rule for phase in plan for rule in phase if search.target is None or search.target.lacks(rule) is None]
-        weights = ctx.imported.weight if isinstance(ctx, Road) and ctx.imported is not None else None
+        weights = ctx.imported.weight if isinstance(ctx, PipelineContext) and ctx.imported is not None else None
         for function in _functions(op):
-            outcome = Outcome()
+            outcome = RewriteOutcome()
             Explorer.of(function.body.block, search, {}, rules=rules, place=_place(ctx), weights=weights).run(outcome, {})
-            if isinstance(ctx, Road):
+            if isinstance(ctx, PipelineContext):
                 ctx.replaced.update(outcome.replaced)
 
 
@@ -130,7 +130,7 @@ def _proved(group: str) -> list[list[core.Rule]]:
 
 
 def _place(ctx: Context) -> Callable[[Operation], str]:
-    return ctx.imported.location if isinstance(ctx, Road) and ctx.imported is not None else lambda o: o.name
+    return ctx.imported.location if isinstance(ctx, PipelineContext) and ctx.imported is not None else lambda o: o.name
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class ExportTorchPass(ModulePass):
     name = "export-torch"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not isinstance(ctx, Road):
+        if not isinstance(ctx, PipelineContext):
             raise ModelError("export-torch needs the context of hnfc-opt")
         ctx.exported = export(ctx.imported, ctx.replaced) if ctx.imported is not None else build(op)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hnfc.dialects.formats import Block, Fixed, Float, Format, Overflow, Rounding, Specials, finite_values, maximal, minimal
 from hnfc.formats.named import UnknownFormat, format_named, known_formats, load_formats
 from hnfc.formats.rounding import round_to
-from hnfc.precision.casting import cast_floating
-from hnfc.precision.policy import Policy, SemanticDType, as_format, current_policy, get_policy, use_policy
+from hnfc.precision.policy import Policy, SemanticDType, as_format, cast_floating, current_policy, get_policy, use_policy
 
 if TYPE_CHECKING:
     import torch

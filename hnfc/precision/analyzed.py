@@ -1,4 +1,4 @@
-"""What `PrecisionOptimizer` found for a PyTorch model, and what is done with it."""
+"""Result of `PrecisionOptimizer` for a PyTorch model, and the model in its formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hnfc.core.errors import ModelError
 from hnfc.formats.scaled import ceiling, split
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import Casts, casts_of
 from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
 from hnfc.precision.picture import picture
@@ -26,7 +26,7 @@ from hnfc.precision.solving import WIDE, tree_widened
 from hnfc.precision.targets import OutputError
 from hnfc.precision.values import Sites
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
@@ -39,8 +39,8 @@ class PrecisionAnalysis:
     model: torch.nn.Module
     sample: Any
     sites: Sites
-    wishes: Wishes
-    outcome: Assignment | Refusal
+    wishes: Requirements
+    outcome: Assignment | Infeasible
     dtypes: dict[int, torch.dtype]
     group: str
     wide: torch.dtype
@@ -78,7 +78,7 @@ class PrecisionAnalysis:
         return dict(self._found().formats)
 
     def _found(self) -> Assignment:
-        if isinstance(self.outcome, Refusal):
+        if isinstance(self.outcome, Infeasible):
             raise ModelError("no assignment of formats meets the target:\n  " + "\n  ".join(self.outcome.reasons))
         return self.outcome
 
@@ -112,7 +112,7 @@ class PrecisionAnalysis:
     def casts(self) -> Casts:
         """What the graph of the model is given."""
         args, kwargs = arguments_of(self.sample)
-        graph = Program.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
+        graph = CapturedProgram.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
         return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
 
     def apply(self) -> torch.nn.Module:
@@ -120,7 +120,7 @@ class PrecisionAnalysis:
         settings = Settings(load_rules(self.group), edit=self.casts())
         args, kwargs = arguments_of(self.sample)
         programs = Programs(settings)
-        programs.add(Program.of(self.model, args, kwargs, settings))
+        programs.add(CapturedProgram.of(self.model, args, kwargs, settings))
         return self._taking_narrow(wrapped(self.model, programs))
 
     def _taking_narrow(self, module: torch.nn.Module) -> torch.nn.Module:

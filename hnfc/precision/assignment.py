@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from hnfc.formats.named import format_named
 from hnfc.precision.infeasibility import refusal_of
-from hnfc.precision.problem import Problem
-from hnfc.precision.requirements import Assignment, Refusal, Relaxation, Wishes, bytes_of, machine_of, time_of
+from hnfc.precision.problem import AssignmentProblem
+from hnfc.precision.requirements import Assignment, Infeasible, Relaxation, Requirements, bytes_of, machine_of
 from hnfc.precision.targets import Errors
+from hnfc.precision.timing import time_of
 from hnfc.precision.values import Sites
 
-__all__ = ["Assignment", "Refusal", "Relaxation", "Wishes", "assign", "bytes_of", "machine_of", "time_of"]
+__all__ = ["Assignment", "Infeasible", "Relaxation", "Requirements", "assign", "bytes_of", "machine_of", "time_of"]
 
 
-def assign(sites: Sites, wishes: Wishes, margins: Errors | None = None, strict: bool = False) -> Assignment | Refusal:
+def assign(sites: Sites, wishes: Requirements, margins: Errors | None = None, strict: bool = False) -> Assignment | Infeasible:
     """The assignment of fewest bytes, or of least time, proved or with a bound of how few there could be; or the reasons why there is none.
 
     margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.
@@ -20,6 +21,6 @@ def assign(sites: Sites, wishes: Wishes, margins: Errors | None = None, strict: 
     """
     for form in (*wishes.formats, *wishes.pins.values()):
         format_named(form)
-    problem = Problem(sites, wishes, margins, strict)
+    problem = AssignmentProblem(sites, wishes, margins, strict)
     found = problem.solve()
     return refusal_of(problem) if found is None else problem.assignment(found)

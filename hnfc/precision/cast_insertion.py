@@ -20,6 +20,7 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
+from hnfc.analysis.outputs import TOGETHER, Outputs, root_mean_squares
 from hnfc.backend.torch_mlir import verify
 from hnfc.core.errors import UsageError
 from hnfc.dialects.formats import Block
@@ -28,7 +29,6 @@ from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, s
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
-from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 from hnfc.precision.values import Sites
 
 DTYPES: dict[str, torch.dtype] = {

@@ -14,21 +14,12 @@ import numpy as np
 from hnfc.dialects.formats import Format
 from hnfc.formats.named import LIBRARY_NAMES, format_named
 from hnfc.formats.rounding import round_to
-from hnfc.precision.policy import DTypeish, Policy, as_format
 
 Tree = TypeVar("Tree")
 
 
-def cast_floating(tree: Tree, dtype: DTypeish, policy: Policy | None = None) -> Tree:
-    """The tree with each array of floating-point numbers in the format; whatever else is in it stays, as do structure and types.
-
-    tree: an array, or dicts, lists, tuples, named tuples and data classes of such, state dicts included. An array that occurs twice is
-    cast once. dtype: a format, its name, `param`, `compute` or `output` of the policy (by default of the current one), or a dtype.
-    Each element is rounded once. In a format for which the library of an array has no type, its values stay in float32, or in float64
-    where that is needed. Gradients of tensors pass as if a cast did nothing.
-    Raises ValueError for an unknown format, and TypeError for an nn.Module.
-    """
-    form = as_format(dtype, policy)
+def cast_tree(tree: Tree, form: Format) -> Tree:
+    """`cast_floating` to a format."""
     done: dict[int, tuple[Any, Any]] = {}
 
     def cast(value: Any) -> Any:

@@ -10,14 +10,14 @@ import torch
 from torch import fx
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
+from hnfc.analysis.outputs import TOGETHER, Outputs, root_mean_squares
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.taylor import NotAnalyzed, forms, returned
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import format_of
 from hnfc.precision.cast_insertion import as_module
-from hnfc.precision.targets import TOGETHER, Outputs, root_mean_squares
 
 
 def certified_errors(
@@ -33,11 +33,11 @@ def certified_errors(
     """
     imported, function = read_function(as_module(graph, sample))
     block = function.body.block
-    boxes: dict[SSAValue, Boxes] = {}
+    boxes: dict[SSAValue, IntervalArray] = {}
     for index, (argument, tensor) in enumerate(zip(block.args, sample, strict=True)):
         array = to_numpy(tensor).astype(np.float64)[None]
         by = width if index in inputs and tensor.is_floating_point() else 0.0
-        boxes[argument] = Boxes(array - by, array + by) if by else Boxes.of(array)
+        boxes[argument] = IntervalArray(array - by, array + by) if by else IntervalArray.of(array)
     found = forms(block, boxes, imported.weight)
     squares = {}
     for place, value in enumerate(returned(block)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hnfc.dialects.formats import Format
 from hnfc.formats.named import format_named
 from hnfc.precision.policy import Policy, SemanticDType
-from hnfc.sheaf.difference import Difference, at_least, at_most
+from hnfc.sheaf.difference import DifferenceConstraint, at_least, at_most
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.system import Constraint
 
@@ -24,9 +24,9 @@ def policy_constraints(policy: Policy, roles: Mapping[Node, SemanticDType | str]
 
 def policy_differences(
     policy: Policy, roles: Mapping[Node, SemanticDType | str], level: Callable[[Format], int] = lambda form: form.precision
-) -> tuple[Difference, ...]:
+) -> tuple[DifferenceConstraint, ...]:
     """For difference constraints on `level` of the formats, by default bits of significand: each node has that of its format."""
-    found: list[Difference] = []
+    found: list[DifferenceConstraint] = []
     for node, role in roles.items():
         bits, reason = level(SemanticDType(role).to_dtype(policy)), _reason(policy, node, SemanticDType(role))
         found += (at_least(node, bits, reason), at_most(node, bits, reason))

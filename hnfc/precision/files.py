@@ -12,6 +12,7 @@ from torch import fx
 from torch_mlir import ir
 
 from hnfc.analysis.calibrated import Calibration
+from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.backend.fx import raise_function
 from hnfc.backend.torch_mlir import emit_torch
@@ -20,12 +21,12 @@ from hnfc.core.tensors import to_torch
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.frontend.models import read_model
-from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.cast_insertion import as_module, casts_of, without_narrow_casts
 from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.requirements import checked_width
-from hnfc.precision.solving import Reference, reference_for, solved, widened
-from hnfc.precision.targets import OutputError, Outputs, by_output
+from hnfc.precision.solving import ReferenceGraph, reference_for, solved, widened
+from hnfc.precision.targets import OutputError, by_output
 from hnfc.precision.values import Sites
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -39,15 +40,15 @@ class FileAnalysis:
     function: str
     sample: list[torch.Tensor]
     sites: Sites
-    wishes: Wishes
-    outcome: Assignment | Refusal
+    wishes: Requirements
+    outcome: Assignment | Infeasible
     calibration: Calibration
     wide: torch.dtype | None
     """What the reference is in; None for the types of the file."""
 
     @property
     def refused(self) -> bool:
-        return isinstance(self.outcome, Refusal)
+        return isinstance(self.outcome, Infeasible)
 
     @property
     def error(self) -> float:
@@ -85,7 +86,7 @@ class FileAnalysis:
         return found
 
     def _data(self) -> dict[str, Any]:
-        if isinstance(self.outcome, Refusal):
+        if isinstance(self.outcome, Infeasible):
             changes = [{"change": r.change, "cost": r.cost} for r in self.outcome.relaxations]
             needed = {name: {"needs": needs, "has": has} for name, (needs, has) in self.outcome.needed.items()}
             cycle = self.outcome.obstruction
@@ -147,7 +148,7 @@ def _own_types(calibration: Calibration) -> dict[int, torch.dtype]:
     return {place: _TYPES[name] for place, name in names.items() if name in _TYPES}
 
 
-def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = None) -> FileAnalysis:
+def analyze_file(path: str, samples: str, wishes: Requirements, width: float | None = None) -> FileAnalysis:
     """width: the error is proved to be within the target too, for all inputs within it of the samples. Raises ModelError for a file that
     cannot be read or has several functions, and where samples do not fit. Where fp64 is among the formats, the reference is the function
     with its weights and its samples in float64."""
@@ -164,7 +165,7 @@ def analyze_file(path: str, samples: str, wishes: Wishes, width: float | None = 
     sites, outcome, calibration = solved(
         imported,
         block,
-        Reference.of(imported.torch, name, wide, weights=True),
+        ReferenceGraph.of(imported.torch, name, wide, weights=True),
         [[widened(tensor, wide) for tensor in tensors] for tensors in given],
         wishes,
         outputs=Outputs(tuple(range(len(results))) if by_output(wishes.target) else ()),

@@ -1,4 +1,4 @@
-"""Why a problem of formats has no solution, in the reader's words, and the single changes that give it one."""
+"""Reasons why no assignment meets the requirements, and the single changes that make one possible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hnfc.formats.named import format_named
 from hnfc.formats.scaled import is_plain, stored_format
 from hnfc.precision.certificates import BUDGETS, FORMATS, MEMORY, SUM, Cycle
 from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
-from hnfc.precision.problem import Problem
-from hnfc.precision.requirements import Refusal, Relaxation, Solution, bytes_of
+from hnfc.precision.problem import AssignmentProblem
+from hnfc.precision.requirements import Infeasible, Relaxation, Solution, bytes_of
 from hnfc.precision.targets import Allowance
 from hnfc.precision.values import Site
 
@@ -22,7 +22,7 @@ UNDECIDED = (
 )
 
 
-def refusal_of(problem: Problem) -> Refusal:
+def refusal_of(problem: AssignmentProblem) -> Infeasible:
     """The reasons of a problem without a solution. Pins are released one after the other as long as there is none without them."""
     budgets = UNDECIDED if problem.undecided else BUDGETS
     patterns: dict[str, list[str]] = {}
@@ -37,7 +37,7 @@ def refusal_of(problem: Problem) -> Refusal:
 
 
 class _Refusing:
-    def __init__(self, problem: Problem, patterns: Mapping[str, list[str]], released: frozenset[str], budgets: str) -> None:
+    def __init__(self, problem: AssignmentProblem, patterns: Mapping[str, list[str]], released: frozenset[str], budgets: str) -> None:
         """budgets: the certificate where nothing but all budgets together is in the way."""
         self.problem, self.patterns, self.released, self.budgets = problem, patterns, released, budgets
         self.sites, self.wishes = problem.sites, problem.wishes
@@ -47,7 +47,7 @@ class _Refusing:
         self.least = self._least_bytes()
         """Bytes that no formats go below, whatever the errors."""
 
-    def refusal(self) -> Refusal:
+    def refusal(self) -> Infeasible:
         cycle = cycle_of(self.problem, self.released)
         incommon = next((group for group in self.problem.groups if not self.problem.common(group, self.released)), None)
         without = self._without_memory()
@@ -67,7 +67,7 @@ class _Refusing:
         certificate = SUM if self.failing else MEMORY if self.least > self.wishes.memory else self.budgets
         certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
         nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
-        return Refusal(
+        return Infeasible(
             tuple(reasons), tuple(nodes), {name: self._needed(self.sites[name], allowance, cycle) for name in nodes},
             tuple(self._relaxations(cycle, without)), cycle, certificate,
         )  # fmt: skip
@@ -207,7 +207,7 @@ class _Refusing:
         yield from self._targets()
         for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and is_plain(f)):
             more = replace(self.wishes, formats=(*self.wishes.formats, form))
-            if found := Problem(self.sites, more, self.problem.margins, self.problem.strict).possible():
+            if found := AssignmentProblem(self.sites, more, self.problem.margins, self.problem.strict).possible():
                 count = sum(chosen == form for chosen in found.formats.values())
                 yield Relaxation(f"allow {form}", f"{count} sites take it; {found.size:,.0f} bytes in all")
 
@@ -239,7 +239,7 @@ class _Refusing:
         margins = dict(self.problem.margins)
         for a, target in raised.items():
             margins[a.output] = self._part(a) * target * a.scale / a.limit if a.limit else math.inf
-        if math.inf not in margins.values() and Problem(self.sites, self.wishes, margins, self.problem.strict).possible():
+        if math.inf not in margins.values() and AssignmentProblem(self.sites, self.wishes, margins, self.problem.strict).possible():
             what = " and ".join(f"{a.target} to {target:.2g}" for a, target in raised.items())
             yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised))
 
@@ -250,7 +250,7 @@ class _Refusing:
         """The solution that there is with more memory, if that is all that is in the way."""
         if self.wishes.memory == math.inf:
             return None
-        return Problem(self.sites, replace(self.wishes, memory=math.inf), self.problem.margins, self.problem.strict).solve()
+        return AssignmentProblem(self.sites, replace(self.wishes, memory=math.inf), self.problem.margins, self.problem.strict).solve()
 
 
 def _told(cycle: Cycle) -> Iterator[str]:

@@ -26,7 +26,7 @@ _MOST_SPLIT = 8
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """places: which choice of each group. bound: no choices within the budget cost less; the cost is above it by about one group's."""
 
     places: tuple[int, ...]
@@ -34,12 +34,12 @@ class Choice:
     bound: float
 
 
-def cheapest_choice(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[float]], limit: float) -> Choice | None:
+def cheapest_choice(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[float]], limit: float) -> Selection | None:
     """Σ weight ≤ limit with Σ cost small; None where the lightest choices are too heavy. Groups have at least one choice each."""
     cost, weight = _padded(costs), _padded(weights)
     rows = np.arange(len(cost))
     if not len(cost):
-        return Choice((), 0.0, 0.0) if limit >= 0 else None
+        return Selection((), 0.0, 0.0) if limit >= 0 else None
     lightest = np.lexsort((cost, weight), axis=1)[:, 0]
     if weight[rows, lightest].sum() > limit:
         return None
@@ -54,7 +54,7 @@ def cheapest_choice(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
 
     free = at(0.0)
     if weight[rows, free].sum() <= limit:
-        return Choice(tuple(free.tolist()), float(cost[rows, free].sum()), float(cost[rows, free].sum()))
+        return Selection(tuple(free.tolist()), float(cost[rows, free].sum()), float(cost[rows, free].sum()))
     low, high, light, bound = 0.0, 1.0, lightest, dual(free, 0.0)
     for _ in range(_STEPS):
         places = at(high)
@@ -75,7 +75,7 @@ def cheapest_choice(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
         if high / max(low, 1e-300) < 1 + 1e-13:
             break
     filled = _filled(cost, weight, light, heavy, limit)
-    return Choice(tuple(filled.tolist()), float(cost[rows, filled].sum()), min(bound, float(cost[rows, filled].sum())))
+    return Selection(tuple(filled.tolist()), float(cost[rows, filled].sum()), min(bound, float(cost[rows, filled].sum())))
 
 
 def _filled(cost: Array, weight: Array, light: Array, heavy: Array, limit: float) -> Array:
@@ -105,7 +105,7 @@ def _padded(rows: Sequence[Sequence[float]]) -> Array:
     return result
 
 
-def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[Sequence[float]]]) -> Choice | None:
+def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence[Sequence[float]]]) -> Selection | None:
     """One choice from each group that is within several budgets, each of 1; weights: by budget. None where none was found, which does not
     say that there is none.
 
@@ -114,7 +114,7 @@ def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
     """
     cost, weight = _padded(costs), np.stack([_padded(rows) for rows in weights])
     if not len(cost):
-        return Choice((), 0.0, 0.0)
+        return Selection((), 0.0, 0.0)
     bound = -np.inf
     for less in _LESS:
         solved = _parts(cost, weight, 1.0 - less)
@@ -130,10 +130,10 @@ def cheapest_within(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
         if places is not None:
             places = _filled_within(cost, weight, places)
             found = float(cost[np.arange(len(cost)), places].sum())
-            return Choice(tuple(places.tolist()), found, min(bound, found))
+            return Selection(tuple(places.tolist()), found, min(bound, found))
     # what keeps the largest of the weights within 1 keeps each
     best = cheapest_choice(costs, [list(row) for row in weight.max(axis=0)], 1.0)
-    return None if best is None else Choice(best.places, best.cost, min(bound, best.cost))
+    return None if best is None else Selection(best.places, best.cost, min(bound, best.cost))
 
 
 def _parts(cost: Array, weight: Array, limit: float) -> tuple[Array, Array] | None:

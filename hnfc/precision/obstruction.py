@@ -14,16 +14,16 @@ from itertools import accumulate
 from hnfc.dialects.formats import Block
 from hnfc.formats.scaled import is_plain, largest, smallest, stored_format
 from hnfc.precision.certificates import GROUND, Cycle
-from hnfc.precision.problem import Problem
+from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.targets import Allowance
 from hnfc.precision.values import Site
-from hnfc.sheaf.difference import Conflict, Difference, at_least, at_most, least_solution, within
+from hnfc.sheaf.difference import Conflict, DifferenceConstraint, at_least, at_most, least_solution, within
 from hnfc.sheaf.graph import Node
 
 SIGNIFICAND, RANGE, BELOW = "bits of significand", "bits of range", "bits of range below 1"
 
 
-def cycle_of(problem: Problem, released: frozenset[str] = frozenset()) -> Cycle | None:
+def cycle_of(problem: AssignmentProblem, released: frozenset[str] = frozenset()) -> Cycle | None:
     """A cycle that refutes the problem without the released pins, the one that is short of most bits of significand, or of range, or of
     range below 1: of the first of these that has one."""
     for measure, constraints in SYSTEMS.items():
@@ -36,11 +36,11 @@ def cycle_of(problem: Problem, released: frozenset[str] = frozenset()) -> Cycle 
     return None
 
 
-def _shortened(system: Sequence[Difference], found: Conflict) -> list[Difference]:
+def _shortened(system: Sequence[DifferenceConstraint], found: Conflict) -> list[DifferenceConstraint]:
     """As many bits short with fewer edges: up to the first site that has as little, from the last before it that needs as much."""
     start, *path = found.cycle[:-1]
     caps = {d.x: d for d in sorted(system, key=lambda d: -d.bound) if d.y is None}
-    needs: dict[Node, Difference] = {}
+    needs: dict[Node, DifferenceConstraint] = {}
     for d in system:
         # of constraints that ask for as much the first is told
         if d.x is None and (d.y not in needs or d.bound < needs[d.y].bound):
@@ -53,9 +53,9 @@ def _shortened(system: Sequence[Difference], found: Conflict) -> list[Difference
     return [lower, *path[first:end], caps[nodes[end]]]
 
 
-def significand(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+def significand(problem: AssignmentProblem, released: frozenset[str] = frozenset()) -> list[DifferenceConstraint]:
     """p counts bits of significand. A site needs as many as alone keep its rounding within each limit, and has what its formats have."""
-    found: list[Difference] = []
+    found: list[DifferenceConstraint] = []
     for site in problem.sites.sites:
         found.append(at_least(site.name, 0, f"{where(site)} has some bits"))
         for allowance in problem.allowances:
@@ -68,9 +68,9 @@ def significand(problem: Problem, released: frozenset[str] = frozenset()) -> lis
     return [*found, *_equalities(problem)]
 
 
-def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+def exponents(problem: AssignmentProblem, released: frozenset[str] = frozenset()) -> list[DifferenceConstraint]:
     """p counts bits of range. A site needs as many as hold the largest of its elements, and has what its formats have."""
-    found: list[Difference] = []
+    found: list[DifferenceConstraint] = []
     for site in problem.sites.sites:
         found.append(_floor(site, extent, "range"))
         pin = problem.pins.get(site.name) if site.name not in released else None
@@ -83,9 +83,9 @@ def exponents(problem: Problem, released: frozenset[str] = frozenset()) -> list[
     return [*found, *_equalities(problem)]
 
 
-def depths(problem: Problem, released: frozenset[str] = frozenset()) -> list[Difference]:
+def depths(problem: AssignmentProblem, released: frozenset[str] = frozenset()) -> list[DifferenceConstraint]:
     """p counts bits of range below 1. A site of which no element may become 0 needs as many as keep the least of them from it."""
-    found: list[Difference] = []
+    found: list[DifferenceConstraint] = []
     for site in problem.sites.sites:
         found.append(_floor(site, depth, "range below 1"))
         pin = problem.pins.get(site.name) if site.name not in released else None
@@ -100,17 +100,17 @@ def depths(problem: Problem, released: frozenset[str] = frozenset()) -> list[Dif
     return [*found, *_equalities(problem)]
 
 
-SYSTEMS: dict[str, Callable[[Problem, frozenset[str]], list[Difference]]] = {
+SYSTEMS: dict[str, Callable[[AssignmentProblem, frozenset[str]], list[DifferenceConstraint]]] = {
     SIGNIFICAND: significand, RANGE: exponents, BELOW: depths,
 }  # fmt: skip
 
 
-def _floor(site: Site, bits: Callable[[str], int], what: str) -> Difference:
+def _floor(site: Site, bits: Callable[[str], int], what: str) -> DifferenceConstraint:
     """What bounds a site from below even where it has no format: the solver wants every node bounded."""
     return at_least(site.name, min(0, *map(bits, site.moved)), f"{where(site)} has some {what}")
 
 
-def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int | None:
+def bits_needed(problem: AssignmentProblem, site: Site, allowance: Allowance) -> int | None:
     """The least bits of significand with which a rounding of this site alone keeps a limit: as estimated, but more than those of every
     format that was tried and is too coarse, and no more than those of one that is not. None where nothing is too coarse."""
     limit = problem.limit(allowance)
@@ -120,7 +120,7 @@ def bits_needed(problem: Problem, site: Site, allowance: Allowance) -> int | Non
     return _between(site.bits_for(limit, allowance.output), good, bad)
 
 
-def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int | None:
+def range_needed(problem: AssignmentProblem, site: Site, is_pinned: bool) -> int | None:
     """The same for range; what has its format from a pin needs no headroom."""
     room: Callable[[str], float] = (lambda _: 1.0) if is_pinned else problem.room
     good: list[int] = []
@@ -132,7 +132,7 @@ def range_needed(problem: Problem, site: Site, is_pinned: bool) -> int | None:
     return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.wishes.headroom))[1], good, bad)
 
 
-def depth_needed(problem: Problem, site: Site) -> int | None:
+def depth_needed(problem: AssignmentProblem, site: Site) -> int | None:
     """The same for range below 1: the least e with which 2^-e is what the least element is rounded to, rather than to 0."""
     good: list[int] = []
     bad: list[int] = []
@@ -173,7 +173,7 @@ def where(site: Site) -> str:
     return f"{site.name} ({told})" if told else site.name
 
 
-def _needs(problem: Problem, site: Site, allowance: Allowance, bits: int) -> str:
+def _needs(problem: AssignmentProblem, site: Site, allowance: Allowance, bits: int) -> str:
     moves = f"it reaches {site.magnitude:.4g} and moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
     return f"{where(site)} needs {bits} bits of significand, since {moves}, which may be off by {problem.limit(allowance):.3g}"
 
@@ -195,7 +195,7 @@ def minds(site: Site) -> str:
     return "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"
 
 
-def _has(problem: Problem, site: Site, form: str, released: frozenset[str], which: str) -> str:
+def _has(problem: AssignmentProblem, site: Site, form: str, released: frozenset[str], which: str) -> str:
     bits = precision(form)
     pin = problem.pins.get(site.name) if site.name not in released else None
     if pin:
@@ -207,7 +207,7 @@ def _has(problem: Problem, site: Site, form: str, released: frozenset[str], whic
     return f"{where(site)} has {bits} bits of significand in the {which} of the formats allowed{unfit}: {form}"
 
 
-def _equalities(problem: Problem) -> Iterator[Difference]:
+def _equalities(problem: AssignmentProblem) -> Iterator[DifferenceConstraint]:
     for u, v in problem.pairs:
         yield from within(u, v, 0, f"no cast is allowed between {u} and {v}")
 

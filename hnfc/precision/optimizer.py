@@ -11,19 +11,20 @@ import torch
 from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
+from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
 from hnfc.frontend.pytorch import capture
-from hnfc.frontend.signature import Fixed, Given, Returned, Signature, State
+from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State
 from hnfc.frontend.training import names_of_results
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis as PrecisionAnalysis
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, machine_of
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, machine_of
 from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
-from hnfc.precision.solving import Reference, reference_for, solved, tree_widened
-from hnfc.precision.targets import Outputs, Target, by_output
+from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
+from hnfc.precision.targets import Target, by_output
 from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
 from hnfc.precision.values import Sites
 from hnfc.pytorch.losses import Loss, with_loss
@@ -32,7 +33,7 @@ from hnfc.pytorch.program import rewrite_values
 from hnfc.pytorch.settings import Settings
 
 Samples: TypeAlias = tuple[Any, ...]
-Solved: TypeAlias = tuple[Sites, Wishes, Assignment | Refusal, dict[int, torch.dtype]]
+Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class PrecisionOptimizer:
     width: float = 0.0
     saturation: bool = True
 
-    def wishes(self) -> Wishes:
+    def wishes(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
-        return Wishes(
+        return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
             self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified,
         )  # fmt: skip
@@ -85,7 +86,7 @@ class PrecisionOptimizer:
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
         compiled = rewrite_values(model, captured, args, kwargs, Settings(load_rules(self.group)))
-        sinks = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
+        sinks = [sink for sink in captured.signature.results if not isinstance(sink, FixedResult)]
         apart = tuple(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)) if by_output(self.target_accuracy) else ()
         given = _given(model, captured.signature, samples)
         found = self._solved(compiled.export(), captured.signature, given, Outputs(apart))
@@ -139,7 +140,7 @@ class PrecisionOptimizer:
         wishes = self.wishes()
         imported, function = read_function(module)
         sites, outcome, found = solved(
-            imported, function.body.block, Reference.of(imported.torch, wide=self.reference), given, wishes,
+            imported, function.body.block, ReferenceGraph.of(imported.torch, wide=self.reference), given, wishes,
             elementwise=self.elementwise, outputs=outputs, named=named, width=checked_width(self.width, self.certified),
             parameters={index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)},
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},

@@ -1,4 +1,4 @@
-"""What is told of an outcome, whether of a module or of a file."""
+"""Tables of an outcome, of a module or of a file."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator
 
 from hnfc.formats.scaled import stored_format
-from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.targets import OutputError, name_of
 from hnfc.precision.values import Sites
 
 
-def cochain_of(sites: Sites, outcome: Assignment | Refusal) -> dict[tuple[str, str], int]:
+def cochain_of(sites: Sites, outcome: Assignment | Infeasible) -> dict[tuple[str, str], int]:
     """By how many bits formats differ along edges, without zeros; of a refusal ω on its cycle, or without one how many bits sites lack, on
     edges to "outputs"."""
-    if isinstance(outcome, Refusal) and outcome.obstruction is not None:
+    if isinstance(outcome, Infeasible) and outcome.obstruction is not None:
         return outcome.obstruction.cochain
-    if isinstance(outcome, Refusal):
+    if isinstance(outcome, Infeasible):
         return {(name, "outputs"): needs - has for name, (needs, has) in outcome.needed.items() if needs > has}
     bits = {name: stored_format(form).precision for name, form in outcome.formats.items()}
     return {(u, v): bits[v] - bits[u] for u, v in sites.edges if bits[u] != bits[v]}
@@ -31,7 +31,7 @@ def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, st
         yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
 
 
-def errors_of(sites: Sites, wishes: Wishes, found: Assignment) -> tuple[OutputError, ...]:
+def errors_of(sites: Sites, wishes: Requirements, found: Assignment) -> tuple[OutputError, ...]:
     """What is known of each output in the terms of the targets, where these are for single ones."""
     limits = {a.output: a for a in wishes.allowances(sites)}
     rows = []
@@ -45,6 +45,6 @@ def errors_of(sites: Sites, wishes: Wishes, found: Assignment) -> tuple[OutputEr
     return tuple(rows)
 
 
-def as_given(error: float, sites: Sites, wishes: Wishes) -> float:
+def as_given(error: float, sites: Sites, wishes: Requirements) -> float:
     """An error of all outputs in the terms of the target: relative to their root mean square, or absolute."""
     return error / sites.rms if wishes.relative and sites.rms else error

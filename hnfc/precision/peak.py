@@ -16,7 +16,7 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from hnfc.core.highs import silent
-from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
+from hnfc.precision.knapsack import Selection, cheapest_choice, cheapest_within
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Rows: TypeAlias = Sequence[Sequence[float]]
@@ -108,7 +108,7 @@ def _worst_moments(pieces: Sequence[Piece]) -> Array:
     return np.array(found, dtype=np.int64)
 
 
-def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool, memory: float = math.inf) -> Choice | None:
+def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool, memory: float = math.inf) -> Selection | None:
     """One choice for each group such that each budget is within 1, the peak is within `memory`, and the peak and ALL of all bytes are
     least; None where it is proved that there is none. Raises TimeoutError where nothing was found, and that is not proved.
 
@@ -116,7 +116,7 @@ def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool, memory: float
     bound, and within _GAP of it unless it takes longer than _SECONDS; else by prices.
     """
     if not lives.pieces:
-        return Choice((), 0.0, 0.0) if memory >= 0 else None
+        return Selection((), 0.0, 0.0) if memory >= 0 else None
     bound = lives.least
     if bound - lives.most > memory or any(math.fsum(map(min, rows)) > 1 for rows in squares):
         return None
@@ -133,7 +133,7 @@ def least_peak(lives: Lives, squares: Sequence[Rows], exact: bool, memory: float
     return _most_accurate(found, lives, squares) if found.places else None
 
 
-def within_peak(lives: Lives, squares: Sequence[Rows], memory: float) -> Choice | None:
+def within_peak(lives: Lives, squares: Sequence[Rows], memory: float) -> Selection | None:
     """Choices within the budgets and the memory, of about the least bytes in all; None where it is proved that there are none. Raises
     TimeoutError as `least_peak`."""
     found = _by_program(lives, squares, memory, False)
@@ -142,7 +142,7 @@ def within_peak(lives: Lives, squares: Sequence[Rows], memory: float) -> Choice 
     return _most_accurate(found, lives, squares) if found.places else None
 
 
-def _most_accurate(found: Choice, lives: Lives, squares: Sequence[Rows]) -> Choice:
+def _most_accurate(found: Selection, lives: Lives, squares: Sequence[Rows]) -> Selection:
     """Of choices that take no more memory anywhere, those that use up the least of the budgets."""
     sizes: list[list[Sequence[float]]] = [[] for _ in squares[0]]
     for piece in lives.pieces:
@@ -153,10 +153,10 @@ def _most_accurate(found: Choice, lives: Lives, squares: Sequence[Rows]) -> Choi
         kept = [i for i in no_more if all(rows[group][i] <= rows[group][place] for rows in squares)]
         places[group] = min(kept, key=lambda i: math.fsum(rows[group][i] for rows in squares))
     cost = lives.total(places)
-    return Choice(tuple(places), cost, min(found.bound, cost))
+    return Selection(tuple(places), cost, min(found.bound, cost))
 
 
-def _by_program(lives: Lives, squares: Sequence[Rows], memory: float, least: bool = True) -> Choice | None:
+def _by_program(lives: Lives, squares: Sequence[Rows], memory: float, least: bool = True) -> Selection | None:
     """The choice; with no places where there is none; None where HiGHS found none in time. least: whether the peak is to be least, and not
     only within the memory, with few bytes in all."""
     counts = [len(row) for row in squares[0]]
@@ -202,7 +202,7 @@ def _by_program(lives: Lives, squares: Sequence[Rows], memory: float, least: boo
         with silent():
             result = milp(cost, integrality=binary, bounds=(0, np.where(binary, 1.0, most / scale)), constraints=limits, options=options)
         if result.status == 2 and not turn:
-            return Choice((), 0.0, np.inf)
+            return Selection((), 0.0, np.inf)
         if result.x is None:
             return None
         if not turn and least:
@@ -212,17 +212,17 @@ def _by_program(lives: Lives, squares: Sequence[Rows], memory: float, least: boo
         fits = lives.fits(places, memory)
         if fits and over.max() <= 1e-9:
             total = lives.total(places)
-            return Choice(places, total, min(total, bound))
+            return Selection(places, total, min(total, bound))
         # its own tolerance is absolute: it is given a little less
         room -= np.where(over > 1e-9, 2 * over, 0.0)
         most -= 0.0 if fits else 2 * (lives.peak(places) - memory)
     return None
 
 
-def _by_prices(lives: Lives, squares: Sequence[Rows], memory: float) -> tuple[Choice | None, float]:
+def _by_prices(lives: Lives, squares: Sequence[Rows], memory: float) -> tuple[Selection | None, float]:
     """The best choice found within the memory, and the bound of `Lives.total`, whether or not there is one."""
     prices = np.full(len(lives.moments), 1 / len(lives.moments))
-    best: Choice | None = None
+    best: Selection | None = None
     bound = -np.inf
     for turn in range(_ROUNDS):
         costs = lives.costs(squares[0], prices)
@@ -232,7 +232,7 @@ def _by_prices(lives: Lives, squares: Sequence[Rows], memory: float) -> tuple[Ch
         bound = max(bound, found.bound)
         total = lives.total(found.places)
         if lives.fits(found.places, memory) and (best is None or total < best.cost):
-            best = Choice(found.places, total, bound)
+            best = Selection(found.places, total, bound)
         if bound - lives.most > memory or (best is not None and best.cost <= bound * (1 + _GAP)):
             break
         live = lives.live(found.places)

@@ -7,7 +7,7 @@ from html import escape
 from textwrap import wrap
 
 from hnfc.formats.scaled import stored_format
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.values import Sites
 
@@ -22,7 +22,7 @@ _LINE = 120
 """Characters of a line of the caption."""
 
 
-def picture(sites: Sites, outcome: Assignment | Refusal, cochain: Mapping[tuple[str, str], int]) -> str:
+def picture(sites: Sites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> str:
     """At most 36 sites: those that the cochain or the refusal names, then those with the widest formats, in layers along the data."""
     chosen = _chosen(sites, outcome, cochain)
     edges = [(u, v) for u, v in sites.edges if u in chosen and v in chosen]
@@ -31,7 +31,7 @@ def picture(sites: Sites, outcome: Assignment | Refusal, cochain: Mapping[tuple[
         for u, v in edges:
             if v == name:
                 layer[name] = max(layer[name], layer[u] + 1)
-    cycle = outcome.obstruction if isinstance(outcome, Refusal) else None
+    cycle = outcome.obstruction if isinstance(outcome, Infeasible) else None
     margin = _MARGIN if cycle is None else _ROUTE
     rows: dict[int, list[str]] = {}
     for name, depth in layer.items():
@@ -55,10 +55,10 @@ def picture(sites: Sites, outcome: Assignment | Refusal, cochain: Mapping[tuple[
     return _svg(parts, width, height + 18 * len(lines) + 10)
 
 
-def _chosen(sites: Sites, outcome: Assignment | Refusal, cochain: Mapping[tuple[str, str], int]) -> set[str]:
+def _chosen(sites: Sites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> set[str]:
     known = {site.name for site in sites.sites}
     found: dict[str, None] = {}
-    if isinstance(outcome, Refusal):
+    if isinstance(outcome, Infeasible):
         found.update(dict.fromkeys(outcome.nodes))
         for u, v in sites.edges:
             if u in outcome.nodes or v in outcome.nodes:
@@ -70,7 +70,7 @@ def _chosen(sites: Sites, outcome: Assignment | Refusal, cochain: Mapping[tuple[
     return set(list(found)[:_MOST])
 
 
-def _look(name: str, outcome: Assignment | Refusal) -> tuple[str, str]:
+def _look(name: str, outcome: Assignment | Infeasible) -> tuple[str, str]:
     """The second line of a box, and its colour."""
     if isinstance(outcome, Assignment):
         form = outcome.formats[name]
@@ -131,8 +131,8 @@ def _route(points: list[tuple[int, int]], text: str, at: tuple[int, int]) -> str
     return f'<polyline points="{line}" class="cycle"/><text x="{at[0]}" y="{at[1]}" class="bits">{escape(text)}</text>'
 
 
-def _caption(outcome: Assignment | Refusal) -> list[str]:
-    if isinstance(outcome, Refusal):
+def _caption(outcome: Assignment | Infeasible) -> list[str]:
+    if isinstance(outcome, Infeasible):
         lines = ["no assignment of formats meets the wishes:", *outcome.reasons, outcome.certificate]
         return [part for line in lines for part in wrap(line, _LINE, subsequent_indent="\u2003")]
     return [f"estimated error of the outputs {outcome.error:.3g}, allowed {outcome.limit:.3g}; {outcome.size:,.0f} bytes in all"]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from hnfc.dialects.formats import Format
 from hnfc.formats.named import LIBRARY_NAMES, UnknownFormat, format_named, known_formats
+from hnfc.precision.casting import cast_tree
 
 Tree = TypeVar("Tree")
 
@@ -99,19 +100,13 @@ class Policy:
         return replace(self, output=as_format(output, self))
 
     def cast_to_param(self, tree: Tree) -> Tree:
-        return self._cast(tree, self.param)
+        return cast_tree(tree, self.param)
 
     def cast_to_compute(self, tree: Tree) -> Tree:
-        return self._cast(tree, self.compute)
+        return cast_tree(tree, self.compute)
 
     def cast_to_output(self, tree: Tree) -> Tree:
-        return self._cast(tree, self.output)
-
-    @staticmethod
-    def _cast(tree: Tree, form: Format) -> Tree:
-        from hnfc.precision.casting import cast_floating
-
-        return cast_floating(tree, form)
+        return cast_tree(tree, self.output)
 
 
 def get_policy(text: str) -> Policy:
@@ -131,6 +126,18 @@ def as_format(dtype: DTypeish, policy: Policy | None = None) -> Format:
         return format_named("fp8_e4m3fn_saturating")
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     return _format(name.removeprefix("torch."))
+
+
+def cast_floating(tree: Tree, dtype: DTypeish, policy: Policy | None = None) -> Tree:
+    """The tree with each array of floating-point numbers in the format; whatever else is in it stays, as do structure and types.
+
+    tree: an array, or dicts, lists, tuples, named tuples and data classes of such, state dicts included. An array that occurs twice is
+    cast once. dtype: a format, its name, `param`, `compute` or `output` of the policy (by default of the current one), or a dtype.
+    Each element is rounded once. In a format for which the library of an array has no type, its values stay in float32, or in float64
+    where that is needed. Gradients of tensors pass as if a cast did nothing.
+    Raises ValueError for an unknown format, and TypeError for an nn.Module.
+    """
+    return cast_tree(tree, as_format(dtype, policy))
 
 
 _ROLES = {role.value for role in SemanticDType}

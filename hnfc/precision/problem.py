@@ -15,15 +15,15 @@ from typing import TypeAlias
 
 from hnfc.core.errors import UsageError
 from hnfc.formats.scaled import ceiling, is_plain, largest, split
-from hnfc.precision.knapsack import Choice, cheapest_choice, cheapest_within
+from hnfc.precision.knapsack import Selection, cheapest_choice, cheapest_within
 from hnfc.precision.peak import Lives, Piece, least_peak, within_peak
-from hnfc.precision.requirements import Assignment, Solution, Wishes, bytes_of, element_of, matches, pinned, time_of, uncast
+from hnfc.precision.requirements import Assignment, Requirements, Solution, bytes_of, element_of, matches, pinned, uncast
 from hnfc.precision.targets import Allowance, Errors
-from hnfc.precision.timing import Program as TimeProgram
-from hnfc.precision.timing import Timing
+from hnfc.precision.timing import TimeProgram as TimeProgram
+from hnfc.precision.timing import Timing, time_of
 from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Graph, Node
-from hnfc.sheaf.ilp import Budget, Found, cheapest_in_time
+from hnfc.sheaf.ilp import BestSection, Budget, cheapest_in_time
 from hnfc.sheaf.system import System, Value
 
 _OWN = "fp32"
@@ -39,13 +39,13 @@ Choices: TypeAlias = Sequence[tuple[Sequence[Site], Sequence[str]]]
 """Groups of sites, and the formats that each may have."""
 
 
-class Problem:
+class AssignmentProblem:
     """margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.
 
     Raises UsageError for a pin, a pair without a cast or a target that names nothing.
     """
 
-    def __init__(self, sites: Sites, wishes: Wishes, margins: Errors | None = None, strict: bool = False) -> None:
+    def __init__(self, sites: Sites, wishes: Requirements, margins: Errors | None = None, strict: bool = False) -> None:
         self.sites, self.wishes, self.margins, self.strict = sites, wishes, dict(margins or {}), strict
         self.allowances = wishes.allowances(sites)
         self.pins = {site.name: found for site in sites.sites if (found := pinned(site, wishes)) is not None}
@@ -62,7 +62,7 @@ class Problem:
         self.undecided = False
         """Whether a solution was not found in time, without a proof that there is none."""
 
-    def with_cast(self, u: str, v: str) -> Problem:
+    def with_cast(self, u: str, v: str) -> AssignmentProblem:
         """The same with a cast between two sites."""
         other = copy.copy(self)
         other.pairs = [pair for pair in self.pairs if set(pair) != {u, v}]
@@ -235,7 +235,7 @@ class Problem:
         system = System(domains) if timed is None else System(timed.domains, timed.constraints)
         weights, charges = (_weights(cost), ()) if timed is None else (timed.weights, timed.charges)
 
-        def places_of(found: Found) -> tuple[int, ...] | None:
+        def places_of(found: BestSection) -> tuple[int, ...] | None:
             return None if found.section is None else tuple(int(str(found.section[i])) for i in range(len(cost)))
 
         found = cheapest_in_time(system, weights, tuple(budgets), _SECONDS, charges)
@@ -265,7 +265,7 @@ class Problem:
         )
 
 
-def _by_prices(cost: Rows, squares: Sequence[Rows]) -> Choice | None:
+def _by_prices(cost: Rows, squares: Sequence[Rows]) -> Selection | None:
     return cheapest_choice(cost, squares[0], 1.0) if len(squares) == 1 else cheapest_within(cost, squares)
 
 

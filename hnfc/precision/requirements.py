@@ -1,4 +1,4 @@
-"""What is asked of an assignment of formats, and what is answered: an assignment, or a refusal."""
+"""Requirements on a format assignment, and its two results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST = ("bytes", "peak", "time")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Requirements:
     """What an assignment must meet. target: of the error of the outputs, relative to their root mean square, or absolute; one number
     for all together, or numbers for single outputs.
 
@@ -120,7 +120,7 @@ class Relaxation:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Infeasible:
     """Why no assignment meets the wishes, in the reader's words: the constraints of a cycle, if one is the cause, then the worst sites, at
     most five, and the wishes that they run into.
 
@@ -173,22 +173,11 @@ def bytes_of(site: Site, form: str) -> float:
     return stored_bytes(site.shape or (site.elements,), form)
 
 
-def time_of(site: Site, form: str, machine: Machine) -> float:
-    """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
-    written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
-    `Timing.seconds`, which counts casts, where no narrower format is slower."""
-    # that module counts the bytes of sites, by this one
-    from hnfc.precision.timing import arithmetic
-
-    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
-    return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth
-
-
 def matches(site: Site, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
 
 
-def pinned(site: Site, wishes: Wishes) -> tuple[str, str] | None:
+def pinned(site: Site, wishes: Requirements) -> tuple[str, str] | None:
     """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
     for pattern, form in wishes.pins.items():
         if matches(site, pattern):

@@ -14,16 +14,17 @@ from torch_mlir import ir
 from xdsl.ir import Block, Operation
 
 from hnfc.analysis.calibrated import Calibration, calibrate
+from hnfc.analysis.outputs import TOGETHER, Outputs
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.dialects.types import format_of
 from hnfc.formats.named import format_named
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.cast_insertion import Casts, casts_of, distances, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.targets import TOGETHER, Errors, Outputs, worst_of
+from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of
 from hnfc.precision.verification import assign_what_holds
 
@@ -31,7 +32,7 @@ WIDE = "fp32"
 """The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
 
 
-def tried_for(wishes: Wishes) -> tuple[str, ...]:
+def tried_for(wishes: Requirements) -> tuple[str, ...]:
     """The formats that values are tried in: those to choose from, of pins and of the policy, and float32. Raises HnfError for others."""
     policy = [] if wishes.policy is None else [str(role.to_dtype(wishes.policy)) for role in SemanticDType]
     tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, WIDE)))
@@ -40,13 +41,13 @@ def tried_for(wishes: Wishes) -> tuple[str, ...]:
     return tried
 
 
-def reference_for(wishes: Wishes) -> torch.dtype:
+def reference_for(wishes: Requirements) -> torch.dtype:
     """What the model is in as the reference: what fp64 is better at does not show beside one that is rounded to float32 itself."""
     return torch.float64 if "fp64" in tried_for(wishes) else torch.float32
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceGraph:
     """The graph that formats are compared with. nodes: what each value of the module became in it. wide: its own casts to narrower types
     than this are dropped, and what it makes in them is made in this; None keeps all."""
 
@@ -55,7 +56,7 @@ class Reference:
     wide: torch.dtype | None
 
     @staticmethod
-    def of(module: ir.Module, name: str = "main", wide: torch.dtype | None = None, weights: bool = False) -> Reference:
+    def of(module: ir.Module, name: str = "main", wide: torch.dtype | None = None, weights: bool = False) -> ReferenceGraph:
         """weights: whether the literals of the module are in the wide type as well; they are copied once."""
         nodes: dict[ir.Value, Any] = {}
         graph = raise_function(module, name, nodes)
@@ -63,7 +64,7 @@ class Reference:
             without_narrow_casts(graph, wide)
         for key, tensor in list(graph.named_buffers()) if wide is not None and weights else ():
             setattr(graph, key, widened(tensor, wide))
-        return Reference(graph, nodes, wide)
+        return ReferenceGraph(graph, nodes, wide)
 
 
 def widened(tensor: torch.Tensor, wide: torch.dtype | None) -> torch.Tensor:
@@ -80,9 +81,9 @@ def tree_widened(tree: Any, wide: torch.dtype) -> Any:
 def solved(
     imported: Imported,
     block: Block,
-    reference: Reference,
+    reference: ReferenceGraph,
     given: Sequence[Sequence[torch.Tensor]],
-    wishes: Wishes,
+    wishes: Requirements,
     *,
     elementwise: bool = False,
     outputs: Outputs = TOGETHER,
@@ -90,7 +91,7 @@ def solved(
     named: Sequence[str] = (),
     inputs: Collection[int] = (),
     width: float | None = None,
-) -> tuple[Sites, Assignment | Refusal, Calibration]:
+) -> tuple[Sites, Assignment | Infeasible, Calibration]:
     """Formats for the values of a function. given: its arguments, of each sample. parameters: the names of those that are parameters, by
     their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
     Raises ModelError where the function cannot be run, and UsageError for wishes that name nothing."""

@@ -1,10 +1,9 @@
-"""What outputs may be off by: all of them together, or each that is named by itself."""
+"""Allowed errors of outputs: of all together, or of each that is named."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -58,32 +57,6 @@ class OutputError:
     proved: float | None = None
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What is asked of the results of a graph.
-
-    apart: the places of those that are looked at one by one; an output is known by its index in it. names: what these are called.
-    norms: by the place of a result the Euclidean norm to which its error is relative; with these each result counts as one, whatever its
-    size and how many elements it has, and one of infinite norm must only be finite. Without, all elements of all results count alike.
-    """
-
-    apart: tuple[int, ...] = ()
-    names: Mapping[int, str] = field(default_factory=dict)
-    norms: Mapping[int, float] = field(default_factory=dict)
-
-    def weight(self, place: int) -> float:
-        """What the error of a result is multiplied by where all are taken together."""
-        return 1 / self.norms[place] if self.norms else 1.0
-
-    def count(self, place: int, elements: int) -> int:
-        """As how many numbers a result counts there."""
-        return elements if not self.norms else int(self.norms[place] < math.inf)
-
-
-TOGETHER = Outputs()
-"""All elements of all results count alike."""
-
-
 def name_of(output: int | None, names: Mapping[int, str] | None = None) -> str:
     if output is None:
         return "the outputs"
@@ -129,15 +102,3 @@ def by_output(target: Target) -> bool:
 def worst_of(errors: list[Errors]) -> dict[int | None, float]:
     """The largest of each over several samples."""
     return {output: max(each.get(output, 0.0) for each in errors) for output in dict.fromkeys(key for each in errors for key in each)}
-
-
-def root_mean_squares(squares: Mapping[int, tuple[float, int]], outputs: Outputs) -> dict[int | None, float]:
-    """By places of results Σ error² and how many elements they have: the error of all together, and of those that are looked at apart."""
-
-    def root(total: float, count: int) -> float:
-        error = math.sqrt(total / max(count, 1)) if total < math.inf else math.inf
-        return error if math.isfinite(error) else math.inf
-
-    total = sum(s * outputs.weight(place) ** 2 for place, (s, _) in squares.items())
-    found: dict[int | None, float] = {None: root(total, sum(outputs.count(place, n) for place, (_, n) in squares.items()))}
-    return found | {index: root(*squares[place]) for index, place in enumerate(outputs.apart) if place in squares}

@@ -15,7 +15,7 @@ from functools import reduce
 
 from hnfc.dsl.targets import Target as Machine
 from hnfc.formats.scaled import ceiling, split
-from hnfc.precision.requirements import bytes_of
+from hnfc.precision.requirements import bytes_of, element_of
 from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.ilp import Charge, Weights
@@ -56,7 +56,7 @@ def stored_bytes(site: Site, stored: str, computed: str) -> float:
 
 
 @dataclass(frozen=True)
-class Program:
+class TimeProgram:
     """Time in picoseconds as a part of an integer program. Nodes are the groups of sites, whose values are the places of their formats,
     and ("computes", site) for each operation, whose values are formats of arithmetic."""
 
@@ -114,7 +114,7 @@ class Timing:
     def _work(self, site: Site, form: str) -> float:
         return site.work / self.machine.rate(_DTYPES[form], matrix=site.matrix)
 
-    def program(self, groups: Sequence[Sequence[Site]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]) -> Program:
+    def program(self, groups: Sequence[Sequence[Site]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]) -> TimeProgram:
         """groups: the sites that have one format, together; forms: what each group chooses from; spent: what of the budgets each choice
         uses up, of which a thousandth counts as a picosecond: of formats that take as long the more accurate one is chosen."""
         group = {site.name: number for number, sites in enumerate(groups) for site in sites}
@@ -135,7 +135,7 @@ class Timing:
             weights[node] = {form: 1e12 * self._computed(v, form) for form in possible}
             for number in dict.fromkeys(group[name] for name in (v, *self.operands[v])):
                 constraints.append(Constraint("an operation computes in what holds its operands", (number, node), _Holds(forms[number])))
-        return Program(domains, tuple(constraints), weights, tuple(self._charges(group, forms, possible)))
+        return TimeProgram(domains, tuple(constraints), weights, tuple(self._charges(group, forms, possible)))
 
     def _charges(self, group: Mapping[str, int], forms: Sequence[Sequence[str]], possible: Sequence[str]) -> Iterator[Charge]:
         """For each value and each format that it is cast to, or from where it is computed: what the cheapest cast costs, and what dearer
@@ -160,3 +160,11 @@ class _Holds:
 
     def __call__(self, place: int, form: str) -> bool:
         return wider(arithmetic(self.forms[place]), form) == form
+
+
+def time_of(site: Site, form: str, machine: Machine) -> float:
+    """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
+    written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
+    `Timing.seconds`, which counts casts, where no narrower format is slower."""
+    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
+    return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth

@@ -12,21 +12,21 @@ from torch import fx
 from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
+from hnfc.analysis.outputs import Outputs
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.formats.scaled import largest
 from hnfc.frontend.pytorch import Captured
-from hnfc.frontend.signature import Fixed, Given, Gradient, Returned, State, tensor_of
+from hnfc.frontend.signature import FixedResult, Given, Gradient, Returned, State, tensor_of
 from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis
 from hnfc.precision.cast_insertion import Casts, casts_of, is_narrow, without_narrow_casts
-from hnfc.precision.targets import Outputs
 from hnfc.precision.values import Site, Sites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Arguments, arguments_of, wrapped
 from hnfc.pytorch.settings import Settings
-from hnfc.pytorch.steps import Edit, Step, Steps, untied
+from hnfc.pytorch.steps import Edit, Steps, TrainingStep, untied
 
 _NOISE = 0.1
 """A result that moves by more than this part of itself with the last bits of what it is computed from is rounding errors."""
@@ -50,15 +50,15 @@ class TrainingAnalysis(PrecisionAnalysis):
     def casts(self) -> Casts:
         return self._casts(self._step())
 
-    def _step(self) -> Step:
+    def _step(self) -> TrainingStep:
         """In the formats that the model has."""
         args, kwargs = arguments_of(self.sample)
-        return Step.of(with_loss(self.model, self.loss), args, kwargs, Settings(load_rules(self.group)), self._first())
+        return TrainingStep.of(with_loss(self.model, self.loss), args, kwargs, Settings(load_rules(self.group)), self._first())
 
     def _first(self) -> Edit:
         return partial(without_narrow_casts, wide=self.wide)
 
-    def _casts(self, step: Step) -> Casts:
+    def _casts(self, step: TrainingStep) -> Casts:
         return casts_of(self._found(), self.sites, step.graph, self.dtypes, self.wide)
 
     def apply(self) -> torch.nn.Module:
@@ -106,7 +106,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
     with torch.no_grad():
         given = captured.signature.gather(model, pytree.tree_leaves(call))
     graph = raise_function(captured.module)
-    _check(model, captured, call, [t.detach() for t in graph(*given)], Sizes.of(graph, [given], _parameters(captured)))
+    _check(model, captured, call, [t.detach() for t in graph(*given)], ResultNorms.of(graph, [given], _parameters(captured)))
     values = [node.meta.get("val") for node in captured.program.graph.nodes]
     if not any(isinstance(value, torch.Tensor) and is_narrow(value.dtype, wide) for value in values):
         return captured
@@ -116,7 +116,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
 def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
     """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
     nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
-    norms = Sizes.of(raise_function(captured.module), given, _parameters(captured)).norms
+    norms = ResultNorms.of(raise_function(captured.module), given, _parameters(captured)).norms
     names = names_of_results(captured.signature)
     if lost := [names[place] for place, norm in norms.items() if math.isnan(norm)]:
         raise ModelError(f"not finite on the samples, before any rounding: {', '.join(lost[:3])}{' and others' if len(lost) > 3 else ''}")
@@ -128,7 +128,7 @@ def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ResultNorms:
     """By the places of results of floating-point numbers the root mean square over samples of their Euclidean norm, and of how far they
     move where every number that is given moves to the next one, other than whole numbers that every format has."""
 
@@ -136,7 +136,7 @@ class Sizes:
     noise: Mapping[int, float]
 
     @staticmethod
-    def of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]], parameters: Set[int]) -> Sizes:
+    def of(graph: fx.GraphModule, given: Sequence[Sequence[torch.Tensor]], parameters: Set[int]) -> ResultNorms:
         """parameters: the places of those among the arguments, which move also where they are whole numbers."""
         squares: dict[int, float] = {}
         moved: dict[int, float] = {}
@@ -150,7 +150,7 @@ class Sizes:
                         squares[place] = squares.get(place, 0.0) + _square(true) / len(given)
                         moved[place] = moved.get(place, 0.0) + _square(other - true) / len(given)
         roots = ({place: math.sqrt(square) for place, square in found.items()} for found in (squares, moved))
-        return Sizes(*roots)
+        return ResultNorms(*roots)
 
     @property
     def norms(self) -> dict[int, float]:
@@ -190,13 +190,13 @@ def _square(tensor: torch.Tensor) -> float:
     return float(tensor.double().square().sum())
 
 
-def _check(model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], sizes: Sizes) -> None:
+def _check(model: torch.nn.Module, captured: Captured, call: Arguments, results: Sequence[torch.Tensor], sizes: ResultNorms) -> None:
     """Compares with what torch computes without a graph: hooks and functions with gradients of their own are not captured."""
     inputs, structure = pytree.tree_flatten(call)
     inputs = [x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x for x in inputs]
     args, kwargs = pytree.tree_unflatten(inputs, structure)
     wanted = {State(name): p for name, p in model.named_parameters() if p.requires_grad}
-    sinks = [sink for sink in captured.signature.results if not isinstance(sink, Fixed)]
+    sinks = [sink for sink in captured.signature.results if not isinstance(sink, FixedResult)]
     reached = {sink.of: place for place, sink in enumerate(sinks) if isinstance(sink, Gradient)}
     everything = wanted | {of: inputs[of.index] if isinstance(of, Given) else tensor_of(model, of.name) for of in reached}
     with torch.enable_grad():

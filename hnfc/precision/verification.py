@@ -1,4 +1,4 @@
-"""An assignment is run: where errors of values do not add up as independent ones, the target is made stricter, or it is refused."""
+"""Verification by running: an assignment whose error exceeds the target gets stricter margins, or is infeasible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, largest
-from hnfc.precision.assignment import Assignment, Refusal, Relaxation, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Relaxation, Requirements, assign
 from hnfc.precision.certificates import RUN
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.values import Sites
@@ -28,8 +28,8 @@ Margins: TypeAlias = dict[int | None, float]
 
 
 def assign_what_holds(
-    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
-) -> Assignment | Refusal:
+    sites: Sites, wishes: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
+) -> Assignment | Infeasible:
     """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
     A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors are
@@ -47,7 +47,7 @@ def assign_what_holds(
     return outcome
 
 
-def _fewer(wishes: Wishes) -> Iterator[Wishes]:
+def _fewer(wishes: Requirements) -> Iterator[Requirements]:
     """The same wishes with fewer ways to store a value: without scales, then without one format and another, the coarsest first."""
     plain = replace(wishes, scaling=False)
     if wishes.scaling:
@@ -61,8 +61,8 @@ def _fewer(wishes: Wishes) -> Iterator[Wishes]:
 
 
 def _attempted(
-    sites: Sites, wishes: Wishes, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
-) -> Assignment | Refusal:
+    sites: Sites, wishes: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+) -> Assignment | Infeasible:
     """The same with these formats and ways alone."""
     limits = wishes.allowances(sites)
     outcome = assign(sites, wishes)
@@ -73,7 +73,7 @@ def _attempted(
     strict, missed = False, ""
     measured: Errors = {}
     for attempt in range(_ROUNDS):
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, Infeasible):
             if not missed:
                 return outcome
             # what refutes stricter targets does not refute those that were asked for
@@ -97,7 +97,7 @@ def _attempted(
             if not last and all(math.isfinite(proved[a.output]) for a in unproved):
                 _tighten(margins, unproved, proved)
                 stricter = assign(sites, wishes, margins, strict)
-            if stricter is None or isinstance(stricter, Refusal):
+            if stricter is None or isinstance(stricter, Infeasible):
                 return _unproved(unproved, proved, measured)
             outcome = stricter
             continue
@@ -115,12 +115,12 @@ def _attempted(
         outcome = assign(sites, wishes, margins, strict)
     changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
-    return Refusal((missed,), (), {}, tuple(changes))
+    return Infeasible((missed,), (), {}, tuple(changes))
 
 
 def _cheaper(
-    held: Assignment, margins: Margins, too_loose: Margins, limits: Sequence[Allowance], solve: Callable[[Margins], Assignment | Refusal],
-    measure: Callable[[Assignment], Errors],
+    held: Assignment, margins: Margins, too_loose: Margins, limits: Sequence[Allowance],
+    solve: Callable[[Margins], Assignment | Infeasible], measure: Callable[[Assignment], Errors],
 ) -> Assignment:  # fmt: skip
     """What is stricter than it had to be is tried less strict: between margins that held and margins that did not."""
     for _ in range(_BETWEEN):
@@ -131,7 +131,7 @@ def _cheaper(
             for a in limits
         }
         outcome = solve(between)
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, Infeasible):
             break
         errors = measure(outcome)
         if _keeps(limits, errors):
@@ -167,7 +167,7 @@ def _raised(over: Sequence[Allowance], errors: Errors) -> str:
     return " and ".join(f"{a.target} to {a.as_given(errors[a.output]):.2g}" for a in over)
 
 
-def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Refusal:
+def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:
     unbounded = [a for a in over if not math.isfinite(proved[a.output])]
     if unbounded:
         reasons = [
@@ -182,7 +182,7 @@ def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Re
         changes = [Relaxation(f"raise {_raised(over, proved)}", "this is proved")]
     off = " and ".join(f"{a.name} {'were' if a.output is None else 'was'} off by {measured[a.output]:.3g}" for a in over)
     changes.append(Relaxation("do without a proof", f"on the samples {off}"))
-    return Refusal(tuple(reasons), (), {}, tuple(changes))
+    return Infeasible(tuple(reasons), (), {}, tuple(changes))
 
 
 def _missed(over: Sequence[Allowance], measured: Errors, finite: bool) -> str:

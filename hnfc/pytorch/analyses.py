@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import Per
 from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.core.errors import UsageError
@@ -87,10 +87,10 @@ def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = F
         return Analysis(estimated_findings(imported, block, calibration), matrices)
     boxes = []
     for tensors in given:
-        box: dict[SSAValue, Boxes] = {}
+        box: dict[SSAValue, IntervalArray] = {}
         for value, tensor, source in zip(block.args, tensors, captured.signature.arguments, strict=True):
             array = to_numpy(tensor).astype(np.float64)[None]
             by = width if isinstance(source, Given) and tensor.is_floating_point() else 0.0
-            box[value] = Boxes(array - by, array + by) if by else Boxes.of(array)
+            box[value] = IntervalArray(array - by, array + by) if by else IntervalArray.of(array)
         boxes.append(box)
     return Analysis(certified_findings(imported, block, boxes, per), matrices)

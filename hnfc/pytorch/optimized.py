@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import first_line
 from hnfc.pytorch.locking import CAPTURES
-from hnfc.pytorch.program import Program, is_sharded
+from hnfc.pytorch.program import CapturedProgram, is_sharded
 from hnfc.pytorch.settings import Settings
 
 _LARGE = 150
@@ -66,7 +66,7 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
     _warn_of_hooks(model)
     programs = Programs(settings)
     with CAPTURES.capturing():
-        program = Program.of(model, args, kwargs, settings)
+        program = CapturedProgram.of(model, args, kwargs, settings)
         result = wrapped(model, programs)
         program.guard(result)  # torch.export puts copies in the place of lists and dictionaries
         programs.add(program)
@@ -129,10 +129,10 @@ class Programs:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.known: list[Program] = []
+        self.known: list[CapturedProgram] = []
         self._refused: set[str] = set()
 
-    def add(self, program: Program) -> None:
+    def add(self, program: CapturedProgram) -> None:
         self.known.append(program)
 
     def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ class Programs:
         given = pytree.tree_unflatten(axes, structure)
         with contextlib.suppress(Exception):  # that sizes cannot be open is no fault: calls of other sizes are captured when they come
             shapes = dict(inspect.signature(model.forward).bind(*given[0], **given[1]).arguments)
-            program = Program.of(model, args, kwargs, replace(self.settings, dynamic_shapes=shapes), like=first)
+            program = CapturedProgram.of(model, args, kwargs, replace(self.settings, dynamic_shapes=shapes), like=first)
             program.guard(result)
             self.add(program)
 
@@ -195,14 +195,14 @@ class Programs:
                 return program.run(module, inputs, program.signature.gather(module, inputs))
         return original.forward(*args, **kwargs)
 
-    def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+    def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedProgram | None:
         if len(self.known) >= MOST_PROGRAMS:
             self._refuse(f"more than {MOST_PROGRAMS} kinds of calls came; give `dynamic_shapes` to hnfc.optimize")
             return None
         reason = ""
         for settings in self._to_try(original, args, kwargs):
             try:
-                program = Program.of(original, args, kwargs, settings)
+                program = CapturedProgram.of(original, args, kwargs, settings)
             except (ModelError, UsageError) as error:
                 reason = str(error)
             except Exception as error:  # a call that the original can answer must not fail
@@ -258,7 +258,7 @@ def _warn_of_hooks(model: torch.nn.Module) -> None:
             return
 
 
-def programs_of(module: Any) -> Sequence[Program]:
+def programs_of(module: Any) -> Sequence[CapturedProgram]:
     """The graphs of an optimized module. Raises UsageError for any other."""
     if not isinstance(module, Optimized) or not isinstance(module._hnfc, Programs):
         raise UsageError("this module does not come from hnfc.optimize")

@@ -23,17 +23,18 @@ from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
 from hnfc.frontend.checkpointing import noticed
 from hnfc.frontend.pytorch import Captured, capture
-from hnfc.frontend.signature import Fixed, Given, Returned, Signature, State, tensor_of
+from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
 from hnfc.pipeline.compile import Compiled, Request, compile_module, sufficient
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards
+from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.sizes import Sizes
 from hnfc.report.text import report_data, text_report
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentKind:
     """What a flattened input must be: a tensor of this dtype on this device, or (dtype None) exactly `value`."""
 
     dtype: torch.dtype | None = None
@@ -41,12 +42,12 @@ class Kind:
     value: Any = None
 
     @staticmethod
-    def of(given: Any) -> Kind:
-        return Kind(given.dtype, given.device) if isinstance(given, torch.Tensor) else Kind(value=given)
+    def of(given: Any) -> ArgumentKind:
+        return ArgumentKind(given.dtype, given.device) if isinstance(given, torch.Tensor) else ArgumentKind(value=given)
 
 
 @dataclass
-class Program:
+class CapturedProgram:
     """A rewritten graph, and the calls that it answers."""
 
     graph: fx.GraphModule
@@ -55,7 +56,7 @@ class Program:
     """Of each submodule, whether it trains."""
     structure: pytree.TreeSpec
     output_structure: pytree.TreeSpec
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArgumentKind, ...]
     sizes: Sizes
     state: tuple[tuple[torch.dtype, torch.device, torch.Size, bool] | None, ...]
     """Of each argument that is a parameter or buffer, its element type, device and shape, and whether it is sharded."""
@@ -74,8 +75,8 @@ class Program:
 
     @staticmethod
     def of(
-        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, like: Program | None = None
-    ) -> Program:  # fmt: skip
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, like: CapturedProgram | None = None
+    ) -> CapturedProgram:  # fmt: skip
         """Captures a call of the model, rewrites it and raises it again. Raises ModelError; the model stays as it is.
 
         like: a program of the same model, whose comparison of old and new is relied on.
@@ -89,9 +90,9 @@ class Program:
             graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))
         states = captured.signature.state(model)
-        return Program(
+        return CapturedProgram(
             graph, captured.signature, modes_of(model), structure, captured.output_structure,
-            tuple(map(Kind.of, inputs)), Sizes.of(captured, inputs),
+            tuple(map(ArgumentKind.of, inputs)), Sizes.of(captured, inputs),
             tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             bool(checkpointed),
@@ -174,8 +175,6 @@ class Program:
             return self.graph(*tensors)
         key = tuple((tuple(t.shape), t.requires_grad) if isinstance(t, torch.Tensor) else t for t in tensors)
         if key not in self._with_gradients:
-            from hnfc.pytorch.joint import with_rewritten_gradients
-
             self._with_gradients[key] = with_rewritten_gradients(self.graph, self.settings)
         return self._with_gradients[key](*tensors)
 
@@ -229,7 +228,7 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
 
 
 def rewrite(
-    model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: Program | None = None
+    model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: CapturedProgram | None = None
 ) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
     """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
 
@@ -240,7 +239,7 @@ def rewrite(
     if like is not None:
         request = replace(request, runner=None, measured=False, excluded=tuple(like.report.data["taken_back"]))
     signature, fixed, ranges = captured.signature, request.fixed, request.ranges
-    returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, Fixed)]
+    returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, FixedResult)]
     before = raise_function(captured.module)
     compiled, graph = _rewritten(captured, request, before, returned)
     if not (settings.validate and request.samples and compiled.applied and like is None):

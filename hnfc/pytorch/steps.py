@@ -18,7 +18,7 @@ from hnfc.frontend.signature import Gradient, Signature
 from hnfc.frontend.training import capture_training
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import MOST_PROGRAMS, Arguments, plain
-from hnfc.pytorch.program import Kind, modes_of, rewrite_values
+from hnfc.pytorch.program import ArgumentKind, modes_of, rewrite_values
 from hnfc.pytorch.settings import Settings
 
 Key: TypeAlias = tuple[Any, ...]
@@ -26,7 +26,7 @@ Edit: TypeAlias = Callable[[fx.GraphModule], None]
 
 
 @dataclass
-class Step:
+class TrainingStep:
     """A graph of a loss and its gradients. forward: its signature without gradients, which come last. places: of the arguments that have
     a gradient."""
 
@@ -37,7 +37,9 @@ class Step:
     forward_graph: fx.GraphModule
 
     @staticmethod
-    def of(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, first: Edit | None = None) -> Step:
+    def of(
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], settings: Settings, first: Edit | None = None
+    ) -> TrainingStep:
         """model: its result is the loss. first: what is changed in its graph before gradients are taken. Raises ModelError where gradients
         cannot be captured."""
         args, kwargs = untied(model, (args, kwargs))
@@ -47,10 +49,10 @@ class Step:
         arguments = captured.signature.arguments
         places = tuple(arguments.index(sink.of) for sink in results if isinstance(sink, Gradient))
         forward = Signature(arguments, tuple(sink for sink in results if not isinstance(sink, Gradient)))
-        step = Step(graph, forward, places, captured.output_structure, _first_results(graph, len(places)))
+        step = TrainingStep(graph, forward, places, captured.output_structure, _first_results(graph, len(places)))
         return step if settings.edit is None else step.edited(settings.edit)
 
-    def edited(self, edit: Callable[[fx.GraphModule], fx.GraphModule]) -> Step:
+    def edited(self, edit: Callable[[fx.GraphModule], fx.GraphModule]) -> TrainingStep:
         """The same with a change of the graph."""
         graph = edit(self.graph)
         return replace(self, graph=graph, forward_graph=_first_results(graph, len(self.places)))
@@ -58,7 +60,7 @@ class Step:
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
         tensors = self.forward.gather(module, inputs)
         if torch.is_grad_enabled():
-            results = _Step.apply(self, *tensors)  # type: ignore[no-untyped-call]
+            results = _StepFunction.apply(self, *tensors)  # type: ignore[no-untyped-call]
         else:
             results = self.forward_graph(*tensors)
         return pytree.tree_unflatten(self.forward.scatter(module, inputs, results), self.output_structure)
@@ -89,11 +91,11 @@ def _first_results(graph: fx.GraphModule, omitted: int) -> fx.GraphModule:
     return part
 
 
-class _Step(torch.autograd.Function):
+class _StepFunction(torch.autograd.Function):
     """Computes gradients together with the loss, and gives them to autograd when it asks."""
 
     @staticmethod
-    def forward(ctx: Any, step: Step, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: Any, step: TrainingStep, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         results = tuple(step.graph(*tensors))
         kept = len(results) - len(step.places)
         ctx.save_for_backward(*results[kept:])
@@ -124,7 +126,7 @@ class Steps:
     loss: Loss | None
     settings: Settings
     first: Edit | None = None
-    known: dict[Key, Step] = field(default_factory=dict)
+    known: dict[Key, TrainingStep] = field(default_factory=dict)
     sample: dict[str, bool] = field(default_factory=dict)
     """Of what the sample had, whether it required a gradient."""
     warned: bool = False
@@ -137,7 +139,7 @@ class Steps:
             self.known[key] = self._new(module, args, kwargs)
         return self.known[key].run(module, pytree.tree_leaves((args, kwargs)))
 
-    def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], step: Step) -> None:
+    def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], step: TrainingStep) -> None:
         """The answer to calls like this one, which is the sample."""
         self.known[self._key(module, args, kwargs)] = step
         self.sample = _trained(module, (args, kwargs))
@@ -145,15 +147,15 @@ class Steps:
     def _key(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Key:
         inputs, structure = pytree.tree_flatten((args, kwargs))
         shapes = tuple((tuple(x.shape), x.requires_grad) if isinstance(x, torch.Tensor) else None for x in inputs)
-        return _state(module), structure, tuple(map(Kind.of, inputs)), shapes, modes_of(module)
+        return _state(module), structure, tuple(map(ArgumentKind.of, inputs)), shapes, modes_of(module)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+    def _new(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TrainingStep:
         """Raises UsageError where the call makes the model take another path than that of the sample."""
         model = with_loss(plain(module), self.loss)
         try:
             with torch.enable_grad():
-                return Step.of(model, args, kwargs, self.settings, self.first)
+                return TrainingStep.of(model, args, kwargs, self.settings, self.first)
         except UsageError as error:
             if changed := self._changed(_trained(module, (args, kwargs))):
                 raise UsageError(f"{error}. Unlike with the sample, {changed}") from error

@@ -46,7 +46,7 @@ class CheckReport:
         return "\n\n".join([*self.blocks, f"{drawn}\n{self.counts}"])
 
 
-class Question:
+class CheckQuery:
     """The files of a check, and its options as they were given."""
 
     def __init__(self, paths: Sequence[str], options: Mapping[str, Any]) -> None:

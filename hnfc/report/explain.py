@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl import core, syntax
-from hnfc.dsl.error import DEPENDS, NEVER_BETTER, NEVER_WORSE, ErrorReport
+from hnfc.dsl.error import DEPENDS, NEVER_BETTER, NEVER_WORSE, ErrorReport, error_reports
 from hnfc.dsl.error.search import ratio_text
 from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
@@ -32,9 +33,6 @@ LEGEND = (
 
 def explain_page(book: Rulebook, rule: core.Rule, width: int = WIDTH, progress: Callable[[str], None] | None = None) -> str:
     """The page of a rule, with verdicts and errors looked up or found now."""
-    from hnfc.core.verdicts import ieee, verdicts
-    from hnfc.dsl.error import error_reports
-
     found = verdicts([rule], progress=progress)[rule.name]
     judged = ieee([rule], progress=progress)[rule.name]
     if progress is not None:

@@ -13,11 +13,11 @@ from hnfc.dsl.core import Apply, Rule, captures, walk
 from hnfc.dsl.soundness import Verdict
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
-from hnfc.dsl.soundness.journal import Case, Journal
 from hnfc.dsl.soundness.normal_form import Normalizer, negation
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.proof import Blocked, Proof, broadcast_text
+from hnfc.dsl.soundness.proof_observer import Case, Journal
 from hnfc.dsl.soundness.term import Cond, Rational
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from hnfc.report.terms import condition, shown, term
 
 SECONDS = 20.0

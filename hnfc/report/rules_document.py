@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl import core, syntax
 from hnfc.dsl.error import ErrorReport, error_reports
 from hnfc.dsl.rulebook import Rulebook, shipped
@@ -112,8 +113,6 @@ def main(arguments: Sequence[str]) -> None:
 
 def generated() -> str:
     """The page for the shipped rules; verdicts in floating point only where they ship, since they take long to find."""
-    from hnfc.core.verdicts import ieee, verdicts
-
     book = shipped()
     judged = ieee(book.rules) if (files("hnfc") / "rules" / "ieee.json").is_file() else {}
     return rules_markdown(book, verdicts(book.rules), judged, error_reports(book.rules))

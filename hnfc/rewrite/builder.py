@@ -35,7 +35,7 @@ class DoesNotFit(Exception):
 
 
 @dataclass
-class Builder:
+class ReplacementBuilder:
     """Builds expressions over the bindings of one match; `operations` collects what was made, in order."""
 
     bindings: Bindings

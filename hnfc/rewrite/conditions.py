@@ -24,7 +24,7 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, TypeMismatch, b
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
 from hnfc.rewrite.bindings import Binding, Integers, bound_value, resolve_axes
-from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.nary_terms import Product, Root, Sum
 
@@ -96,13 +96,13 @@ class Judgement:
 
 
 @dataclass
-class Judge:
+class ConditionChecker:
     """Decides conditions at one match."""
 
     match: Match
     ranges: Ranges
     observations: Observations
-    _builders: list[Builder] = field(default_factory=list)
+    _builders: list[ReplacementBuilder] = field(default_factory=list)
 
     def close(self) -> None:
         """Takes back the expressions that were built to look at them."""
@@ -170,7 +170,7 @@ class Judge:
     def _built(self, expression: core.Expr) -> tuple[SSAValue | Fraction | float, list[Operation]] | None:
         root = self.match.root.results[0].type
         assert isinstance(root, TensorType)
-        builder = Builder(self.match.bindings, root.element_type)
+        builder = ReplacementBuilder(self.match.bindings, root.element_type)
         self._builders.append(builder)
         try:
             return builder.build(expression), builder.operations

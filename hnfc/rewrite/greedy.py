@@ -21,12 +21,12 @@ from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.num import COMPUTING
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
-from hnfc.rewrite.builder import Builder, DoesNotFit
-from hnfc.rewrite.conditions import Judge, Observations
+from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder
+from hnfc.rewrite.conditions import ConditionChecker, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.nary_terms import Product, Root, Sum
 from hnfc.rewrite.probing import Prober
-from hnfc.rewrite.record import NearMiss, Outcome, Rewrite
+from hnfc.rewrite.record import NearMiss, Rewrite, RewriteOutcome
 from hnfc.rewrite.value_numbering import Numbering
 
 GENERATIONS = 24
@@ -41,7 +41,7 @@ NO_GAIN = "it would not lower the cost"
 
 
 @dataclass
-class Step:
+class RewriteStep:
     """A match that may run: the operations to insert before its root and the value that takes the root's place."""
 
     match: Match
@@ -71,7 +71,7 @@ class Greedy:
     numbering: Numbering = field(default_factory=Numbering)
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that was made here or before: the one in whose place it stands."""
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RewriteOutcome = field(default_factory=RewriteOutcome)
     prober: Prober | None = None
     """Tries each rewrite on inputs beyond the samples."""
     vouched: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ class Greedy:
     _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
-    def run(self, block: Block) -> Outcome:
+    def run(self, block: Block) -> RewriteOutcome:
         """Rewrites the block until no rule fits, and returns what was done in all runs so far."""
         worklist = [op for op in block.ops if type(op) in COMPUTING]
         waiting = set(worklist)
@@ -116,7 +116,7 @@ class Greedy:
                     worklist.append(candidate)
         return self.outcome
 
-    def step(self, op: Operation) -> Step | None:
+    def step(self, op: Operation) -> RewriteStep | None:
         """The first rule that fits at this root, may run and can be built."""
         counted = self.outcome.statistics
         for match in self.matcher.match(op, self.numbering, counted):
@@ -129,7 +129,7 @@ class Greedy:
                 return found
         return None
 
-    def _built(self, match: Match, op: Operation) -> Step | None:
+    def _built(self, match: Match, op: Operation) -> RewriteStep | None:
         """The step of a match; None, and the reason noted, where it may not run or cannot be built."""
         rule = match.compiled.rule
         if match.compiled.needs_gain and self._surely_no_gain(match):
@@ -137,7 +137,7 @@ class Greedy:
             return None
         if (rule.where is not core.TRUE or rule.when is not core.TRUE) and not self._permitted(match, op):
             return None
-        builder = Builder(match.bindings, _element(op))
+        builder = ReplacementBuilder(match.bindings, _element(op))
         reason, cause = "", "types"
         try:
             value = builder.finish(match)
@@ -157,12 +157,12 @@ class Greedy:
             return None
         given = "" if rule.where == core.TRUE else describe(rule.where)
         vouched = " (on your word)" if given and rule.name in self.assume else ""
-        return Step(match, builder.operations, value, given + vouched)
+        return RewriteStep(match, builder.operations, value, given + vouched)
 
     def _permitted(self, match: Match, op: Operation) -> bool:
         """Whether `where` is known to hold, or vouched for, and `when` holds too."""
         rule = match.compiled.rule
-        judge = Judge(match, self.ranges, self.observations)
+        judge = ConditionChecker(match, self.ranges, self.observations)
         where, when = judge.judge(rule.where), judge.judge(rule.when)
         judge.close()
         if not where.holds and rule.name not in self.assume:
@@ -173,10 +173,10 @@ class Greedy:
             return False
         return True
 
-    def _gains(self, match: Match, after: Builder) -> bool:
+    def _gains(self, match: Match, after: ReplacementBuilder) -> bool:
         """Whether the replacement takes fewer arithmetic operations than the pattern as it stands."""
         compiled = match.compiled
-        before = Builder(match.bindings, _element(match.root))
+        before = ReplacementBuilder(match.bindings, _element(match.root))
         before.value(compiled.rule.pattern if compiled.replacement is compiled.rule.replacement else compiled.rule.replacement)
         gains = sum(map(flops, after.operations)) < sum(map(flops, before.operations))
         before.discard()
@@ -187,7 +187,7 @@ class Greedy:
         key = _shapes(match)
         return key is not None and key in self._no_gain
 
-    def _apply(self, op: Operation, step: Step) -> None:
+    def _apply(self, op: Operation, step: RewriteStep) -> None:
         rule = step.match.compiled.rule
         block = op.parent
         assert isinstance(block, Block)

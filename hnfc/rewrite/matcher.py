@@ -116,7 +116,7 @@ def _operations(expression: core.Expr) -> Counter[str]:
 
 
 @dataclass
-class _Node:
+class _Decision:
     """One decision: the rules whose root is settled, by the kind of the part that narrows them most."""
 
     by_part: dict[str, list[tuple[int, CompiledRule]]] = field(default_factory=dict)
@@ -128,8 +128,8 @@ class Matcher:
 
     def __init__(self, compiled: list[CompiledRule]) -> None:
         self.rules = sorted(compiled, key=lambda c: -size_of(c.pattern))
-        self._chains: dict[str, _Node] = {"+": _Node(), "*": _Node()}
-        self._operations: dict[str, _Node] = {}
+        self._chains: dict[str, _Decision] = {"+": _Decision(), "*": _Decision()}
+        self._operations: dict[str, _Decision] = {}
         for order, rule in enumerate(self.rules):
             pattern = rule.pattern
             if isinstance(pattern, SumPattern | ProductPattern):
@@ -140,7 +140,7 @@ class Matcher:
                 key = max(parts, key=_rarity, default=None)
             else:
                 assert isinstance(pattern, OperationPattern)
-                node = self._operations.setdefault(pattern.operation.name, _Node())
+                node = self._operations.setdefault(pattern.operation.name, _Decision())
                 key = next((k for k in map(pattern_kind, pattern.operands) if k is not None), None)
             if key is None:
                 node.any_part.append((order, rule))
@@ -211,7 +211,7 @@ class Matcher:
                 yield Match(rule, op, bindings)
 
 
-def _candidates(node: _Node, parts: Iterable[str]) -> Iterator[tuple[int, CompiledRule]]:
+def _candidates(node: _Decision, parts: Iterable[str]) -> Iterator[tuple[int, CompiledRule]]:
     yield from node.any_part
     for part in parts:
         yield from node.by_part.get(part, ())

@@ -53,7 +53,7 @@ class Statistics:
 
 
 @dataclass
-class Outcome:
+class RewriteOutcome:
     """The rewrites in order, the near misses, and `replaced`: every value that is gone and what stands in its place."""
 
     rewrites: list[Rewrite] = field(default_factory=list)

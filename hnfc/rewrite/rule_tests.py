@@ -20,12 +20,12 @@ from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.elaborate import elaborate_expression
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.rewrite.bindings import AXIS, Binding, Integers
-from hnfc.rewrite.builder import Builder, DoesNotFit
+from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.pattern import compile_pattern
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 
 ULPS = 16
 """A result may be off by this many units roundoff of its format."""
@@ -86,7 +86,7 @@ def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
     if missing:
         return f"`{missing[0]}` has no value", f"give it one: `{missing[0]} = …`"
     element = next((a.type.element_type for a in inputs if a.type.element_type in _FLOATS), ELEMENT_TYPES["f32"])  # type: ignore[attr-defined]
-    builder = Builder(bindings, element)
+    builder = ReplacementBuilder(bindings, element)
     try:
         result = builder.value(rule.pattern)
     except DoesNotFit as error:
@@ -128,7 +128,7 @@ def _unchanged(rule: core.Rule, case: syntax.Unchanged, file: syntax.File) -> tu
         bindings: dict[str, Binding] = {}
         for name, capture in core.captures(expression).items():
             bindings[name] = block.insert_arg(tensor((capture.dtypes or ("f32",))[0], shape), len(block.args))
-        builder = Builder(bindings, ELEMENT_TYPES["f32"])
+        builder = ReplacementBuilder(bindings, ELEMENT_TYPES["f32"])
         try:
             result = builder.value(expression)
         except DoesNotFit as error:
@@ -143,7 +143,7 @@ def _unchanged(rule: core.Rule, case: syntax.Unchanged, file: syntax.File) -> tu
     return "", ""
 
 
-def _rewrite(rule: core.Rule, block: Block, inputs: dict[SSAValue, Array]) -> Outcome:
+def _rewrite(rule: core.Rule, block: Block, inputs: dict[SSAValue, Array]) -> RewriteOutcome:
     ranges = Ranges({value: interval_of_array(array) for value, array in inputs.items()})
     samples = [evaluate(block, inputs)] if inputs else []
     left_to_right = CompiledRule(rule, compile_pattern(rule.pattern, rule.structural), rule.replacement)

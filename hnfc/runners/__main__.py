@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
-from hnfc.cli.terminal import say
 from hnfc.runners.table import document
 
 PAGE = "docs/runners.md"
@@ -14,7 +14,7 @@ PAGE = "docs/runners.md"
 def main(arguments: list[str]) -> None:
     """Writes the page to the file that is named, or to docs/runners.md."""
     path = Path(arguments[0]) if arguments else Path(PAGE)
-    path.write_text(document(say), encoding="utf-8")
+    path.write_text(document(partial(print, file=sys.stderr, flush=True)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import z3
 
-from hnfc.sheaf.difference import GROUND, Difference
+from hnfc.sheaf.difference import GROUND, DifferenceConstraint
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.ilp import Budget
 from hnfc.sheaf.system import Constraint, Value
@@ -29,7 +29,7 @@ class Formula:
     holds: Callable[..., Any]
 
 
-Requirement: TypeAlias = Difference | Constraint | Budget | Formula
+Requirement: TypeAlias = DifferenceConstraint | Constraint | Budget | Formula
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class _Encoding:
         self.terms: dict[Node, Any] = {node: z3.Int(f"value {number}") for number, node in enumerate(named)}
         self.numbers = {node for node in named if all(type(value) is int for value in self.domains.get(node, ()))}
         for requirement in requirements:
-            wanted = self.numbers if isinstance(requirement, Difference | Formula) else self.domains.keys()
+            wanted = self.numbers if isinstance(requirement, DifferenceConstraint | Formula) else self.domains.keys()
             if wrong := next((n for n in _scope(requirement) if n is not GROUND and n not in wanted), None):
                 what = "integers" if wanted is self.numbers else "a list of values"
                 raise ValueError(f"{requirement.reason}: expected {what} for {wrong!r}")
@@ -129,7 +129,7 @@ class _Encoding:
 
     def condition(self, requirement: Requirement) -> Any:
         match requirement:
-            case Difference(x, y, bound):
+            case DifferenceConstraint(x, y, bound):
                 return (0 if x is GROUND else self.terms[x]) - (0 if y is GROUND else self.terms[y]) <= bound
             case Formula(_, scope, holds):
                 return holds(*(self.terms[node] for node in scope))
@@ -159,7 +159,7 @@ class _Encoding:
 
     def is_met(self, requirement: Requirement, found: Mapping[Node, Any]) -> bool:
         match requirement:
-            case Difference(x, y, bound):
+            case DifferenceConstraint(x, y, bound):
                 return bool((0 if x is GROUND else found[x]) - (0 if y is GROUND else found[y]) <= bound)
             case Formula(_, scope, holds):
                 return bool(z3.is_true(z3.simplify(holds(*(z3.IntVal(found[node]) for node in scope)))))
@@ -172,7 +172,7 @@ class _Encoding:
 
 def _scope(requirement: Requirement) -> tuple[Node, ...]:
     match requirement:
-        case Difference(x, y):
+        case DifferenceConstraint(x, y):
             return x, y
         case Budget(_, weights):
             return tuple(weights)

@@ -18,7 +18,7 @@ GROUND = None
 
 
 @dataclass(frozen=True)
-class Difference:
+class DifferenceConstraint:
     """p_x − p_y ≤ bound; x or y may be GROUND, so no node is None. `reason` is what the user reads."""
 
     x: Node
@@ -27,17 +27,17 @@ class Difference:
     reason: str
 
 
-def at_least(node: Node, bits: int, reason: str) -> Difference:
-    return Difference(GROUND, node, -bits, reason)
+def at_least(node: Node, bits: int, reason: str) -> DifferenceConstraint:
+    return DifferenceConstraint(GROUND, node, -bits, reason)
 
 
-def at_most(node: Node, bits: int, reason: str) -> Difference:
-    return Difference(node, GROUND, bits, reason)
+def at_most(node: Node, bits: int, reason: str) -> DifferenceConstraint:
+    return DifferenceConstraint(node, GROUND, bits, reason)
 
 
-def within(u: Node, v: Node, tolerance: int, reason: str) -> tuple[Difference, Difference]:
+def within(u: Node, v: Node, tolerance: int, reason: str) -> tuple[DifferenceConstraint, DifferenceConstraint]:
     """|p_u − p_v| ≤ tolerance."""
-    return Difference(u, v, tolerance, reason), Difference(v, u, tolerance, reason)
+    return DifferenceConstraint(u, v, tolerance, reason), DifferenceConstraint(v, u, tolerance, reason)
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Conflict:
     It is a minimal core: without any one of its constraints the others have a solution.
     """
 
-    cycle: tuple[Difference, ...]
+    cycle: tuple[DifferenceConstraint, ...]
 
     @property
     def gap(self) -> int:
         return -sum(difference.bound for difference in self.cycle)
 
 
-def least_solution(differences: Iterable[Difference]) -> dict[Node, int] | Conflict:
+def least_solution(differences: Iterable[DifferenceConstraint]) -> dict[Node, int] | Conflict:
     """The pointwise least solution on the nodes that the constraints name, or a conflict.
 
     Upper bounds never raise a value, so they are compared at the end, and the one that is exceeded most is told.
@@ -62,7 +62,7 @@ def least_solution(differences: Iterable[Difference]) -> dict[Node, int] | Confl
     otherwise nodes × constraints within that component.
     Raises ValueError if nothing bounds a node from below.
     """
-    raising: dict[Node, list[Difference]] = defaultdict(list)
+    raising: dict[Node, list[DifferenceConstraint]] = defaultdict(list)
     caps = []
     nodes: dict[Node, None] = {}
     for difference in differences:
@@ -74,7 +74,7 @@ def least_solution(differences: Iterable[Difference]) -> dict[Node, int] | Confl
     nodes.pop(GROUND, None)
 
     values: dict[Node, int] = {GROUND: 0}
-    parents: dict[Node, Difference] = {}
+    parents: dict[Node, DifferenceConstraint] = {}
     for component in _strong_components((GROUND, *nodes), raising):
         if cycle := _raise_within(component, raising, values, parents):
             return Conflict(cycle)
@@ -87,7 +87,7 @@ def least_solution(differences: Iterable[Difference]) -> dict[Node, int] | Confl
     return {node: values[node] for node in nodes}
 
 
-def _path(parents: dict[Node, Difference], node: Node) -> list[Difference]:
+def _path(parents: dict[Node, DifferenceConstraint], node: Node) -> list[DifferenceConstraint]:
     """The constraints that give the node its value, from the ground."""
     steps = []
     while node is not GROUND:
@@ -97,8 +97,11 @@ def _path(parents: dict[Node, Difference], node: Node) -> list[Difference]:
 
 
 def _raise_within(
-    component: list[Node], raising: dict[Node, list[Difference]], values: dict[Node, int], parents: dict[Node, Difference]
-) -> tuple[Difference, ...]:
+    component: list[Node],
+    raising: dict[Node, list[DifferenceConstraint]],
+    values: dict[Node, int],
+    parents: dict[Node, DifferenceConstraint],
+) -> tuple[DifferenceConstraint, ...]:
     """Settles a strong component, into which those before it have raised, and raises what follows; a negative cycle if it has one."""
     inside = set(component)
     inner = {node: [d for d in raising[node] if d.y in inside] for node in component}
@@ -114,7 +117,7 @@ def _raise_within(
     return ()
 
 
-def _raise(difference: Difference, values: dict[Node, int], parents: dict[Node, Difference]) -> bool:
+def _raise(difference: DifferenceConstraint, values: dict[Node, int], parents: dict[Node, DifferenceConstraint]) -> bool:
     """p_y ≥ p_x − bound; whether that raised p_y."""
     value = values[difference.x] - difference.bound
     if difference.y in values and values[difference.y] >= value:
@@ -123,7 +126,9 @@ def _raise(difference: Difference, values: dict[Node, int], parents: dict[Node, 
     return True
 
 
-def _largest_first(inner: dict[Node, list[Difference]], values: dict[Node, int], parents: dict[Node, Difference]) -> None:
+def _largest_first(
+    inner: dict[Node, list[DifferenceConstraint]], values: dict[Node, int], parents: dict[Node, DifferenceConstraint]
+) -> None:
     """Dijkstra: where no step raises, the largest open value is final."""
     ticket = count()
     heap = [(-values[node], next(ticket), node) for node in inner if node in values]
@@ -136,7 +141,9 @@ def _largest_first(inner: dict[Node, list[Difference]], values: dict[Node, int],
                     heappush(heap, (-values[d.y], next(ticket), d.y))
 
 
-def _in_rounds(inner: dict[Node, list[Difference]], values: dict[Node, int], parents: dict[Node, Difference]) -> tuple[Difference, ...]:
+def _in_rounds(
+    inner: dict[Node, list[DifferenceConstraint]], values: dict[Node, int], parents: dict[Node, DifferenceConstraint]
+) -> tuple[DifferenceConstraint, ...]:
     """Bellman–Ford with a queue. With a negative cycle, the parents contain one from some step on (Cherkassky and Goldberg 1999)."""
     queue = deque(node for node in inner if node in values)
     waiting = set(queue)
@@ -156,7 +163,9 @@ def _in_rounds(inner: dict[Node, list[Difference]], values: dict[Node, int], par
     return ()
 
 
-def _cycle_of_parents(inner: dict[Node, list[Difference]], parents: dict[Node, Difference]) -> tuple[Difference, ...]:
+def _cycle_of_parents(
+    inner: dict[Node, list[DifferenceConstraint]], parents: dict[Node, DifferenceConstraint]
+) -> tuple[DifferenceConstraint, ...]:
     walk: dict[Node, int] = {}
     for number, start in enumerate(inner):
         node = start
@@ -171,7 +180,7 @@ def _cycle_of_parents(inner: dict[Node, list[Difference]], parents: dict[Node, D
     return ()
 
 
-def _strong_components(nodes: Iterable[Node], raising: dict[Node, list[Difference]]) -> list[list[Node]]:
+def _strong_components(nodes: Iterable[Node], raising: dict[Node, list[DifferenceConstraint]]) -> list[list[Node]]:
     """The strongly connected components, each before those that it raises (Tarjan 1972)."""
     found: list[list[Node]] = []
     number: dict[Node, int] = {}
@@ -181,7 +190,7 @@ def _strong_components(nodes: Iterable[Node], raising: dict[Node, list[Differenc
     for root in nodes:
         if root in number:
             continue
-        calls: list[tuple[Node, Iterator[Difference]]] = []
+        calls: list[tuple[Node, Iterator[DifferenceConstraint]]] = []
         _enter(root, number, low, stack, calls, raising)
         while calls:
             node, steps = calls[-1]
@@ -209,8 +218,8 @@ def _enter(
     number: dict[Node, int],
     low: dict[Node, int],
     stack: list[Node],
-    calls: list[tuple[Node, Iterator[Difference]]],
-    raising: dict[Node, list[Difference]],
+    calls: list[tuple[Node, Iterator[DifferenceConstraint]]],
+    raising: dict[Node, list[DifferenceConstraint]],
 ) -> None:
     number[node] = low[node] = len(number)
     stack.append(node)

@@ -56,7 +56,7 @@ def total(weights: Weights, assignment: Mapping[Node, Value]) -> float:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestSection:
     """The best section found, or None. bound: none within the budgets costs less; infinite where it is proved that there is none. proved:
     whether nothing is left to find."""
 
@@ -83,7 +83,7 @@ def cheapest(
 
 def cheapest_in_time(
     system: System, cost: Weights, budgets: tuple[Budget, ...], time_limit: float, charges: tuple[Charge, ...] = ()
-) -> Found:
+) -> BestSection:
     """The same as far as HiGHS comes in so many seconds. Where it uses its tolerance to exceed a budget, it is given a little less of it,
     and the bound is that of the whole. Raises ArithmeticError as `cheapest`, but for budgets."""
     found = whole = _solved(system, cost, budgets, time_limit, charges)
@@ -93,20 +93,20 @@ def cheapest_in_time(
         less = {id(b): 2 * (b.used(found.section) - b.limit) for b in over}
         tighter = tuple(replace(b, limit=b.limit - less.get(id(b), 0.0)) for b in budgets)
         again = _solved(system, cost, tighter, time_limit, charges)
-        found = Found(again.section, whole.bound, False)
-    return Found(None, whole.bound, False)
+        found = BestSection(again.section, whole.bound, False)
+    return BestSection(None, whole.bound, False)
 
 
 def _exceeded(section: Mapping[Node, Value], budgets: tuple[Budget, ...]) -> list[Budget]:
     return [budget for budget in budgets if budget.used(section) > budget.limit + 1e-9 * abs(budget.limit)]
 
 
-def _solved(system: System, cost: Weights, budgets: tuple[Budget, ...], time_limit: float, charges: tuple[Charge, ...]) -> Found:
+def _solved(system: System, cost: Weights, budgets: tuple[Budget, ...], time_limit: float, charges: tuple[Charge, ...]) -> BestSection:
     columns = {(node, value): number for number, (node, value) in enumerate((n, v) for n in system.nodes for v in system.domains[n])}
     if not all(system.domains.values()):
-        return Found(None, inf, True)
+        return BestSection(None, inf, True)
     if not columns:
-        return Found({}, 0.0, True) if all(budget.limit >= 0 for budget in budgets) else Found(None, inf, True)
+        return BestSection({}, 0.0, True) if all(budget.limit >= 0 for budget in budgets) else BestSection(None, inf, True)
     width = len(columns) + len(charges)
     rows = [({columns[node, value]: 1.0 for value in system.domains[node]}, 1.0, 1.0) for node in system.nodes]
     rows += [row for constraint in system.constraints for row in _supports(system, columns, constraint)]
@@ -125,14 +125,14 @@ def _solved(system: System, cost: Weights, budgets: tuple[Budget, ...], time_lim
             options={"mip_rel_gap": 0.0} | ({"time_limit": time_limit} if time_limit < inf else {}),
         )
     if result.status == 2:
-        return Found(None, inf, True)
+        return BestSection(None, inf, True)
     bound = -inf if result.mip_dual_bound is None else float(result.mip_dual_bound)
     if result.x is None:
-        return Found(None, bound, False)
+        return BestSection(None, bound, False)
     section = {node: value for (node, value), number in columns.items() if result.x[number] > 0.5}
     if broken := system.violated(section):
         raise ArithmeticError(f"the solver's assignment breaks: {broken[0].reason}")
-    return Found(section, bound, result.status == 0)
+    return BestSection(section, bound, result.status == 0)
 
 
 def _of(columns: Mapping[tuple[Node, Value], int], node: Node, values: frozenset[Value]) -> dict[int, float]:

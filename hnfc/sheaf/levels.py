@@ -12,15 +12,15 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hnfc.sheaf.difference import GROUND, Difference
+from hnfc.sheaf.difference import GROUND, DifferenceConstraint
 from hnfc.sheaf.graph import Node
 
 
 @dataclass(frozen=True)
-class Step:
+class ForcedLevel:
     """`difference` and the value of its x force its y to `needed` or more, hence to `level`; None where its list ends below."""
 
-    difference: Difference
+    difference: DifferenceConstraint
     needed: int
     level: int | None
 
@@ -32,18 +32,18 @@ class Shortfall:
     With the lists of the nodes that it names it has no solution, so it refutes the system. It is not always a smallest reason.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ForcedLevel, ...]
     gap: int
 
 
 @dataclass(frozen=True)
 class _Derived:
     level: int
-    step: Step | None
+    step: ForcedLevel | None
     cause: _Derived | None
 
 
-def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[Difference]) -> dict[Node, int] | Shortfall:
+def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[DifferenceConstraint]) -> dict[Node, int] | Shortfall:
     """The pointwise least choice from the lists that satisfies the constraints, or a shortfall. O(constraints × longest list).
 
     The lists may come in any order. Raises ValueError for a node without values, and KeyError for a constraint on a node without a list.
@@ -51,7 +51,7 @@ def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[Dif
     ordered: dict[Node, list[int]] = {GROUND: [0]} | {node: sorted(values) for node, values in levels.items()}
     if bare := [node for node, values in ordered.items() if not values]:
         raise ValueError(f"{bare[0]!r} has no values")
-    following: dict[Node, list[Difference]] = defaultdict(list)
+    following: dict[Node, list[DifferenceConstraint]] = defaultdict(list)
     for difference in differences:
         following[difference.x].append(difference)
     now = {node: _Derived(values[0], None, None) for node, values in ordered.items()}
@@ -67,15 +67,15 @@ def least_levels(levels: Mapping[Node, Sequence[int]], differences: Iterable[Dif
                 continue
             place = bisect_left(ordered[other], needed)
             if place == len(ordered[other]):
-                return Shortfall(_chain(_Derived(0, Step(difference, needed, None), cause)), needed - ordered[other][-1])
-            now[other] = _Derived(ordered[other][place], Step(difference, needed, ordered[other][place]), cause)
+                return Shortfall(_chain(_Derived(0, ForcedLevel(difference, needed, None), cause)), needed - ordered[other][-1])
+            now[other] = _Derived(ordered[other][place], ForcedLevel(difference, needed, ordered[other][place]), cause)
             if other not in waiting:
                 waiting.add(other)
                 queue.append(other)
     return {node: now[node].level for node in levels}
 
 
-def _chain(last: _Derived) -> tuple[Step, ...]:
+def _chain(last: _Derived) -> tuple[ForcedLevel, ...]:
     steps = []
     derived: _Derived | None = last
     while derived is not None and derived.step is not None:

@@ -10,12 +10,13 @@ import torch
 from hnfc.core.errors import UsageError
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
-from hnfc.tracing.events import Event, Span, Trace
+from hnfc.tracing.events import Event, ValueRange
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.remedies import Patient, add_remedies
+from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 
-__all__ = ["Event", "Span", "Trace", "trace"]
+__all__ = ["Event", "Trace", "ValueRange", "trace"]
 
 
 def trace(
@@ -59,7 +60,7 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
         model = inside
 
 
-def _compiled_results(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Span]:
+def _compiled_results(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[ValueRange]:
     with torch.no_grad():
         results = torch.utils._pytree.tree_leaves(model(*args, **kwargs))
-    return [Span.of(result) for result in results if isinstance(result, torch.Tensor) and result.is_floating_point()]
+    return [ValueRange.of(result) for result in results if isinstance(result, torch.Tensor) and result.is_floating_point()]

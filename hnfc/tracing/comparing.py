@@ -9,7 +9,7 @@ import torch
 
 from hnfc.tracing.errors import is_lost, is_wrong, relative_errors
 from hnfc.tracing.memory import WIDE
-from hnfc.tracing.step import Final, Step
+from hnfc.tracing.step import Final, TracedStep
 
 _WORSE = 4
 """An element is worse if its error grew this many times, and is more than rounding makes of it."""
@@ -17,7 +17,7 @@ _ROUNDINGS = 16
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """The largest relative errors of results and gradients before and after; whether all of them are finite, none is worse, and the error
     is smaller than before. accurate: whether nothing is wrong afterwards."""
 
@@ -34,7 +34,7 @@ def _shown(error: float) -> str:
     return f"{error:.1e}" if math.isfinite(error) else "not finite"
 
 
-def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparison:
+def compare(old: TracedStep, new: TracedStep, coarse: torch.dtype | None = None) -> RunComparison:
     """The new step beside the old one. The true values are those of the new one in float64 where they are finite, since it may be the more
     stable form of the same function, else those of the old one. coarse: the type whose roundoff is no error; errors are then relative to
     the largest element of each tensor."""
@@ -57,7 +57,7 @@ def compare(old: Step, new: Step, coarse: torch.dtype | None = None) -> Comparis
     mends = complete and not worse and math.isfinite(after) and after < before
     if coarse is not None:
         accurate &= after <= torch.finfo(coarse).eps ** 0.5
-    return Comparison(before, after, mends, accurate and mends)
+    return RunComparison(before, after, mends, accurate and mends)
 
 
 def _is_infinite(final: Final, true: torch.Tensor, masked: bool) -> bool:

@@ -13,7 +13,7 @@ NOT_FINITE = ("input", "overflow", "pole", "undefined", "constant")
 
 
 @dataclass(frozen=True)
-class Span:
+class ValueRange:
     """The values of a tensor: the finite ones lie in [low, high]."""
 
     dtype: torch.dtype
@@ -24,11 +24,11 @@ class Span:
     elements: int
 
     @staticmethod
-    def of(tensor: torch.Tensor) -> Span:
+    def of(tensor: torch.Tensor) -> ValueRange:
         wide = tensor.detach().to(torch.float64)
         finite = wide[torch.isfinite(wide)]
         low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
-        return Span(tensor.dtype, low, high, wide.numel() - finite.numel(), int((wide == 0).sum()), wide.numel())
+        return ValueRange(tensor.dtype, low, high, wide.numel() - finite.numel(), int((wide == 0).sum()), wide.numel())
 
     def __str__(self) -> str:
         inside = f"[{self.low:.4g}, {self.high:.4g}]"
@@ -50,8 +50,8 @@ class Event:
     operation: str
     module: str
     source: str
-    operands: tuple[Span, ...]
-    result: Span
+    operands: tuple[ValueRange, ...]
+    result: ValueRange
     elements: int
     error: float
     reason: str
@@ -75,30 +75,6 @@ class Event:
 
     def __str__(self) -> str:
         return f"{self.operation} in {self.place}: {self.reason}"
-
-
-@dataclass
-class Trace:
-    """What the run of a model on a sample met, in order. `first` is the one to look at."""
-
-    events: list[Event]
-    operations: int
-    first: Event | None
-    error: float = 0.0
-    """The largest relative error of the results."""
-    compiled: list[Span] = field(default_factory=list)
-    """What compiled code gave for each floating-point result, where the model was compiled."""
-    notes: list[str] = field(default_factory=list)
-    """Description of what is not finite though no operation is at fault."""
-
-    def __str__(self) -> str:
-        from hnfc.tracing.report import trace_report
-
-        return trace_report(self)
-
-    def __bool__(self) -> bool:
-        """Whether anything went wrong."""
-        return bool(self.events)
 
 
 def first_of(events: Sequence[Event]) -> Event | None:

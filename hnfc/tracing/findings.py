@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hnfc.tracing.errors import is_lost, is_wrong, result_error
-from hnfc.tracing.events import Event, Span, Trace, first_of
-from hnfc.tracing.step import Final, Step
+from hnfc.tracing.events import Event, ValueRange, first_of
+from hnfc.tracing.report import Trace
+from hnfc.tracing.step import Final, TracedStep
 from hnfc.tracing.words import at, first_index, kinds_of
 
 
-def trace_of(step: Step) -> Trace:
+def trace_of(step: TracedStep) -> Trace:
     """Faults of a step, in order."""
     found: list[Event] = [event for event in step.inputs if not event.weak]
     notes: list[str] = []
@@ -30,7 +31,7 @@ def _chain(event: Event | None) -> list[Event]:
     return found
 
 
-def _of_final(final: Final, step: Step, notes: list[str]) -> list[Event]:
+def _of_final(final: Final, step: TracedStep, notes: list[str]) -> list[Event]:
     """The events that made a tensor of the end what it is, where it is not what it should be."""
     reach = [event for event in step.run.events if event in final.state.reach]
     reach += [event for event in step.inputs if event in final.state.reach]
@@ -53,5 +54,5 @@ def _of_final(final: Final, step: Step, notes: list[str]) -> list[Event]:
 
 def _unexplained(final: Final, reason: str, kind: str = "undefined") -> Event:
     where = ~final.given.isfinite() if kind == "undefined" else final.given == 0
-    return Event(kind, final.name, "", "", (), Span.of(final.given), int(where.sum()), 0.0, reason, final.kind == "gradient",
+    return Event(kind, final.name, "", "", (), ValueRange.of(final.given), int(where.sum()), 0.0, reason, final.kind == "gradient",
                  index=first_index(where))  # fmt: skip

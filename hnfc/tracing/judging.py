@@ -13,8 +13,8 @@ from hnfc.frontend.places import Place as Source
 from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing import words
 from hnfc.tracing.errors import relative_errors
-from hnfc.tracing.events import NOT_FINITE, Event, Span
-from hnfc.tracing.memory import WIDE, Memory, Record, State
+from hnfc.tracing.events import NOT_FINITE, Event, ValueRange
+from hnfc.tracing.memory import WIDE, Memory, StorageRecord, StorageState
 
 _GROWING = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "pow", "mul", "square", "prod", "cumprod", "matmul", "mm", "bmm", "linear"})
 """Functions without a pole: an infinite result for finite operands is an overflow, of float64 too if it has none."""
@@ -23,7 +23,7 @@ _GETS_WORSE = 2.0**6
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePosition:
     """Position of an operation: file and line, the path of its module, and, of a gradient, the operation that it differentiates."""
 
     source: Source | None
@@ -40,7 +40,7 @@ class Operand:
 
     given: torch.Tensor
     true: torch.Tensor | None
-    state: State
+    state: StorageState
 
     @property
     def should(self) -> torch.Tensor:
@@ -52,7 +52,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JudgedTensor:
     """A tensor that an operation makes or changes: as it is, as it should be, and as float64 makes it from the operands that are."""
 
     given: torch.Tensor
@@ -60,7 +60,7 @@ class Outcome:
     alone: torch.Tensor
 
 
-class Judge:
+class LossJudge:
     """Notes what operations make worse, in order."""
 
     def __init__(self) -> None:
@@ -70,8 +70,8 @@ class Judge:
         """The largest growth of an error that was too small to be an event, and the event that it would be."""
 
     def judge(
-        self, func: Any, name: str, call: Any, operands: list[Operand], outside: list[Operand], outcomes: list[Outcome], place: Place,
-        memory: Memory,
+        self, func: Any, name: str, call: Any, operands: list[Operand], outside: list[Operand], outcomes: list[JudgedTensor],
+        place: SourcePosition, memory: Memory,
     ) -> None:  # fmt: skip
         """Notes the worst that happened to the results of an operation, and writes their true values down."""
         step = _Step(
@@ -81,13 +81,13 @@ class Judge:
             memory.store(outcome.given, outcome.true)
             self._judge(step, outcome, memory.made(outcome.given))
 
-    def _judge(self, step: _Step, outcome: Outcome, record: Record | None) -> None:
+    def _judge(self, step: _Step, outcome: JudgedTensor, record: StorageRecord | None) -> None:
         if record is None:
             return
         given, info = outcome.given.detach().to(WIDE), torch.finfo(outcome.given.dtype)
         errors = relative_errors(given, outcome.true, info, gradient=step.place.backward)
         error = float(errors.max()) if errors.numel() else 0.0
-        record.state = state = State(error)
+        record.state = state = StorageState(error)
         finite = bool(torch.isfinite(given).all())
         gone = bool((given == 0).all()) and bool((outcome.true != 0).any())
         if not finite:
@@ -98,7 +98,7 @@ class Judge:
             heirs = [o for o in step.operands if finite or not bool(torch.isfinite(o.given).all())]
             state.reach = frozenset((state.event,)).union(*(o.state.reach for o in heirs))
 
-    def _finite(self, step: _Step, outcome: Outcome, errors: torch.Tensor, error: float, wrong: bool) -> Event | None:
+    def _finite(self, step: _Step, outcome: JudgedTensor, errors: torch.Tensor, error: float, wrong: bool) -> Event | None:
         given, info = outcome.given.detach(), torch.finfo(outcome.given.dtype)
         before = max((operand.state.error for operand in step.operands), default=0.0)
         inherited = step.inherited(lambda operand: True)
@@ -117,7 +117,7 @@ class Judge:
 
     # values that are not finite
 
-    def _not_finite(self, step: _Step, outcome: Outcome, given: torch.Tensor, error: float) -> Event | None:
+    def _not_finite(self, step: _Step, outcome: JudgedTensor, given: torch.Tensor, error: float) -> Event | None:
         """Origin of elements that are infinite or NaN though their operands are neither; else the origin of such operands."""
         dtype, info = outcome.given.dtype, torch.finfo(outcome.given.dtype)
         reached = step.inherited(lambda operand: not bool(torch.isfinite(operand.given).all()))
@@ -151,7 +151,7 @@ class Judge:
 
     # digits
 
-    def _remember(self, step: _Step, outcome: Outcome, error: float, before: float, info: Any) -> None:
+    def _remember(self, step: _Step, outcome: JudgedTensor, error: float, before: float, info: Any) -> None:
         """Keeps what is no event by itself, but explains a wrong result where nothing else does."""
         given = outcome.given.detach()
         if step.name in ("add", "sub") and len(step.operands) == 2 and not self.absorbed:
@@ -173,15 +173,15 @@ class Judge:
         return event
 
     def _event(
-        self, step: _Step, kind: str, where: torch.Tensor, reason: str, outcome: Outcome, cause: Event | None, error: float,
+        self, step: _Step, kind: str, where: torch.Tensor, reason: str, outcome: JudgedTensor, cause: Event | None, error: float,
         reached: float | None = None,
     ) -> Event:  # fmt: skip
         place = step.place
         derivative = place.backward and kind in ("pole", "undefined")
         operation = place.operation if derivative else str(step.func).removeprefix("aten.").removesuffix(".default")
         source = f"{shortened(place.source[0])}:{place.source[1]}" if place.source else ""
-        spans = tuple(Span.of(operand.given) for operand in step.operands)
-        return Event(kind, operation, place.module, source, spans, Span.of(outcome.given), int(where.sum()), error, reason,
+        spans = tuple(ValueRange.of(operand.given) for operand in step.operands)
+        return Event(kind, operation, place.module, source, spans, ValueRange.of(outcome.given), int(where.sum()), error, reason,
                      place.backward, reached, cause, index=words.first_index(where),
                      low_only=words.kinds_of(outcome.given) == "-inf")  # fmt: skip
 
@@ -195,7 +195,7 @@ class _Step:
     call: Any
     operands: list[Operand]
     outside: list[Operand]
-    place: Place
+    place: SourcePosition
 
     def constants(self) -> bool:
         """Return whether a number among the arguments, or a constant of one element, is not finite; or nothing but numbers comes in."""

@@ -16,7 +16,7 @@ _SWEEP = 256
 
 
 @dataclass
-class State:
+class StorageState:
     """Knowledge of the values of a storage. event: what went wrong in them; reach: all that did. branch: of a gradient, the choice that
     it came through, in words."""
 
@@ -28,23 +28,23 @@ class State:
 
 
 @dataclass
-class Record:
+class StorageRecord:
     """A storage: the values that it should have (None where they are those that it has), and its state."""
 
     alive: StorageWeakRef
     dtype: torch.dtype
     shadow: torch.Tensor | None = None
-    state: State = field(default_factory=State)
+    state: StorageState = field(default_factory=StorageState)
 
 
 class Memory:
     """Records by storage. A storage without one holds exact values."""
 
     def __init__(self) -> None:
-        self._records: dict[int, Record] = {}
+        self._records: dict[int, StorageRecord] = {}
         self._calls = 0
 
-    def record(self, tensor: torch.Tensor) -> Record | None:
+    def record(self, tensor: torch.Tensor) -> StorageRecord | None:
         if tensor.layout is not torch.strided:
             return None
         found = self._records.get(tensor.untyped_storage()._cdata)
@@ -57,7 +57,7 @@ class Memory:
             return None
         return found.shadow.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
-    def made(self, tensor: torch.Tensor) -> Record | None:
+    def made(self, tensor: torch.Tensor) -> StorageRecord | None:
         """The record of a storage, a new one where there is none; None for tensors without a storage."""
         if tensor.layout is not torch.strided:
             return None
@@ -65,7 +65,7 @@ class Memory:
         storage = tensor.untyped_storage()
         found = self._records.get(storage._cdata)
         if found is None or found.dtype != tensor.dtype:
-            found = self._records[storage._cdata] = Record(StorageWeakRef(storage), tensor.dtype)  # type: ignore[no-untyped-call]
+            found = self._records[storage._cdata] = StorageRecord(StorageWeakRef(storage), tensor.dtype)  # type: ignore[no-untyped-call]
         return found
 
     def store(self, tensor: torch.Tensor, true: torch.Tensor) -> None:

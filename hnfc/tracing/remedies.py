@@ -15,13 +15,15 @@ from torch.utils import _pytree as pytree
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.pipeline.rulesets import load_rules
+from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
-from hnfc.tracing.comparing import Comparison, compare
-from hnfc.tracing.events import GRADIENT, Trace
-from hnfc.tracing.step import Step, step_of
+from hnfc.tracing.comparing import RunComparison, compare
+from hnfc.tracing.events import GRADIENT
+from hnfc.tracing.report import Trace
+from hnfc.tracing.step import TracedStep, step_of
 
 _MOST = 3
 """Places that are told."""
@@ -40,7 +42,7 @@ class Patient:
     model: torch.nn.Module
     sample: Any
     loss: Loss | None
-    step: Step
+    step: TracedStep
     backward: bool
 
     @property
@@ -71,12 +73,12 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
 
 
-def _rewritten(patient: Patient, settings: Settings) -> tuple[Program, Comparison] | None:
+def _rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
     """The model with what hnfc.optimize does to it, and what that does to a step; None where nothing is done."""
     args, kwargs = arguments_of(patient.sample)
     whole = with_loss(patient.model, patient.loss)
     try:
-        program = Program.of(whole, tuple(args), dict(kwargs), settings)
+        program = CapturedProgram.of(whole, tuple(args), dict(kwargs), settings)
 
         def call(*given: Any, **named: Any) -> Any:
             leaves = pytree.tree_leaves((given, named))
@@ -95,7 +97,7 @@ def _rewritten(patient: Patient, settings: Settings) -> tuple[Program, Compariso
         return None
 
 
-def _name_rewrites(trace: Trace, program: Program, effect: str, how: str) -> None:
+def _name_rewrites(trace: Trace, program: CapturedProgram, effect: str, how: str) -> None:
     by_place: dict[str, set[str]] = {}
     for rewrite in program.report.data["rewrites"]:
         by_place.setdefault(rewrite["place"], set()).add(rewrite["rule"])
@@ -141,7 +143,7 @@ def _narrowest(patient: Patient) -> torch.dtype | None:
     return min((x.dtype for x in _floats(patient) if x.dtype in _WIDER), key=lambda t: (torch.finfo(t).bits, _WIDER.index(t)), default=None)
 
 
-def _in_format(patient: Patient, dtype: torch.dtype) -> Comparison | None:
+def _in_format(patient: Patient, dtype: torch.dtype) -> RunComparison | None:
     """Error of a step by a copy of the model in a format."""
     try:
         model = copy.deepcopy(patient.model).to(dtype)
@@ -165,8 +167,6 @@ def _converted(dtype: torch.dtype, tensor: torch.Tensor) -> torch.Tensor:
 
 def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
     """The remedy that formats of single values are, if it was seen to work."""
-    from hnfc.precision.optimizer import PrecisionOptimizer
-
     if patient.step.run.count > _MOST_OPERATIONS:
         return []
     training = patient.backward and any(p.requires_grad for p in patient.model.parameters())

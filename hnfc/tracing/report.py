@@ -1,13 +1,10 @@
-"""A trace in words."""
+"""A trace, and its text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from hnfc.tracing.events import Event
-
-if TYPE_CHECKING:
-    from hnfc.tracing.events import Trace
+from hnfc.tracing.events import Event, ValueRange
 
 _VERBS = {
     "overflow": "overflows", "underflow": "underflows", "undefined": "is NaN", "pole": "is infinite", "input": "is not finite",
@@ -16,7 +13,29 @@ _VERBS = {
 _MOST = 8
 
 
-def trace_report(trace: Trace) -> str:
+@dataclass
+class Trace:
+    """What the run of a model on a sample met, in order. `first` is the one to look at."""
+
+    events: list[Event]
+    operations: int
+    first: Event | None
+    error: float = 0.0
+    """The largest relative error of the results."""
+    compiled: list[ValueRange] = field(default_factory=list)
+    """What compiled code gave for each floating-point result, where the model was compiled."""
+    notes: list[str] = field(default_factory=list)
+    """Description of what is not finite though no operation is at fault."""
+
+    def __str__(self) -> str:
+        return _report(self)
+
+    def __bool__(self) -> bool:
+        """Whether anything went wrong."""
+        return bool(self.events)
+
+
+def _report(trace: Trace) -> str:
     """The first place that goes wrong with its cause and remedies, then the others, one line each."""
     if trace.first is None and trace.notes:
         return "\n".join([f"no operation went wrong in {trace.operations} operations on this sample, but:", *_notes(trace)])

@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hnfc.frontend.places import frames_below, innermost, is_own
 from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.events import Event
-from hnfc.tracing.judging import Judge, Operand, Outcome, Place
-from hnfc.tracing.memory import WIDE, Memory, State, is_float
+from hnfc.tracing.judging import JudgedTensor, LossJudge, Operand, SourcePosition
+from hnfc.tracing.memory import WIDE, Memory, StorageState, is_float
 
 _CHANGES_UNSAID = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
 """Operations that write running statistics though their signature does not say so."""
@@ -36,7 +36,7 @@ class _Node:
     """A function of autograd: the operation whose gradient it computes, its place, and what it took from other functions."""
 
     operation: str
-    place: Place
+    place: SourcePosition
 
 
 class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -45,7 +45,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, names: Mapping[int, str], stop: tuple[Any, ...]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.memory = Memory()
-        self.judge = Judge()
+        self.judge = LossJudge()
         self.count = 0
         self.epsilon = 0.0
         """The roundoff of the narrowest type that something was computed in."""
@@ -99,7 +99,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
             return self._followed(func, name, args, kwargs, floats, place)
 
-    def _followed(self, func: Any, name: str, args: Any, kwargs: Any, floats: list[torch.Tensor], place: Place) -> Any:
+    def _followed(self, func: Any, name: str, args: Any, kwargs: Any, floats: list[torch.Tensor], place: SourcePosition) -> Any:
         written = _written(func._schema, name, args, kwargs)
         operands = [self._operand(x, any(x is w for w in written)) for x in floats]
         exact = all(operand.true is None for operand in operands)
@@ -124,7 +124,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for index, given in enumerate([*made, *changed]):
             if not given.numel() or given.layout is not torch.strided:
                 continue
-            outcomes.append(Outcome(given, _shaped(true, index, given), _shaped(alone, index, given)))
+            outcomes.append(JudgedTensor(given, _shaped(true, index, given), _shaped(alone, index, given)))
         self.judge.judge(func, name, (args, kwargs), operands, self._outside, outcomes, place, self.memory)
         for outcome in outcomes:
             record = self.memory.record(outcome.given)
@@ -140,7 +140,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if written:
             given, true = given.clone(), None if true is None else true.clone()
         record = self.memory.record(tensor)
-        return Operand(given, true, State() if record is None else record.state)
+        return Operand(given, true, StorageState() if record is None else record.state)
 
     def _widened(self, value: Any, written: list[torch.Tensor]) -> Any:
         """The true value of an operand, in float64; a copy where the operation writes it."""
@@ -159,7 +159,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # places
 
-    def _place(self, func: Any) -> Place:
+    def _place(self, func: Any) -> SourcePosition:
         node = torch._C._current_autograd_node() if hasattr(torch._C, "_current_autograd_node") else None
         backward = node is not None and not torch.is_grad_enabled()
         found = innermost(frames_below(sys._getframe(2), self._stop))
@@ -170,9 +170,9 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = self._nodes.get(node._sequence_nr())
             own = found if found is not None and is_own(found[0]) else None
             if known is None:
-                return Place(own, "", True, name, type(node).__name__)
-            return Place(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
-        place = Place(found, self._modules[-1] if self._modules else "", False, name, "")
+                return SourcePosition(own, "", True, name, type(node).__name__)
+            return SourcePosition(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
+        place = SourcePosition(found, self._modules[-1] if self._modules else "", False, name, "")
         if torch.is_grad_enabled():
             self._nodes.setdefault(_get_sequence_nr() - 1, _Node(name, place))
         return place
@@ -181,7 +181,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._running is not node:
             self._running, self._outside, self._inside = node, [], set()
 
-    def _enter_node(self, place: Place, operands: list[Operand]) -> None:
+    def _enter_node(self, place: SourcePosition, operands: list[Operand]) -> None:
         """Notes what a function of autograd takes: its incoming gradients and what it saved."""
         if not place.backward:
             self._outside = []
@@ -189,13 +189,13 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = self._inside
         self._outside += [operand for operand in operands if operand.given.untyped_storage()._cdata not in known]
 
-    def _branch(self, place: Place, operands: list[Operand]) -> str:
+    def _branch(self, place: SourcePosition, operands: list[Operand]) -> str:
         if place.node in _MASKS:
             return f"the branch of {_MASKS[place.node]} ({_spelled(place)}) that is not taken"
         return next((o.state.branch for o in operands if o.state.backward and o.state.branch), "")
 
 
-def _spelled(place: Place) -> str:
+def _spelled(place: SourcePosition) -> str:
     return f"{shortened(place.source[0])}:{place.source[1]}" if place.source else "the model"
 
 

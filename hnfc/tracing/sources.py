@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from hnfc.tracing.events import Event, Span
-from hnfc.tracing.memory import State, is_float
+from hnfc.tracing.events import Event, ValueRange
+from hnfc.tracing.memory import StorageState, is_float
 from hnfc.tracing.run import Run
 from hnfc.tracing.words import at, first_index, kinds_of
 
@@ -43,10 +43,12 @@ def not_finite_inputs(run: Run, model: torch.nn.Module, args: Any, kwargs: Any, 
         index, what = first_index(where), kinds_of(tensor.detach())
         row = f", row {index[0]}" if len(index) > 1 else ""
         reason = f"the {kind} {name} has {what}{at(index)}{row}"
-        event = Event("input", kind, name, "", (), Span.of(tensor), int(where.sum()), 0.0, reason, index=index, low_only=what == "-inf")
+        event = Event(
+            "input", kind, name, "", (), ValueRange.of(tensor), int(where.sum()), 0.0, reason, index=index, low_only=what == "-inf"
+        )
         record = run.memory.made(tensor)
         if record is not None:
-            record.state = State(event=event, reach=frozenset((event,)))
+            record.state = StorageState(event=event, reach=frozenset((event,)))
         found.append(event)
     return found
 

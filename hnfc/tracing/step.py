@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from hnfc.tracing.events import Event
-from hnfc.tracing.memory import WIDE, State, is_float
+from hnfc.tracing.memory import WIDE, StorageState, is_float
 from hnfc.tracing.run import Run
 from hnfc.tracing.sources import inputs_of, not_finite_inputs
 from hnfc.tracing.surroundings import kept, plain_kernels
@@ -25,7 +25,7 @@ class Final:
     name: str
     given: torch.Tensor
     true: torch.Tensor
-    state: State
+    state: StorageState
 
     @property
     def finite(self) -> bool:
@@ -33,7 +33,7 @@ class Final:
 
 
 @dataclass
-class Step:
+class TracedStep:
     """End of a step, and its run. inputs: what is not finite in inputs, parameters and buffers."""
 
     finals: list[Final]
@@ -43,7 +43,7 @@ class Step:
 
 def step_of(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any] | None = None
-) -> Step:
+) -> TracedStep:
     """Runs the model, or another call in its stead, on copies of the inputs. Buffers, gradients and the state of random numbers are as
     before afterwards."""
     try:
@@ -56,7 +56,7 @@ def step_of(
 
 def _step_of(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any], accumulate: bool
-) -> Step:
+) -> TracedStep:
     names = {id(part): path for path, part in model.named_modules()}
     run = Run(names, (_call.__code__, _differentiate.__code__))
     trained = [p for p in model.parameters() if p.requires_grad] if backward else []
@@ -73,7 +73,7 @@ def _step_of(
                 found = _gradients(run, _losses(output, results), list(wanted.values()), accumulate)
                 finals += [_final(run, "gradient", n, g) for n, g in zip(wanted, found, strict=True) if g is not None]
         finals += [_final(run, "result", f"the new {n}", b.clone()) for n, b in _changed(run, model)]
-    return Step(finals, run, inputs)
+    return TracedStep(finals, run, inputs)
 
 
 def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -99,7 +99,7 @@ def _gradients(run: Run, losses: list[torch.Tensor], wanted: list[torch.Tensor],
     ones = [torch.ones_like(x) for x in losses]
     for record in map(run.memory.made, ones):
         if record is not None:
-            record.state = State(backward=True)
+            record.state = StorageState(backward=True)
     try:
         with run:
             return _differentiate(losses, ones, wanted, accumulate)
@@ -130,7 +130,9 @@ def _final(run: Run, kind: str, name: str, tensor: torch.Tensor) -> Final:
     true = run.memory.true(tensor)
     record = run.memory.record(tensor)
     given = tensor.detach()
-    return Final(kind, name, given.clone(), given.to(WIDE) if true is None else true.clone(), State() if record is None else record.state)
+    return Final(
+        kind, name, given.clone(), given.to(WIDE) if true is None else true.clone(), StorageState() if record is None else record.state
+    )
 
 
 def _changed(run: Run, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, Format
+from hnfc.dialects.types import FORMATS, ElementFormat
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 EVERYDAY = (20.0, 90.0, 1e4)
@@ -34,7 +34,7 @@ class Slot:
     open_axes: tuple[int, ...] = ()
 
     @property
-    def format(self) -> Format | None:
+    def format(self) -> ElementFormat | None:
         return FORMATS.get(self.element)
 
 

@@ -8,13 +8,13 @@ from hnfc.accuracy import rules_for_programs
 from hnfc.accuracy.reading import program_term
 from hnfc.accuracy.terms import Term, Terms
 from hnfc.dsl import core
-from hnfc.frontend.fpcore import Program, all_programs
+from hnfc.frontend.fpcore import FPCoreProgram, all_programs
 
 
-def one(expression: str, arguments: str = "x", pre: str = "") -> Program:
+def one(expression: str, arguments: str = "x", pre: str = "") -> FPCoreProgram:
     given = f" :pre {pre}" if pre else ""
     (program,) = all_programs(f"(FPCore ({arguments}){given} {expression})", "test.fpcore")
-    assert isinstance(program, Program)
+    assert isinstance(program, FPCoreProgram)
     return program
 
 

@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hnfc.accuracy import NotImproved, Settings, account, improve
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, draw
 from hnfc.accuracy.reading import expression, program_term
@@ -45,7 +45,7 @@ def improved():
 def test_known_formulas(improved, text, arguments, pre, most):
     found = improved[text]
     assert found.improved and found.before > 10 and found.after < most
-    assert len(found.test) == Settings().testing
+    assert len(found.test) == ImprovementSettings().testing
 
 
 @pytest.mark.parametrize("text", [case[0] for case in KNOWN])
@@ -55,8 +55,8 @@ def test_the_text_reads_back_as_what_was_measured(improved, text):
     terms = Terms()
     made, conditions = program_term(again, terms)
     assert len(conditions) == len(found.domain.conditions)
-    there = Evaluator(found.test.inputs).values(made)
-    here = Evaluator(found.test.inputs).values(found.term)
+    there = TermEvaluator(found.test.inputs).values(made)
+    here = TermEvaluator(found.test.inputs).values(found.term)
     assert np.array_equal(there, here, equal_nan=True)
 
 

@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hnfc.accuracy import Settings, account, improve
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy import ImprovementSettings, account, improve
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import costs, harmed
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.reading import expression
@@ -68,7 +68,7 @@ def test_no_point_that_was_right_becomes_wrong(improved, text, arguments, pre, p
     found = improved(text, arguments, pre)
     with mpmath.workdps(1000):
         exact = np.array([float(real(*map(mpmath.mpf, point)))])
-    evaluator = Evaluator({name: np.array([x]) for name, x in zip(arguments.split(), point, strict=True)})
+    evaluator = TermEvaluator({name: np.array([x]) for name, x in zip(arguments.split(), point, strict=True)})
     before, after = evaluator.values(found.original), evaluator.values(found.term)
     old, new = bits_of_error(before, exact)[0], bits_of_error(after, exact)[0]
     if math.isfinite(before[0]):
@@ -89,7 +89,7 @@ def test_what_is_used_is_proved_or_was_never_seen_to_fail(improved, text, argume
 
 def test_series_without_a_proof_are_used_if_that_is_asked_for():
     program = one("(/ (- 1 (cos (* x y))) (* (* x x) y))", "x y", "(and (< 1e-3 x 2) (< 1e-12 y 1e-9))")
-    careful, bold = (improve(program, rules(), Settings(unproved=unproved)) for unproved in (False, True))
+    careful, bold = (improve(program, rules(), ImprovementSettings(unproved=unproved)) for unproved in (False, True))
     assert all(branch.series is None for branch in account(careful))
     assert bold.after <= careful.after
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from hnfc.accuracy.arithmetic import Arithmetic
+from hnfc.accuracy.arithmetic import TermSimplifier
 from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.reading import expression
 from hnfc.accuracy.reference import Columns
 from hnfc.accuracy.remainder import NoBound, bound
-from hnfc.accuracy.series import NoSeries, Place
+from hnfc.accuracy.series import ExpansionPoint, NoSeries
 from hnfc.accuracy.terms import Terms
 from hnfc.accuracy.truncation import Truncated, truncations
 from hnfc.dsl.soundness.balls import precision
@@ -21,7 +21,7 @@ from tests.accuracy.programs import term
 def cut(text: str, at: int, count: int, arguments: str = "x", variable: str = "x"):
     terms = Terms()
     made = term(text, arguments, terms)
-    expander = Expander(Arithmetic(terms), Place(terms.var(variable), at), 20)
+    expander = Expander(TermSimplifier(terms), ExpansionPoint(terms.var(variable), at), 20)
     found = truncations(expander, expander.series(made), (count,))
     return made, found[0] if found else None
 

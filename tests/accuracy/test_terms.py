@@ -11,8 +11,8 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.accuracy.arithmetic import Arithmetic
-from hnfc.accuracy.evaluation import Evaluator
+from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.reading import NotImproved, expression, program_term
 from hnfc.accuracy.reference import _PARTIAL, _PLAIN, Columns, _by_tensors, exact_values
 from hnfc.accuracy.terms import Term, Terms, subterms
@@ -65,7 +65,7 @@ def forms(text: str) -> object:
 @settings(max_examples=80, deadline=None)
 @given(EXPRESSIONS)
 def test_the_shape_of_terms_changes_no_rounding(text):
-    found = Evaluator(POINTS).values(term(text, "x y"))
+    found = TermEvaluator(POINTS).values(term(text, "x y"))
     for i in range(4):
         try:
             wanted = plainly(forms(text), float(POINTS["x"][i]), float(POINTS["y"][i]))
@@ -91,7 +91,7 @@ def test_what_is_printed_reads_back(text):
 def test_exact_arithmetic_keeps_every_real_value(text):
     terms = Terms()
     made = term(text, "x y", terms)
-    tidied = Arithmetic(terms).all_tidy(made)
+    tidied = TermSimplifier(terms).all_tidy(made)
     before, after = (Columns({n: v.tolist() for n, v in POINTS.items()}, 4, 400) for _ in range(2))
     for i, (a, b) in enumerate(zip(before.of(made), after.of(tidied), strict=True)):
         if i not in before.undefined and a.is_finite():
@@ -105,7 +105,7 @@ def test_exact_arithmetic_keeps_every_real_value(text):
 ])  # fmt: skip
 def test_what_cancels_is_gone(text, becomes):
     terms = Terms()
-    assert Arithmetic(terms).all_tidy(term(text, "x y", terms)) is term(becomes, "x y", terms)
+    assert TermSimplifier(terms).all_tidy(term(text, "x y", terms)) is term(becomes, "x y", terms)
 
 
 def test_what_is_not_in_binary64_is_not_read():

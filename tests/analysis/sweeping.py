@@ -17,7 +17,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
 from hnfc.analysis.certified import Bounds, certified
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
@@ -148,12 +148,12 @@ def trial(name: str, sample: Sample, seed: int, element: str | None = None) -> C
     return Counter({k if k in ("checked", "no bound") else f"{name} {element} {got.shape}: {k}": n for k, n in counts.items() if n})
 
 
-def box(array: Any, wide: bool) -> Boxes:
+def box(array: Any, wide: bool) -> IntervalArray:
     """The elements, or for each the interval of all of them."""
     values = np.asarray(array).astype(np.float64)[None]
     if not wide or not values.size or np.asarray(array).dtype.kind in "iub":
-        return Boxes.of(values)
-    return Boxes(np.full(values.shape, values.min()), np.full(values.shape, values.max()))
+        return IntervalArray.of(values)
+    return IntervalArray(np.full(values.shape, values.min()), np.full(values.shape, values.max()))
 
 
 OTHER_IN_TORCH = frozenset(("fma", "cbrt", "kahan_sum", "pairwise_sum", "two_sum"))

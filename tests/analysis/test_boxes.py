@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hnfc.analysis import interval_arrays
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 
 NUMBERS = st.one_of(
     st.sampled_from(
@@ -23,17 +23,17 @@ NUMBERS = st.one_of(
     st.floats(-1e3, 1e3),
     st.floats(-1e-3, 1e-3),
 )
-UNARY: dict[str, tuple[Callable[[Boxes], Boxes], Callable[[Any], Any], float, float]] = {
+UNARY: dict[str, tuple[Callable[[IntervalArray], IntervalArray], Callable[[Any], Any], float, float]] = {
     "exp": (interval_arrays.exp, lambda x: x.exp(), -700, 700),
     "sin": (interval_arrays.sin, lambda x: x.sin(), -math.inf, math.inf),
     "cos": (interval_arrays.cos, lambda x: x.cos(), -math.inf, math.inf),
     "log": (interval_arrays.increasing(np.log, 0.0), lambda x: x.log(), 5e-324, math.inf),
     "sqrt": (interval_arrays.increasing(np.sqrt, 0.0), lambda x: x.sqrt(), 0, math.inf),
-    "square": (Boxes.square, lambda x: x * x, -1e150, 1e150),
+    "square": (IntervalArray.square, lambda x: x * x, -1e150, 1e150),
     "cube": (lambda b: interval_arrays.power(b, 3), lambda x: x**3, -1e90, 1e90),
     "x^-2": (lambda b: interval_arrays.power(b, -2), lambda x: 1 / (x * x), 1e-100, 1e150),
     "x^2.5": (lambda b: interval_arrays.power(b, 2.5), lambda x: x ** arb("2.5"), 1e-100, 1e100),
-    "reciprocal": (Boxes.reciprocal, lambda x: 1 / x, 1e-300, math.inf),
+    "reciprocal": (IntervalArray.reciprocal, lambda x: 1 / x, 1e-300, math.inf),
     "atan": (interval_arrays.increasing(np.arctan), lambda x: x.atan(), -math.inf, math.inf),
 }
 
@@ -42,7 +42,7 @@ def point(lo: float, hi: float, share: float) -> float:
     return min(max(lo + share * (hi - lo), lo), hi)
 
 
-def holds(box: Boxes, true: Any) -> bool:
+def holds(box: IntervalArray, true: Any) -> bool:
     return not (arb(true) < arb(float(box.lo)) or arb(true) > arb(float(box.hi)))
 
 
@@ -54,7 +54,7 @@ def test_functions(name: str, a: float, b: float, share: float) -> None:
     lo, hi = (min(max(x, least), greatest) for x in (min(a, b), max(a, b)))
     ctx.prec = 200
     with np.errstate(all="ignore"):
-        found = function(Boxes(np.float64(lo), np.float64(hi)))
+        found = function(IntervalArray(np.float64(lo), np.float64(hi)))
     assert holds(found, true(arb(point(lo, hi, share)))), found
 
 
@@ -65,7 +65,7 @@ def test_functions(name: str, a: float, b: float, share: float) -> None:
 @settings(max_examples=150, deadline=None)
 def test_arithmetic(symbol: str, ends: tuple[float, ...], shares: tuple[float, float]) -> None:
     a, b = sorted(ends[:2]), sorted(ends[2:])
-    x, y = Boxes(np.float64(a[0]), np.float64(a[1])), Boxes(np.float64(b[0]), np.float64(b[1]))
+    x, y = IntervalArray(np.float64(a[0]), np.float64(a[1])), IntervalArray(np.float64(b[0]), np.float64(b[1]))
     p, q = arb(point(*a, shares[0])), arb(point(*b, shares[1]))
     ctx.prec = 2300
     with np.errstate(all="ignore"):
@@ -82,19 +82,19 @@ def test_arithmetic(symbol: str, ends: tuple[float, ...], shares: tuple[float, f
 
 def test_what_has_no_value_is_unbounded() -> None:
     with np.errstate(all="ignore"):
-        assert float(interval_arrays.increasing(np.log, 0.0)(Boxes.of(-1.0)).lo) == -math.inf
-        assert float((Boxes.of(1.0) / Boxes(np.float64(-1.0), np.float64(1.0))).hi) == math.inf
+        assert float(interval_arrays.increasing(np.log, 0.0)(IntervalArray.of(-1.0)).lo) == -math.inf
+        assert float((IntervalArray.of(1.0) / IntervalArray(np.float64(-1.0), np.float64(1.0))).hi) == math.inf
 
 
 def test_a_fraction_is_between_its_neighbours() -> None:
-    third = Boxes.of(Fraction(1, 3))
+    third = IntervalArray.of(Fraction(1, 3))
     assert float(third.lo) < float(third.hi) and Fraction(float(third.lo)) < Fraction(1, 3) < Fraction(float(third.hi))
-    half = Boxes.of(Fraction(1, 2))
+    half = IntervalArray.of(Fraction(1, 2))
     assert half.lo == half.hi == 0.5
 
 
 def test_the_signs_at_right_angles() -> None:
     with np.errstate(all="ignore"):
-        around = interval_arrays.cos(Boxes(np.float64(3.0), np.float64(3.3)))
+        around = interval_arrays.cos(IntervalArray(np.float64(3.0), np.float64(3.3)))
         assert around.lo == -1.0 and around.hi < -0.98
-        assert interval_arrays.sin(Boxes(np.float64(1.5), np.float64(1.6))).hi == 1.0
+        assert interval_arrays.sin(IntervalArray(np.float64(1.5), np.float64(1.6))).hi == 1.0

@@ -11,7 +11,7 @@ import pytest
 from flint import arb
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
 from hnfc.core.interpreter import Array, evaluate
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -28,14 +28,14 @@ WITHOUT_ELEMENTS_OR_TRUTHS = (33141, 24359)
 WIDTHS = (0.0, 0.0, 1e-6, 1e-3, 0.1, 1.0)
 
 
-def box_around(array: Array, width: float, element: str) -> Boxes:
+def box_around(array: Array, width: float, element: str) -> IntervalArray:
     """An interval around every element, of numbers of the format."""
     wide = array.astype(np.float64)
     lo, hi = ((wide + sign * width * np.maximum(np.abs(wide), 0.1)).astype(NUMPY_TYPES[element]).astype(np.float64) for sign in (-1, 1))
-    return Boxes(np.minimum(lo, wide)[None], np.maximum(hi, wide)[None])
+    return IntervalArray(np.minimum(lo, wide)[None], np.maximum(hi, wide)[None])
 
 
-def point_in(box: Boxes, generator: random.Random, element: str) -> Array:
+def point_in(box: IntervalArray, generator: random.Random, element: str) -> Array:
     """A point of the box that the format holds: corners often."""
     share = np.array([generator.choice((0.0, 1.0, generator.random())) for _ in range(box.lo.size)]).reshape(box.lo.shape)
     point = (box.lo + share * (box.hi - box.lo)).astype(NUMPY_TYPES[element]).astype(np.float64)
@@ -132,6 +132,6 @@ def test_what_has_no_value_keeps_none() -> None:
     s = g.sigmoid(g.log(x))
     cancelled, chosen = g.sub(s, s), g.where(g.compare(s, g.constant(-1.0), predicate="gt"), g.constant(2.0), g.constant(3.0))
     g.returns(cancelled, chosen)
-    found = forms(g.block, {x: Boxes(np.array([-2.0]), np.array([-1.0]))})
+    found = forms(g.block, {x: IntervalArray(np.array([-2.0]), np.array([-1.0]))})
     for value in (s, cancelled, chosen):
         assert np.isinf(found.bound(value)).all() and np.isinf(found.running(value)).all()

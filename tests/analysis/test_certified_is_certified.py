@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from xdsl.ir import SSAValue
 
 from hnfc.analysis.certified import Bounds, certified
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.interval import Interval
 from tests.analysis import programs_of_tensors
@@ -157,7 +157,7 @@ def test_what_may_be_nan_after_an_overflow_is_said(build) -> None:
     made = build(g, g.args[0])
     g.returns(made)
     x = np.full((1, 3), 200.0)
-    found = certified(g.block, {g.args[0]: Boxes(-x, x)}).bounds[made]
+    found = certified(g.block, {g.args[0]: IntervalArray(-x, x)}).bounds[made]
     assert found.nan and not np.isfinite(found.error)
 
 

@@ -13,7 +13,7 @@ import torch
 import hnfc
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
-from hnfc.analysis.interval_arrays import Boxes
+from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.interpreter import evaluate
 from hnfc.dialects.types import FORMATS
@@ -38,7 +38,7 @@ def test_the_certified_error_of_a_model_holds_on_its_box() -> None:
     for value, tensor in zip(block.args, given, strict=True):
         array = tensor.double().numpy()[None]
         is_input = tensor.shape == x.shape
-        boxes[value] = Boxes(array - radius, array + radius) if is_input else Boxes(array, array)
+        boxes[value] = IntervalArray(array - radius, array + radius) if is_input else IntervalArray(array, array)
     found = certified(block, boxes, imported.weight)
     output = found.bounds[block.last_op.operands[0]]  # type: ignore[union-attr]
     worst, low, high = 0.0, math.inf, -math.inf
@@ -58,7 +58,9 @@ def test_local_measures() -> None:
     x, a = g.args
     soft, difference, product = g.softplus(x), g.sub(x, g.constant(2.5)), g.matmul(g.constant(1.0, shape=(1, 2)), a)
     g.returns(soft, difference, product)
-    found = certified(g.block, {x: Boxes(np.array([1.0]), np.array([2.0])), a: Boxes.of(np.array([[[1.0, -2.0], [3.0, 4.0]]]))})
+    found = certified(
+        g.block, {x: IntervalArray(np.array([1.0]), np.array([2.0])), a: IntervalArray.of(np.array([[[1.0, -2.0], [3.0, 4.0]]]))}
+    )
     assert found.bounds[soft].lipschitz == pytest.approx(1 / (1 + math.exp(-2)), rel=1e-6)
     assert found.bounds[difference].lipschitz == pytest.approx(2.0, rel=1e-6)  # each operand's error counts
     assert found.bounds[difference].condition >= 9.0  # (2 + 2.5)/0.5
@@ -71,7 +73,7 @@ def test_what_has_no_bound_says_why() -> None:
     x, y = g.args
     position = g.argmax(x, axes=(0,))
     g.returns(g.add(g.cast(position, to="f32"), y), g.exp(y))
-    found = certified(g.block, {x: Boxes.of(np.zeros((1, 3)))})
+    found = certified(g.block, {x: IntervalArray.of(np.zeros((1, 3)))})
     assert g.block.last_op is not None and g.block.last_op.operands[0] not in found.bounds
     assert any("argmax" in why for why in found.walls.values()) and any("no range" in why for why in found.walls.values())
 
@@ -161,7 +163,7 @@ def test_analyze_of_a_module() -> None:
 def test_every_value_of_a_transformer_is_where_its_bounds_say() -> None:
     model, x = encoder(2), torch.randn(1, 8, 32, generator=torch.Generator().manual_seed(3))
     imported, block, given = captured(model, x)
-    boxes = {value: Boxes.of(tensor.double().numpy()[None]) for value, tensor in zip(block.args, given, strict=True)}
+    boxes = {value: IntervalArray.of(tensor.double().numpy()[None]) for value, tensor in zip(block.args, given, strict=True)}
     found = certified(block, boxes, imported.weight)
     inputs = {value: tensor.numpy() for value, tensor in zip(block.args, given, strict=True)}
     rounded, wide = (evaluate(block, inputs, imported.weight, wide=how) for how in (False, True))

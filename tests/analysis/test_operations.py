@@ -12,8 +12,8 @@ from flint import arb
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
-from hnfc.analysis.interval_arrays import Boxes
-from hnfc.analysis.nodes import Node
+from hnfc.analysis.interval_arrays import IntervalArray
+from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import NotAnalyzed, forms
 from hnfc.core.interpreter import evaluate
@@ -142,8 +142,8 @@ def test_derivatives_are_those_of_the_formula(name: str) -> None:
     low, high = SAMPLES[name][0].domain
     for at in np.linspace(low, high, 23)[1:-1]:
         tape = Tape()
-        x = Node(tape, Boxes.of(np.array([at])), exact=False)
-        slopes = [tape.adjoints(made, Boxes.of(np.ones(1)))[x.index] for made in (facts.real(tape, x), tape.rising(x, facts))]
+        x = TapeNode(tape, IntervalArray.of(np.array([at])), exact=False)
+        slopes = [tape.adjoints(made, IntervalArray.of(np.ones(1)))[x.index] for made in (facts.real(tape, x), tape.rising(x, facts))]
         assert slopes[0].lo[0] <= slopes[1].hi[0] and slopes[1].lo[0] <= slopes[0].hi[0], (at, slopes)
         assert slopes[1].hi[0] - slopes[1].lo[0] <= 1e-12
 
@@ -161,7 +161,7 @@ def test_attention_that_hides_keys_by_a_mask() -> None:
     def bound(seen: np.ndarray, unknown: float = 0.0) -> np.ndarray:
         boxes = {a: box_around(x, 1e-3, "f32") for a, x in zip(block.args, (q, k, v), strict=False)}
         wide = seen[None].astype(np.float64)
-        return forms(block, {**boxes, block.args[3]: Boxes(wide - unknown * wide, wide)}).running(made.results[0])
+        return forms(block, {**boxes, block.args[3]: IntervalArray(wide - unknown * wide, wide)}).running(made.results[0])
 
     limit = bound(mask)
     assert limit.max() < 1e-4

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from flint import arb
 
-from hnfc.analysis.branch_and_bound import Limits, maximum
+from hnfc.analysis.branch_and_bound import BoundLimits, maximum
 from hnfc.analysis.programs import CORRECT, bound_program
 from hnfc.analysis.taylor import STANDARD, NotAnalyzed
 from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import evaluate
 from hnfc.dsl.soundness.balls import precision
-from hnfc.frontend.fpcore import Program, number, programs
+from hnfc.frontend.fpcore import FPCoreProgram, number, programs
 from tests.rewrite.random_graphs import exactly
 
 DOPPLER = """
@@ -26,16 +26,16 @@ DOPPLER = """
 """
 
 
-def one(text: str) -> Program:
+def one(text: str) -> FPCoreProgram:
     (program,) = programs(text, "test.fpcore")
     return program
 
 
-def body(expression: str, pre: str = "(and (<= 1 x 2) (<= 1 y 2))", precision_: str = "binary64") -> Program:
+def body(expression: str, pre: str = "(and (<= 1 x 2) (<= 1 y 2))", precision_: str = "binary64") -> FPCoreProgram:
     return one(f"(FPCore (x y) :precision {precision_} :pre {pre} {expression})")
 
 
-def measured(program: Program, points: int, seed: int = 0) -> float:
+def measured(program: FPCoreProgram, points: int, seed: int = 0) -> float:
     """The largest error that random points of the box, often its corners, show."""
     generator = random.Random(seed)
     worst = 0.0
@@ -65,7 +65,7 @@ def test_bounds_hold_and_are_close(expression: str) -> None:
     program, words = body(expression), set(expression.replace("(", " ").split())
     # NumPy's functions are not rounded correctly
     model = STANDARD if {"exp", "log", "sin", "atan2", "tanh", "expm1", "log1p", "erf", "pow"} & words else CORRECT
-    found = bound_program(program, Limits(seconds=1.0), model).maximum
+    found = bound_program(program, BoundLimits(seconds=1.0), model).maximum
     seen = measured(program, 100)
     assert seen <= found.bound
     assert found.attained <= found.bound < np.inf
@@ -88,8 +88,8 @@ def test_the_precision_of_the_context() -> None:
 
 
 def test_conditions_leave_out_parts() -> None:
-    loose = bound_program(body("(/ 1 (- x y))", "(and (<= 1 x 2) (<= 1 y 2))"), Limits(seconds=1.0, parts=4000)).maximum.bound
-    apart = bound_program(body("(/ 1 (- x y))", "(and (<= 1 x 2) (<= 1 y 2) (<= 0.5 (- x y)))"), Limits(seconds=2.0)).maximum.bound
+    loose = bound_program(body("(/ 1 (- x y))", "(and (<= 1 x 2) (<= 1 y 2))"), BoundLimits(seconds=1.0, parts=4000)).maximum.bound
+    apart = bound_program(body("(/ 1 (- x y))", "(and (<= 1 x 2) (<= 1 y 2) (<= 0.5 (- x y)))"), BoundLimits(seconds=2.0)).maximum.bound
     assert loose == np.inf and apart < 1e-14
 
 
@@ -125,5 +125,5 @@ def test_the_maximum_of_a_known_function() -> None:
     def evaluate_parts(lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (hi * (1 - lo))[:, 0], np.ones(len(lo), bool)
 
-    found = maximum(evaluate_parts, [0.0], [1.0], Limits(tolerance=0.001))
+    found = maximum(evaluate_parts, [0.0], [1.0], BoundLimits(tolerance=0.001))
     assert 0.25 <= found.bound <= 0.2505 and found.attained <= 0.25

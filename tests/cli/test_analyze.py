@@ -11,7 +11,7 @@ import pytest
 from xdsl.parser import Parser
 
 from hnfc.cli.main import main
-from hnfc.pipeline.passes import Road
+from hnfc.pipeline.passes import PipelineContext
 
 ATTENTION = str(Path(__file__).parents[2] / "examples" / "naive_attention.mlir")
 PROGRAMS = """
@@ -45,7 +45,7 @@ def test_a_model_on_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(given) == 0
     printed = capsys.readouterr()
     assert "exp" in printed.out and "output 0: in [" in printed.err and "certified" in printed.err
-    module = Parser(Road(), program.read_text()).parse_module()
+    module = Parser(PipelineContext(), program.read_text()).parse_module()
     annotated = [op for op in module.walk() if "hnfc.error" in op.attributes]
     assert len(annotated) > 5
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from hnfc.cli import judging
 from hnfc.cli.main import main
 from hnfc.report import check_cache
-from hnfc.report.check_cache import FOLDERS, CheckReport, Question
+from hnfc.report.check_cache import FOLDERS, CheckQuery, CheckReport
 
 ROOT = Path(__file__).parents[2]
 RULE = 'library mine "mine"\nimport "defs.hnf"\nrule up log(twice(x)) => log(x) + log(2) where x > 0\n'
@@ -32,17 +33,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The rules that are looked up or judged; there are none where an answer is remembered."""
-    from hnfc.core import verdicts
-
     names: list[str] = []
-    right = verdicts.verdicts
+    right = judging.verdicts
 
     def told(rules: Any, **how: Any) -> Any:
         given = list(rules)
         names.extend(rule.name for rule in given)
         return right(given, **how)
 
-    monkeypatch.setattr(verdicts, "verdicts", told)
+    monkeypatch.setattr(judging, "verdicts", told)
     return names
 
 
@@ -100,7 +99,7 @@ def test_what_is_not_decided_is_not_kept(file: Path, judged: list[str]) -> None:
 @pytest.mark.parametrize("spoilt", ["", "[]", "{}", '{"version": 1}', "VERSION", "ROWS"])
 def test_a_broken_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str) -> None:
     monkeypatch.setenv("HNFC_CACHE_DIR", str(tmp_path))
-    question = Question(["a.hnf"], {"why": False})
+    question = CheckQuery(["a.hnf"], {"why": False})
     report = CheckReport((), ("rule", "reals", "s"), (("a", "PROVED", ""),), "1 rule: 1 proved", 0)
     question.keep({}, report)
     assert question.answer() == report

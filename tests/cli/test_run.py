@@ -16,7 +16,7 @@ import pytest
 
 from hnfc.backend.iree import run_iree
 from hnfc.cli.main import main
-from hnfc.cli.run import _EXAMPLE
+from hnfc.cli.run_options import EXAMPLE
 from hnfc.frontend.models import read_model
 
 ROOT = Path(__file__).parents[2]
@@ -229,7 +229,7 @@ def test_what_is_missing_is_named(name, backend, files):
 
 
 def test_the_examples_of_the_help_work(tmp_path, capsys, monkeypatch):
-    prepare, *lines = [line.strip() for line in _EXAMPLE.splitlines()[1:]]
+    prepare, *lines = [line.strip() for line in EXAMPLE.splitlines()[1:]]
     subprocess.run([sys.executable, *shlex.split(prepare)[1:]], cwd=tmp_path, check=True)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

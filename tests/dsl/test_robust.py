@@ -10,8 +10,9 @@ import pytest
 
 from hnfc.cli.main import main
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dsl.depth import is_deep, with_room
+from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError
+from hnfc.dsl.rule_depth import is_deep
 from hnfc.dsl.rulebook import load_files, load_text
 from hnfc.dsl.soundness import Status, fingerprint, prove
 from hnfc.dsl.soundness.judge import verdict

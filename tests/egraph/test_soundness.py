@@ -14,7 +14,7 @@ from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.egraph import Limits, Program, Saturation, extract
 from hnfc.egraph.explorer import because, both_ways
-from hnfc.egraph.graph import Node
+from hnfc.egraph.graph import ENode
 from hnfc.egraph.problem import loops_of, problem_of
 from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.value_numbering import COMMUTATIVE
@@ -44,7 +44,7 @@ def check(seed: int) -> int:
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
     program = Program.of(block, intervals)
     Saturation(program.graph, DIRECTIONS, LIMITS).run()
-    prices: dict[Node, float] = {}
+    prices: dict[ENode, float] = {}
     choice = extract(program.graph, program.needed(), lambda node: prices.setdefault(node, choose.random() ** 4), 2.0, [program.standing()])
     assert not loops_of(problem_of(program.graph, program.needed(), lambda node: 0.0), choice.chosen)
     written = program.write(choice.chosen)
@@ -77,7 +77,7 @@ def test_the_rules_that_are_named_are_enough():
         program, again = Program.of(block), Program.of(block)
         Saturation(program.graph, DIRECTIONS, LIMITS).run()
         choose = random.Random(seed)
-        prices: dict[Node, float] = {}
+        prices: dict[ENode, float] = {}
         chosen = extract(program.graph, program.needed(), lambda node: prices.setdefault(node, choose.random() ** 4), 2.0).chosen  # noqa: B023
         starts = [(program.graph.home[program.inside[o.operands[i]]], n) for o, i, n in program.roots]
         wanted = [again.class_of(o.operands[i]) for o, i, n in program.roots]

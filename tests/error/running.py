@@ -16,7 +16,7 @@ from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Expr, Rule
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.error.floating import CannotRun, evaluate
-from hnfc.dsl.error.side import Context
+from hnfc.dsl.error.side import RuleContext
 from hnfc.dsl.parser import parse
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.outcome import ERRORS, holds
@@ -40,7 +40,7 @@ class Sample:
     value: balls.Balls
 
 
-def samples(rule: Rule, context: Context, form: str, count: int, seed: int = 0, bits: int = 600) -> Iterator[Sample]:
+def samples(rule: Rule, context: RuleContext, form: str, count: int, seed: int = 0, bits: int = 600) -> Iterator[Sample]:
     """Points of the prover's sampler, most numbers scaled a little so that they need rounding, that meet the conditions."""
     chooser = random.Random(f"{rule.name}/{seed}")
     sampler = Sampler(rule, chooser)

@@ -13,7 +13,7 @@ from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.expression import Writer
 from hnfc.dsl.error.floating import evaluate
 from hnfc.dsl.error.inequalities import equivalents, forms, from_below, obviously_nonnegative
-from hnfc.dsl.error.polynomial import ONE, Atom, Poly, const, content, expanded, multiplied, of_atom, of_mono, power
+from hnfc.dsl.error.polynomial import ONE, ErrorAtom, Poly, const, content, expanded, multiplied, of_atom, of_mono, power
 from hnfc.dsl.error.rebuilding import meaning, with_exponentials_split, with_sums_expanded
 from hnfc.dsl.error.simplifying import divided
 
@@ -23,7 +23,7 @@ SEEDS = range(60)
 
 
 def variable(name):
-    return of_atom(Atom("var", (name,), {"k": frozenset({(name, "k")})}, Capture(name)))
+    return of_atom(ErrorAtom("var", (name,), {"k": frozenset({(name, "k")})}, Capture(name)))
 
 
 def formula(chooser, algebra, depth=3):

@@ -11,7 +11,7 @@ import numpy as np
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee import FORMATS_JUDGED, IeeeVerdict, ieee_verdicts
 from hnfc.dsl.ieee.evaluate import Batch, sides
-from hnfc.dsl.ieee.types import Typing, element_types
+from hnfc.dsl.soundness.typing import Typing, element_types
 from tests.soundness.reading import rule_of, rules_of
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from hnfc.dsl.ieee import smt
 from hnfc.dsl.ieee.arithmetic import pointwise
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY
-from hnfc.dsl.ieee.types import Typing, element_types
 from hnfc.dsl.ieee.values import core, patterns
+from hnfc.dsl.soundness.typing import Typing, element_types
 from tests.ieee.reading import rule_of
 
 ENCODED = ["f16", "bf16", "f32", "f64"]
@@ -98,11 +98,11 @@ def test_forms_of_sums_and_products_are_the_same_numbers(ours: Any, plain: Any) 
     assert solver.check() == z3.unsat
 
 
-def question(text: str, form: str) -> smt.Question:
+def question(text: str, form: str) -> smt.SmtQuery:
     rule = rule_of(text)
     elements = element_types(rule, form)
     assert elements is not None
-    return smt.Question(rule, Typing(elements, form), form)
+    return smt.SmtQuery(rule, Typing(elements, form), form)
 
 
 def test_a_wrong_claim_has_a_model() -> None:

@@ -17,8 +17,8 @@ from hnfc.dsl.ieee import (
     IEEE_VERSION,
     IeeeExample,
     IeeeStatus,
+    IeeeTensor,
     IeeeVerdict,
-    Tensor,
     ieee_all,
     ieee_fingerprint,
     ieee_verdicts,
@@ -140,8 +140,8 @@ def test_anything_else_is_refused(data: Any) -> None:
 
 
 def test_examples_read_as_they_are_written() -> None:
-    tensor = Tensor((2,), ("-0", "0.1"), "f16")
-    example = IeeeExample((("a", tensor), ("b", Tensor((), ("inf",), "f16"))), (), (0,), "nan", "1", "f16", ("b",))
+    tensor = IeeeTensor((2,), ("-0", "0.1"), "f16")
+    example = IeeeExample((("a", tensor), ("b", IeeeTensor((), ("inf",), "f16"))), (), (0,), "nan", "1", "f16", ("b",))
     assert str(example) == "a = [-0, 0.1], b = inf: nan and 1 (b does not matter)"
     assert tensor.to_numpy().tolist() == [0.0, 0.0999755859375]
     assert IeeeExample.from_json(json.loads(json.dumps(example.to_json()))) == example

@@ -8,7 +8,7 @@ from itertools import product
 
 from hnfc.formats.scaled import largest, smallest
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.problem import Problem
+from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import bytes_of
 from hnfc.precision.values import Effect, Site, Sites
 
@@ -40,7 +40,7 @@ def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.
     return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))
 
 
-def least_bytes(problem: Problem) -> float | None:
+def least_bytes(problem: AssignmentProblem) -> float | None:
     """By trying all assignments."""
     found = []
     names = [site.name for site in problem.sites.sites]
@@ -61,7 +61,7 @@ def with_lives(draw: random.Random, sites: Sites, steps: int) -> Sites:
     return replace(sites, sites=lived)
 
 
-def least_peak_of(problem: Problem) -> float | None:
+def least_peak_of(problem: AssignmentProblem) -> float | None:
     """The least bytes that are live at once, by trying all assignments; whatever the memory."""
     names, peaks = [site.name for site in problem.sites.sites], []
     for forms in product(*(problem.candidates(site) for site in problem.sites.sites)):

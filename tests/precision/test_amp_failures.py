@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hnfc.formats.scaled import split
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from tests.precision.failing import FAILURES, Failure, Inputs
 
@@ -47,7 +47,7 @@ def test_in_the_low_format_it_fails(failure: Failure) -> None:
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_the_blame(failure: Failure) -> None:
     outcome = analyzed(failure, failure.low, scaling=False).outcome
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, Infeasible)
     for pattern in failure.blamed:
         blamed = matching(outcome.nodes, pattern)
         assert blamed, (pattern, outcome.nodes)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hnfc.core.errors import UsageError
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 
 
@@ -49,14 +49,14 @@ def test_a_proof_costs_wider_formats():
 
 def test_what_cannot_be_proved_is_refused_with_a_way_out():
     refused = analyzed(mlp(), target_accuracy=1e-9, relative=False, formats=("bf16", "fp32"), certified=True).outcome
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Infeasible)
 
     class Unknown(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.special.i0(x)
 
     refused = analyzed(Unknown(), target_accuracy=1e-2, certified=True).outcome
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Infeasible)
     assert "no bound" in refused.reasons[0]
     assert any("without a proof" in relaxation.change for relaxation in refused.relaxations)
 

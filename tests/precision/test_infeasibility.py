@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from hnfc.precision import PrecisionOptimizer
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.certificates import BUDGETS, MEMORY
 
 
@@ -45,12 +45,12 @@ def test_a_budget_of_memory_that_nothing_keeps(least: str) -> None:
     model, x = nn.Linear(64, 64), torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
     whole = 2 * (64 * 64 + 64 + 2 * 4 * 64)
 
-    def outcome(memory: float) -> Assignment | Refusal:
+    def outcome(memory: float) -> Assignment | Infeasible:
         return PrecisionOptimizer(1e-4, formats=("bf16", "fp32"), memory_budget=memory, least=least).analyze(model, x).outcome
 
     for memory, certificate in ((100, MEMORY), (whole - 1, MEMORY), (whole, BUDGETS)):
         found = outcome(memory)
-        assert isinstance(found, Refusal) and found.certificate == certificate
+        assert isinstance(found, Infeasible) and found.certificate == certificate
         assert any(f"take {whole:,} at least" in reason for reason in found.reasons) == (certificate == MEMORY)
 
 

@@ -13,11 +13,11 @@ import torch
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.cli.main import main
 from hnfc.formats.scaled import ceiling, is_plain, largest, saturated_name, split
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.values import Sites
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
 from tests.precision.made_sites import made_site
@@ -145,7 +145,7 @@ def test_large_numbers_that_move_nothing_are_no_masks() -> None:
     formats = found.get_precision_assignment()
     assert (formats["mul"], formats["add"]) == ("fp32", "fp32") and saturated(formats) == {"mul#2"}
     refused = analyzed(Certain(), (x, keep), scaling=False, formats=("fp16",)).outcome
-    assert isinstance(refused, Refusal) and "has 16 bits of range" in refused.reasons[1]
+    assert isinstance(refused, Infeasible) and "has 16 bits of range" in refused.reasons[1]
 
 
 class Comparing(torch.nn.Module):
@@ -181,7 +181,7 @@ def test_a_pin_and_a_policy_name_the_format_that_saturates() -> None:
     for wishes in ({"pins": {"add": "fp16"}, "formats": ("fp32",)}, {"policy": "p=f16,c=f16,o=f16", "formats": ("fp32",)}):
         assert analyzed(model, batch(0), **wishes).get_precision_assignment()["add"] == "fp16|2^15"
     refused = analyzed(model, batch(0), pins={"add": "fp16"}, saturation=False).outcome
-    assert isinstance(refused, Refusal) and refused.cycle == (("ground", "add", 128), ("add", "ground", -16))
+    assert isinstance(refused, Infeasible) and refused.cycle == (("ground", "add", 128), ("add", "ground", -16))
 
 
 def test_a_proof_is_of_formulas_without_saturation() -> None:
@@ -192,7 +192,7 @@ def test_a_proof_is_of_formulas_without_saturation() -> None:
     x = torch.rand(4, 2) + 1
     assert saturated(analyzed(Shifted(), (x,)).get_precision_assignment())
     proved = analyzed(Shifted(), (x,), certified=True)
-    assert isinstance(proved.outcome, Refusal) or not saturated(proved.get_precision_assignment())
+    assert isinstance(proved.outcome, Infeasible) or not saturated(proved.get_precision_assignment())
 
 
 def test_autocast_and_the_table() -> None:
@@ -229,7 +229,7 @@ def test_the_command_and_the_graph_that_it_writes(tmp_path: Path, capsys: pytest
 
     scores, v = (torch.randn(8, 8, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
     keep = torch.ones(8, 8).tril()
-    program = Program.of(Scores(), (scores, keep, v), {}, Settings(load_rules("none")))
+    program = CapturedProgram.of(Scores(), (scores, keep, v), {}, Settings(load_rules("none")))
     model, samples, data, out = (tmp_path / name for name in ("m.mlir", "s.npz", "o.json", "mixed.mlir"))
     model.write_text(emit_torch(as_module(program.graph, [scores, keep, v])))
     np.savez(samples, arg0=scores.numpy(), arg1=keep.numpy(), arg2=v.numpy())
@@ -256,5 +256,5 @@ def test_a_site_of_masks_may_have_it_by_the_size_of_its_other_elements() -> None
     site = replace(made_site("a", [1.0], 3e38), moved={"fp16": float("inf"), "fp16|2^15": 0.0, "fp32": 0.0}, ordinary=10.0)
     for ordinary, found in ((10.0, "fp16|2^15"), (16384.0, "fp16|2^15"), (16385.0, "fp32")):
         sites = Sites((replace(site, ordinary=ordinary),), (), 1.0)
-        outcome = assign(sites, Wishes(0.5, False, ("fp16", "fp32")))
+        outcome = assign(sites, Requirements(0.5, False, ("fp16", "fp32")))
         assert isinstance(outcome, Assignment) and outcome.formats == {"a": found}

@@ -12,10 +12,10 @@ import torch
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.formats.scaled import rows_of, split, stored_bytes
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.cast_insertion import as_module, stored_in
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
 from tests.analysis.capturing import encoder, mlp
@@ -81,7 +81,7 @@ def test_mixed_precision_is_needed_where_no_one_format_does() -> None:
 def test_a_target_out_of_reach_is_refused_by_name() -> None:
     model, x = encoder(2, 32), normal(2, 16, 32)
     found = analyzed(model, x, target_accuracy=1e-4, pins={"*norm2*": "bf16"})
-    assert isinstance(found.outcome, Refusal)
+    assert isinstance(found.outcome, Infeasible)
     assert all("norm2" in name for name in found.outcome.nodes)
     assert any("bits short" in reason and "*norm2*" in reason for reason in found.outcome.reasons)
     assert any("release the pin `*norm2*`" in r.change for r in found.outcome.relaxations)
@@ -95,14 +95,14 @@ def test_a_target_out_of_reach_is_refused_by_name() -> None:
 def test_a_core_names_only_the_pins_that_matter() -> None:
     model, x = encoder(2, 32), normal(2, 16, 32)
     found = analyzed(model, x, target_accuracy=1e-4, pins={"*linear1*": "fp32", "*norm2*": "bf16", "*norm1*": "fp32"})
-    assert isinstance(found.outcome, Refusal)
+    assert isinstance(found.outcome, Infeasible)
     assert not any("linear1" in reason or "norm1*" in reason for reason in found.outcome.reasons)
 
 
 def test_an_overflow_is_a_reason() -> None:
     model, x = DoubleExponential(), 2.2 * normal(64, 8)
     found = analyzed(model, x, target_accuracy=0.5, formats=("fp16",), scaling=False)
-    assert isinstance(found.outcome, Refusal)
+    assert isinstance(found.outcome, Infeasible)
     assert any("reaches" in reason and "65504" in reason for reason in found.outcome.reasons)
 
 
@@ -114,7 +114,7 @@ def test_a_vanishing_divisor_is_a_reason() -> None:
     zero = torch.tensor([0.0, 0.5])
     for wishes in ({"formats": ("fp16",), "scaling": False}, {"pins": {"add": "fp16"}}):
         found = PrecisionOptimizer(**wishes).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
-        assert isinstance(found.outcome, Refusal) and found.outcome.nodes == ("add",)
+        assert isinstance(found.outcome, Infeasible) and found.outcome.nodes == ("add",)
         assert "is a divisor" in found.outcome.reasons[0] and "1e-08 may not become 0" in found.outcome.reasons[0]
         assert found.outcome.cycle == (("ground", "add", 26), ("add", "ground", -24))
     scaled = PrecisionOptimizer(formats=("fp16",)).analyze(Adam(), (zero, zero)).get_precision_assignment()
@@ -130,7 +130,7 @@ def test_small_numbers_are_stored_larger() -> None:
 
     model, given, unseen = Tiny(), (normal(64, 32), normal(64, 32, seed=1)), (normal(64, 32, seed=2), normal(64, 32, seed=3))
     refused = PrecisionOptimizer(1e-3, formats=("fp16",), scaling=False).analyze(model, given)
-    assert isinstance(refused.outcome, Refusal)
+    assert isinstance(refused.outcome, Infeasible)
     found = PrecisionOptimizer(1e-3, formats=("fp16",)).analyze(model, given)
     up = {name: split(form)[1] for name, form in found.get_precision_assignment().items() if split(form)[1]}
     assert up and all(exponent < 0 for exponent in up.values())
@@ -159,7 +159,7 @@ def test_formats_that_torch_lacks_are_simulated() -> None:
     chosen = set(found.get_precision_assignment().values())
     assert chosen & {"MXFP8_E4M3", "fp6_e2m3fn"}
     assert measured(model, found.apply(), normal(64, 8, seed=2)) < 8e-2
-    program = Program.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
+    program = CapturedProgram.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
     with pytest.raises(UsageError, match="torch stores no values in"):
         as_module(program.graph, [t.detach() for t in program.signature.gather(model, [x])])
 
@@ -176,7 +176,7 @@ def test_what_estimates_allow_and_a_run_does_not() -> None:
 
     x = 1 + torch.zeros(4, 8)
     found = analyzed(Repeated(), x, target_accuracy=1e-2, formats=("bf16",))
-    assert isinstance(found.outcome, Refusal)
+    assert isinstance(found.outcome, Infeasible)
     wider = analyzed(Repeated(), x, target_accuracy=1e-2, formats=("bf16", "fp32"))
     assert isinstance(wider.outcome, Assignment) and wider.outcome.measured is not None
     assert wider.outcome.measured <= 1.1 * wider.outcome.limit * 1.2
@@ -250,7 +250,7 @@ def test_memory_and_target_together() -> None:
     free = analyzed(model, x, target_accuracy=1e-5)
     assert isinstance(free.outcome, Assignment)
     tight = analyzed(model, x, target_accuracy=1e-5, memory_budget=free.outcome.size * 0.6)
-    assert isinstance(tight.outcome, Refusal) and any("bytes" in reason for reason in tight.outcome.reasons)
+    assert isinstance(tight.outcome, Infeasible) and any("bytes" in reason for reason in tight.outcome.reasons)
     assert any("more memory" in r.change for r in tight.outcome.relaxations)
 
 
@@ -268,7 +268,7 @@ def test_a_policy_is_respected_or_named() -> None:
     found = analyzed(model, x, target_accuracy=1e-1, policy="p=f32,c=bf16,o=f32")
     assert isinstance(found.outcome, Assignment) and found.policy_string() == "p=f32,c=bf16,o=f32"
     refused = analyzed(model, x, target_accuracy=1e-4, policy="p=f32,c=bf16,o=f32")
-    assert isinstance(refused.outcome, Refusal) and any("c=bf16" in reason for reason in refused.outcome.reasons)
+    assert isinstance(refused.outcome, Infeasible) and any("c=bf16" in reason for reason in refused.outcome.reasons)
 
 
 def test_a_policy_in_a_format_that_is_not_among_the_others() -> None:
@@ -280,7 +280,7 @@ def test_a_policy_in_a_format_that_is_not_among_the_others() -> None:
 def test_the_graph_is_written_as_torch_operations() -> None:
     model, x = encoder(1, 32), normal(2, 8, 32)
     found = analyzed(model, x, target_accuracy=1e-3)
-    program = Program.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
+    program = CapturedProgram.of(model, (x,), {}, Settings(load_rules("none"), edit=found.casts()))
     tensors = [t.detach() for t in program.signature.gather(model, [x])]
     text = emit_torch(as_module(program.graph, tensors))
     assert "torch.aten.to.dtype" in text and ("f16>" in text or "bf16>" in text)

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from hnfc.core.errors import UsageError
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.infeasibility import UNDECIDED
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.precision.peak import ALL, Lives, Piece, least_peak, within_peak
-from hnfc.precision.problem import Problem
+from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.values import Effect, Site, Sites
 from tests.precision.failing import normal
 from tests.precision.made_sites import least_peak_of, made_site, made_sites, with_lives
@@ -108,7 +108,7 @@ def test_memory_is_that_of_the_peak_then() -> None:
     enough = PrecisionOptimizer(1e-3, least="peak", memory_budget=1.01 * found.peak).analyze(model, x).outcome
     assert isinstance(enough, Assignment) and enough.peak <= 1.01 * found.peak < found.size
     refused = PrecisionOptimizer(1e-3, least="peak", memory_budget=0.9 * found.peak).analyze(model, x).outcome
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Infeasible)
     assert any("the values live at once may take" in reason for reason in refused.reasons)
     (change,) = (r for r in refused.relaxations if r.change == "allow more memory")
     assert float(change.cost.split()[0].replace(",", "")) >= found.bound
@@ -144,7 +144,7 @@ def test_of_choices_that_take_as_much_the_more_accurate() -> None:
 
 @pytest.mark.parametrize("least", ["bytes", "peak"])
 def test_a_model_of_no_values(least: str) -> None:
-    found = assign(Sites((), (), 1.0), Wishes(1e-2, least=least))
+    found = assign(Sites((), (), 1.0), Requirements(1e-2, least=least))
     assert isinstance(found, Assignment) and not found.formats and found.size == found.peak == 0
 
 
@@ -155,12 +155,12 @@ def test_memory_near_the_least_peak_among_all_assignments(seed: int, monkeypatch
     sites = with_lives(draw, made_sites(draw, 6, outputs, 2.0), 5)
     target: dict[int | str, float] = {o: 2.0 ** draw.uniform(-11, -5) for o in range(outputs)}
     uncast = [(f"s{i}", f"s{i + 1}") for i in range(5) if draw.random() < 0.3]
-    wishes = Wishes(target, False, uncast=uncast, scaling=False, saturation=False, least="peak")
-    least = least_peak_of(Problem(sites, wishes))
+    wishes = Requirements(target, False, uncast=uncast, scaling=False, saturation=False, least="peak")
+    least = least_peak_of(AssignmentProblem(sites, wishes))
     if draw.random() < 0.5:
         monkeypatch.setattr("hnfc.precision.problem._EXACT", 0)
     for memory in (math.inf,) if least is None else (least, least + 0.5, least - 0.5, 0.9 * least, 1.1 * least):
-        problem = Problem(sites, replace(wishes, memory=memory))
+        problem = AssignmentProblem(sites, replace(wishes, memory=memory))
         enough = least is not None and least <= memory
         found, possible = problem.solve(), problem.possible()
         assert (found is not None) == (possible is not None) == enough and not problem.undecided
@@ -175,11 +175,11 @@ def test_the_peak_may_be_a_little_less_than_that_of_what_takes_the_least_in_all(
     elsewhere = [replace(made_site(f"e{i}", [1e-9], elements=1000), live=(i, i)) for i in range(1, 5)]
     first = replace(made_site("a", [1.0], elements=5000), live=(0, 0))
     sites = Sites((first, *elsewhere), (), 1.0)
-    wishes = Wishes(1.0, False, ("bf16", "fp32"), least="peak")
+    wishes = Requirements(1.0, False, ("bf16", "fp32"), least="peak")
     least = assign(sites, wishes)
     assert isinstance(least, Assignment)
     assert isinstance(assign(sites, replace(wishes, memory=least.peak)), Assignment)
-    assert isinstance(assign(sites, replace(wishes, memory=least.peak - 1)), Refusal)
+    assert isinstance(assign(sites, replace(wishes, memory=least.peak - 1)), Infeasible)
 
 
 def halves(draw: random.Random, count: int) -> Sites:
@@ -202,7 +202,7 @@ def test_targets_that_leave_little_are_met_beyond_the_solver(count: int, slack: 
     monkeypatch.setattr("hnfc.precision.problem._EXACT", min(count - 1, 2000))
     sites = halves(random.Random(0), count)
     half = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites) / 2)
-    wishes = Wishes(dict.fromkeys((0, 1), half * (1 + slack)), False, ("bf16", "fp16"), scaling=False, saturation=False)
+    wishes = Requirements(dict.fromkeys((0, 1), half * (1 + slack)), False, ("bf16", "fp16"), scaling=False, saturation=False)
     for least in ("bytes", "peak"):
         found = assign(sites, replace(wishes, least=least))
         assert isinstance(found, Assignment) and max(found.errors[0], found.errors[1]) <= half * (1 + slack) * (1 + 1e-9)
@@ -211,12 +211,12 @@ def test_targets_that_leave_little_are_met_beyond_the_solver(count: int, slack: 
 def test_what_is_not_decided_in_time_is_not_said_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = halves(random.Random(0), 100)
     half = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites) / 2)
-    wishes = Wishes(dict.fromkeys((0, 1), half * (1 + 1e-3)), False, ("bf16", "fp16"), scaling=False, saturation=False, least="peak")
+    wishes = Requirements(dict.fromkeys((0, 1), half * (1 + 1e-3)), False, ("bf16", "fp16"), scaling=False, saturation=False, least="peak")
     assert isinstance(assign(sites, wishes), Assignment)
     for name in ("_SECONDS", "_LONGER"):
         monkeypatch.setattr(f"hnfc.precision.peak.{name}", 0.0)
     refused = assign(sites, wishes)
-    assert isinstance(refused, Refusal) and refused.certificate == UNDECIDED
+    assert isinstance(refused, Infeasible) and refused.certificate == UNDECIDED
 
 
 def test_a_refusal_looks_for_the_least_peak_no_more_often_than_it_tells_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_a_refusal_looks_for_the_least_peak_no_more_often_than_it_tells_of_it(mo
     draw = random.Random(1)
     sites = with_lives(draw, made_sites(draw, 40, 1, 2.0), 10)
     pins = {f"s{i}": "fp32" for i in range(5)}
-    refused = assign(sites, Wishes(1e-2, False, pins=pins, scaling=False, least="peak", memory=10.0))
+    refused = assign(sites, Requirements(1e-2, False, pins=pins, scaling=False, least="peak", memory=10.0))
     # with the memory, and without
-    assert isinstance(refused, Refusal) and len(calls) == 2
+    assert isinstance(refused, Infeasible) and len(calls) == 2
     assert [r for r in refused.relaxations if r.change == "allow more memory"]

@@ -14,14 +14,14 @@ import torch
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.cli.main import main
 from hnfc.core.errors import UsageError
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.certificates import RUN
 from hnfc.precision.knapsack import cheapest_within
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.problem import Problem
+from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.targets import allowances
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
 from hnfc.sheaf.ilp import Budget, cheapest
@@ -99,12 +99,12 @@ def test_all_outputs_together_are_the_sum_of_single_ones() -> None:
 
 def test_a_refusal_names_the_output_and_its_target() -> None:
     refused = analyzed({0: 1e-1, 2: 1e-3}, formats=("bf16",))
-    assert isinstance(refused.outcome, Refusal)
+    assert isinstance(refused.outcome, Infeasible)
     assert any(reason.startswith("output 2 may be off by") for reason in refused.outcome.reasons)
     assert not any("output 0" in reason or "the outputs" in reason for reason in refused.outcome.reasons)
     change = next(r.change for r in refused.outcome.relaxations if r.change.startswith("raise"))
     assert change.startswith("raise the target of output 2 to ")
-    raised = assign(refused.sites, Wishes({0: 1e-1, 2: float(change.split()[-1])}, formats=("bf16",)))
+    raised = assign(refused.sites, Requirements({0: 1e-1, 2: float(change.split()[-1])}, formats=("bf16",)))
     assert isinstance(raised, Assignment)
 
 
@@ -139,7 +139,7 @@ def test_no_input_in_reach_has_a_larger_error_than_is_proved_of_an_output() -> N
 
 def test_what_cannot_be_proved_of_an_output_is_refused_by_its_name() -> None:
     refused = analyzed({0: 1e-1, 2: 2e-7}, certified=True, formats=("fp32",)).outcome
-    assert isinstance(refused, Refusal) and "output 2 is off by at most" in refused.reasons[0]
+    assert isinstance(refused, Infeasible) and "output 2 is off by at most" in refused.reasons[0]
     assert refused.relaxations[0].change.startswith("raise the target of output 2 to ")
 
 
@@ -154,7 +154,7 @@ def test_what_estimates_allow_and_a_run_does_not_is_held_for_each_output() -> No
     found = PrecisionOptimizer({0: 1e-2, 1: 1e-2}, formats=("bf16", "fp32")).analyze(Repeated(), 1 + torch.zeros(4, 8))
     assert all(o.measured is not None and o.measured <= 1.1 * o.allowed for o in found.outputs)
     narrow = PrecisionOptimizer({0: 1e-2, 1: 3e-2}, formats=("bf16",)).analyze(Repeated(), 1 + torch.zeros(4, 8)).outcome
-    assert isinstance(narrow, Refusal) and "output 1 is off by" in narrow.reasons[0] and "output 0" not in narrow.reasons[0]
+    assert isinstance(narrow, Infeasible) and "output 1 is off by" in narrow.reasons[0] and "output 0" not in narrow.reasons[0]
     assert narrow.cycle == () and narrow.certificate == RUN
 
 
@@ -162,8 +162,8 @@ def test_what_estimates_allow_and_a_run_does_not_is_held_for_each_output() -> No
 def test_the_fewest_bytes_within_several_targets(seed: int) -> None:
     draw = random.Random(seed)
     sites = made_sites(draw, 6, 3, 1.0)
-    wishes = Wishes({i: 2.0 ** draw.uniform(-11, -6) for i in range(draw.randint(1, 3))}, False, scaling=False)
-    problem = Problem(sites, wishes)
+    wishes = Requirements({i: 2.0 ** draw.uniform(-11, -6) for i in range(draw.randint(1, 3))}, False, scaling=False)
+    problem = AssignmentProblem(sites, wishes)
     found, size = problem.solve(), least_bytes(problem)
     assert (found is None) == (size is None) and (found is None or found.size == size)
 
@@ -191,7 +191,7 @@ def test_the_knapsack_of_several_budgets(seed: int) -> None:
 
 def test_a_model_of_very_many_sites_has_several_targets_too() -> None:
     sites = made_sites(random.Random(0), 2500, 2)
-    found = assign(sites, Wishes({0: 0.3, 1: 0.1}, False, scaling=False))
+    found = assign(sites, Requirements({0: 0.3, 1: 0.1}, False, scaling=False))
     assert isinstance(found, Assignment) and found.errors[0] <= 0.3 and found.errors[1] <= 0.1
     assert found.bound <= found.size < 1.05 * found.bound
 
@@ -202,7 +202,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             return torch.tanh(x @ w), torch.exp(x)
 
     x, w = X, torch.randn(8, 4, generator=torch.Generator().manual_seed(2))
-    program = Program.of(Two(), (x, w), {}, Settings(load_rules("none")))
+    program = CapturedProgram.of(Two(), (x, w), {}, Settings(load_rules("none")))
     model, samples, data = tmp_path / "m.mlir", tmp_path / "s.npz", tmp_path / "o.json"
     model.write_text(emit_torch(as_module(program.graph, [x, w])))
     np.savez(samples, arg0=x.numpy(), arg1=w.numpy())
@@ -226,7 +226,7 @@ def test_what_the_solver_does_not_prove_in_time_is_bounded(seed: int, monkeypatc
     draw = random.Random(seed)
     sites = made_sites(draw, 120, 3, 4.0)
     narrow = {o: sum(site.apart[o].moved["bf16"] ** 2 for site in sites.sites) ** 0.5 for o in range(3)}
-    wishes = Wishes({o: 0.1 * error for o, error in narrow.items()}, False, scaling=False)
+    wishes = Requirements({o: 0.1 * error for o, error in narrow.items()}, False, scaling=False)
     proved = assign(sites, wishes)
     monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
     found = assign(sites, wishes)
@@ -237,7 +237,7 @@ def test_what_the_solver_does_not_prove_in_time_is_bounded(seed: int, monkeypatc
     for memory, enough in ((proved.size, True), (proved.size - 1, False)):
         assert isinstance(assign(sites, replace(wishes, memory=memory)), Assignment) == enough
     refused = assign(sites, replace(wishes, target=dict.fromkeys(range(3), 1e-9), formats=("bf16",)))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Infeasible)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -13,13 +13,13 @@ from torch import fx
 
 from hnfc.core.errors import UsageError
 from hnfc.dsl.rulebook import shipped_targets
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign, bytes_of, time_of
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign, bytes_of, time_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.problem import Problem
+from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.timing import Timing
 from hnfc.precision.values import Sites
-from hnfc.pytorch.program import Program
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
 from tests.precision.made_sites import made_site, made_sites
@@ -41,7 +41,7 @@ def test_formats_that_the_machine_does_not_run_are_not_chosen():
     assert "fp16" in set(analyzed(**loose).get_precision_assignment().values())
     chosen = set(analyzed(**loose, target="tpu_v5e").get_precision_assignment().values())
     assert "fp16" not in chosen and "bf16" in chosen
-    assert isinstance(analyzed(formats=("fp16",), target="tpu_v5e").outcome, Refusal)
+    assert isinstance(analyzed(formats=("fp16",), target="tpu_v5e").outcome, Infeasible)
 
 
 @pytest.mark.parametrize("target", [1e-1, 1e-2, 2e-3])
@@ -64,7 +64,7 @@ def test_time_and_memory_together():
     tight = analyzed(target="h100", least="time", target_accuracy=1e-2, memory_budget=free.outcome.size)
     assert tight.outcome.seconds == pytest.approx(free.outcome.seconds)
     assert tight.outcome.size <= free.outcome.size
-    assert isinstance(analyzed(target="h100", least="time", target_accuracy=1e-2, memory_budget=100).outcome, Refusal)
+    assert isinstance(analyzed(target="h100", least="time", target_accuracy=1e-2, memory_budget=100).outcome, Infeasible)
 
 
 def test_the_model_of_time_by_hand():
@@ -106,8 +106,8 @@ def test_least_time_with_casts_among_all_assignments(seed: int) -> None:
     draw = random.Random(seed)
     sites = timed_sites(draw, 6)
     uncast = [("s1", "s2")] if seed % 3 == 0 else []
-    wishes = Wishes(2.0 ** draw.uniform(-10, 2), False, uncast=uncast, scaling=False, target_machine=H100, least="time")
-    problem, timing = Problem(sites, wishes), Timing(sites, H100)
+    wishes = Requirements(2.0 ** draw.uniform(-10, 2), False, uncast=uncast, scaling=False, target_machine=H100, least="time")
+    problem, timing = AssignmentProblem(sites, wishes), Timing(sites, H100)
     (allowance,), names, best = problem.allowances, [site.name for site in sites.sites], math.inf
     for forms in itertools.product(*(problem.candidates(site) for site in sites.sites)):
         chosen = dict(zip(names, forms, strict=True))
@@ -115,7 +115,7 @@ def test_least_time_with_casts_among_all_assignments(seed: int) -> None:
         if error <= problem.limit(allowance) ** 2 and all(chosen[u] == chosen[v] for u, v in problem.pairs):
             best = min(best, timing.seconds(chosen))
     found = assign(sites, wishes)
-    assert isinstance(found, Refusal) == (best == math.inf)
+    assert isinstance(found, Infeasible) == (best == math.inf)
     if isinstance(found, Assignment):
         assert found.seconds == pytest.approx(best, rel=1e-6) and found.bound == pytest.approx(best, rel=1e-6)
 
@@ -132,7 +132,7 @@ def chain(sensitivities: list[float]) -> Sites:
 def test_formats_do_not_change_to_and_fro_where_casts_take_more_than_they_save() -> None:
     # every other value needs float32; with float16 between them each operation computes in float32 and its result is cast
     sites = chain([1.0, 2.0**-14] * 4)
-    wishes = Wishes(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100)
+    wishes = Requirements(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100)
     cheap, fast = assign(sites, wishes), assign(sites, replace(wishes, least="time"))
     assert isinstance(cheap, Assignment) and isinstance(fast, Assignment)
     assert [form for _, form in sorted(cheap.formats.items())] == ["fp32", "fp16"] * 4
@@ -142,7 +142,7 @@ def test_formats_do_not_change_to_and_fro_where_casts_take_more_than_they_save()
 
 def test_one_cast_is_worth_a_long_tail_in_half_the_bytes() -> None:
     sites = chain([1.0, 1.0, *[2.0**-14] * 12])
-    fast = assign(sites, Wishes(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100, least="time"))
+    fast = assign(sites, Requirements(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100, least="time"))
     assert isinstance(fast, Assignment)
     changes = [u for u, v in sites.edges if fast.formats[u] != fast.formats[v]]
     assert len(changes) == 1 and fast.formats["s0"] == "fp32" and fast.formats["s13"] == "fp16"
@@ -205,7 +205,7 @@ def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
     found = PrecisionOptimizer(0.1, target="h100", least="time").analyze(model, X)
     formats = {site.name: draw.choice(("bf16", "fp16", "fp32", "fp16*2^3", "fp16|2^15")) for site in found.sites.sites}
     found.outcome = replace(found.outcome, formats=formats)
-    program = Program.of(model, (X,), {}, Settings(load_rules("none"), edit=found.casts()))
+    program = CapturedProgram.of(model, (X,), {}, Settings(load_rules("none"), edit=found.casts()))
     timing = Timing(found.sites, H100)
     assert timing.cast_bytes(formats) == pytest.approx(
         cast_in_graph(program.graph, [t.detach() for t in program.signature.gather(model, [X])]), abs=4 * len(formats)
@@ -215,7 +215,7 @@ def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
 def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = timed_sites(random.Random(3), 40)
     error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
-    wishes = Wishes(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    wishes = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
     exact = assign(sites, wishes)
     monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
     found = assign(sites, wishes)
@@ -229,7 +229,7 @@ def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.Monk
 def test_what_is_not_proved_in_time_has_a_bound_with_its_casts(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = timed_sites(random.Random(5), 60)
     error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
-    wishes = Wishes(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    wishes = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
     exact = assign(sites, wishes)
     monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
     found = assign(sites, wishes)
@@ -252,7 +252,7 @@ def test_pins_to_what_the_machine_has_no_rate_for_leave_the_bound_one(monkeypatc
         for number, site in enumerate(sites.sites)
     )
     pins = {site.name: "Q8_0" for site in held[:5]}
-    wishes = Wishes(1e3, False, pins=pins, scaling=False, saturation=False, target_machine=H100, least="time")
+    wishes = Requirements(1e3, False, pins=pins, scaling=False, saturation=False, target_machine=H100, least="time")
     monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
     found = assign(replace(sites, sites=held, outputs={}), wishes)
     assert isinstance(found, Assignment) and found.seconds is not None and found.bound <= found.seconds * (1 + 1e-9)
@@ -269,7 +269,7 @@ def test_formats_of_eight_bits_are_run_by_a_machine_that_has_them() -> None:
 ])  # fmt: skip
 def test_a_machine_that_runs_none_of_the_formats_is_the_reason(formats: tuple[str, ...], machine: str, words: str) -> None:
     refused = analyzed(target_accuracy=0.3, formats=formats, target=machine).outcome
-    assert isinstance(refused, Refusal) and any(words in reason for reason in refused.reasons)
+    assert isinstance(refused, Infeasible) and any(words in reason for reason in refused.reasons)
     assert not any("widest format" in reason for reason in refused.reasons)
     assert any(relaxation.change == "allow fp32" for relaxation in refused.relaxations)
 

@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import UsageError
 from hnfc.frontend.training import capture_training, names_of_results
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.training import TrainingAnalysis, growing
 from hnfc.pytorch.optimized import MOST_PROGRAMS
 from tests.precision.trained import (
@@ -156,7 +156,7 @@ def test_gradients_that_overflow_although_no_value_of_the_forward_pass_does() ->
     failed = gradients(low, loss)
     assert bool(loss.isfinite()) and not bool(failed["embed.weight"].isfinite().all())
     found = analyzed(Stream(), tokens(0), formats=("fp16",), scaling=False, target_accuracy=2e-2)
-    assert isinstance(found.outcome, Refusal)
+    assert isinstance(found.outcome, Infeasible)
     assert found.sites["add"].magnitude < 400
     assert max(site.magnitude for site in found.sites.sites if not site.backward and site.name != "loss") < 1000
     assert found.outcome.nodes and all(name.startswith("gradient: norm.") for name in found.outcome.nodes)
@@ -195,7 +195,7 @@ def test_gradients_that_vanish_are_blamed_and_a_scale_keeps_them() -> None:
     low = copy.deepcopy(net).half()
     assert max(apart(gradients(low, low(x.half(), y.half())), true).values()) > 0.1
     refused = analyzed(net, targets(0), formats=("fp16",), scaling=False, target_accuracy=2e-2).outcome
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Infeasible)
     assert refused.nodes and all(name.startswith("gradient: ") for name in refused.nodes)
     assert "makes 0" in refused.reasons[0] and "in the backward pass" in refused.reasons[0]
     formats = found.get_precision_assignment()

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import weight_norm
 
 from hnfc.core.errors import ModelError, UsageError
-from hnfc.precision.assignment import Assignment, Refusal
+from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.pytorch.optimized import optimized
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
@@ -131,4 +131,4 @@ def test_gradients_that_nearly_cancel_are_not_blamed_on_hooks() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
     net = Net(lambda net, x: net.part(x).square().mean(), part=nn.TransformerEncoder(layer, 2)).eval()
-    assert isinstance(analyzed(net, normal(0, 2, 5, 16)).outcome, Assignment | Refusal)
+    assert isinstance(analyzed(net, normal(0, 2, 5, 16)).outcome, Assignment | Infeasible)

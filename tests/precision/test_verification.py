@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hnfc.precision.assignment import Assignment, Refusal, Wishes, assign
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.targets import Errors
 from hnfc.precision.verification import assign_what_holds
 from tests.precision.made_sites import made_sites
@@ -27,7 +27,7 @@ def off_by(factor: float, runs: list[Assignment]) -> Callable[[Assignment], Erro
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_as_strict_as_it_must_be(seed: int) -> None:
     sites = made_sites(random.Random(seed), 60, 1, spread=3.0)
-    wishes, runs = Wishes(1e-3, relative=False), list[Assignment]()
+    wishes, runs = Requirements(1e-3, relative=False), list[Assignment]()
     plain = assign(sites, wishes)
     found = assign_what_holds(sites, wishes, off_by(3.0, runs))
     assert isinstance(plain, Assignment) and isinstance(found, Assignment)
@@ -43,12 +43,12 @@ def test_it_is_as_strict_as_it_must_be(seed: int) -> None:
 
 def test_what_holds_at_once_is_run_once() -> None:
     sites, runs = made_sites(random.Random(0), 60, 1, spread=3.0), list[Assignment]()
-    found = assign_what_holds(sites, Wishes(1e-3, relative=False), off_by(0.5, runs))
+    found = assign_what_holds(sites, Requirements(1e-3, relative=False), off_by(0.5, runs))
     assert isinstance(found, Assignment) and len(runs) == 1
 
 
 def test_what_never_holds_is_refused_with_what_was_measured() -> None:
     sites, runs = made_sites(random.Random(0), 60, 1, spread=3.0), list[Assignment]()
-    found = assign_what_holds(sites, Wishes(1e-3, relative=False), lambda outcome: {None: 7.0 + off_by(1.0, runs)(outcome)[None]})
-    assert isinstance(found, Refusal) and "off by 7" in found.reasons[0]
+    found = assign_what_holds(sites, Requirements(1e-3, relative=False), lambda outcome: {None: 7.0 + off_by(1.0, runs)(outcome)[None]})
+    assert isinstance(found, Infeasible) and "off by 7" in found.reasons[0]
     assert not math.isnan(float(found.relaxations[0].change.split()[-1]))

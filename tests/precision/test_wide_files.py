@@ -12,11 +12,11 @@ import torch
 from hnfc.backend.torch_mlir import emit_torch
 from hnfc.cli.main import main
 from hnfc.precision import solving
-from hnfc.precision.assignment import Assignment, Refusal, Wishes
+from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.files import analyze_file
-from hnfc.precision.solving import Reference
-from hnfc.pytorch.program import Program
+from hnfc.precision.solving import ReferenceGraph
+from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
 
@@ -35,7 +35,7 @@ class Cancelling(torch.nn.Module):
 
 
 def written(model: torch.nn.Module, tmp_path: Path, *given: torch.Tensor) -> tuple[str, str]:
-    program = Program.of(model.eval(), given, {}, Settings(load_rules("none")))
+    program = CapturedProgram.of(model.eval(), given, {}, Settings(load_rules("none")))
     file, samples = tmp_path / "m.mlir", tmp_path / "s.npz"
     arguments = [t.detach() for t in program.signature.gather(model, list(given))]
     file.write_text(emit_torch(as_module(program.graph, arguments)))
@@ -57,9 +57,9 @@ def true_error(result: np.ndarray) -> float:
 
 
 def test_what_float32_gets_wrong_is_in_float64(cancelling: tuple[str, str], tmp_path: Path) -> None:
-    refused = analyze_file(*cancelling, Wishes(1e-4, formats=("bf16", "fp32")))
-    assert isinstance(refused.outcome, Refusal) and refused.outcome.cycle
-    wide = analyze_file(*cancelling, Wishes(1e-4, formats=("bf16", "fp32", "fp64")))
+    refused = analyze_file(*cancelling, Requirements(1e-4, formats=("bf16", "fp32")))
+    assert isinstance(refused.outcome, Infeasible) and refused.outcome.cycle
+    wide = analyze_file(*cancelling, Requirements(1e-4, formats=("bf16", "fp32", "fp64")))
     assert isinstance(wide.outcome, Assignment) and wide.measured < 1.1e-4
     formats = wide.outcome.formats
     assert {name for name, form in formats.items() if form == "fp64"} >= {"mul", "mean", "mul#2", "mean#2"}
@@ -98,9 +98,9 @@ class Making(torch.nn.Module):
 def test_what_a_model_makes_itself_is_wide_too(tmp_path: Path) -> None:
     x = torch.tensor([1.0, 2.0, 3.0, 4.0])
     file, samples = written(Making(), tmp_path, x)
-    found = analyze_file(file, samples, Wishes(1e-12, formats=("fp32", "fp64")))
+    found = analyze_file(file, samples, Requirements(1e-12, formats=("fp32", "fp64")))
     assert isinstance(found.outcome, Assignment) and found.measured < 1.1e-12
-    reference = Reference.of(found.module, found.function, torch.float64, weights=True)
+    reference = ReferenceGraph.of(found.module, found.function, torch.float64, weights=True)
     (result,) = reference.graph(x.double())
     assert torch.equal(result, (x.double() + 0.1) + 0.2 + torch.softmax(x.double(), -1))
     out = tmp_path / "mixed.mlir"
@@ -114,7 +114,7 @@ def test_weights_are_copied_once(cancelling: tuple[str, str], monkeypatch: pytes
     raised = solving.raise_function
     monkeypatch.setattr(solving, "raise_function", lambda *given: calls.append(given) or raised(*given))
     monkeypatch.setattr("hnfc.analysis.calibrated.raise_graph", lambda *given: pytest.fail("the graph is there already"))
-    analyze_file(*cancelling, Wishes(1e-4, formats=("fp32", "fp64")))
+    analyze_file(*cancelling, Requirements(1e-4, formats=("fp32", "fp64")))
     assert len(calls) == 1
 
 
@@ -124,5 +124,5 @@ def test_a_scale_is_undone_where_an_operation_names_its_type(tmp_path: Path) -> 
             return torch.sum(1e3 * x, -1, dtype=torch.float32) / 1e6
 
     x = 100 + torch.rand(8, 64, generator=torch.Generator().manual_seed(0))
-    found = analyze_file(*written(Named(), tmp_path, x), Wishes(1e-3, formats=("fp16",)))
+    found = analyze_file(*written(Named(), tmp_path, x), Requirements(1e-3, formats=("fp16",)))
     assert isinstance(found.outcome, Assignment) and "*2^" in found.outcome.formats["mul"] and found.measured < 1e-3

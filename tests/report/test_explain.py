@@ -9,7 +9,7 @@ import pytest
 
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl.error import ErrorReport, error_reports
-from hnfc.dsl.ieee import IeeeExample, IeeeStatus, IeeeVerdict, Tensor
+from hnfc.dsl.ieee import IeeeExample, IeeeStatus, IeeeTensor, IeeeVerdict
 from hnfc.dsl.rulebook import load_files, shipped
 from hnfc.dsl.soundness.proof import Proof
 from hnfc.report.explain import accuracy, explain, rule_text
@@ -97,7 +97,7 @@ def test_definitions_that_a_rule_uses_are_shown():
 
 
 def test_verdicts_in_floating_point_are_shown(known):
-    x = Tensor((), ("1e3",), "f32")
+    x = IeeeTensor((), ("1e3",), "f32")
     example = IeeeExample((("a", x), ("b", x)), (), (), "inf", "1", "f32")
     found = (
         IeeeVerdict("f32", IeeeStatus.MAY_LOSE, "search over 10 inputs", examples={"loses": example}, ulps=3.0),

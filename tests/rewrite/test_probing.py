@@ -11,11 +11,11 @@ from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.probing import Prober
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 from tests.graphs import Graph, rules
 
 
-def probed(graph: Graph, text: str, *intervals: Interval) -> Outcome:
+def probed(graph: Graph, text: str, *intervals: Interval) -> RewriteOutcome:
     ranges, observations = Ranges(dict(zip(graph.args, intervals, strict=False))), Observations([])
     greedy = Greedy(Matcher(compile_rules(rules(text))), ranges, observations)
     greedy.prober = Prober(ranges, observations)

@@ -24,7 +24,7 @@ from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.record import Outcome
+from hnfc.rewrite.record import RewriteOutcome
 from hnfc.rewrite.value_numbering import share
 from tests.graphs import rules
 from tests.rewrite.random_graphs import Before, Maker
@@ -122,7 +122,7 @@ def check(seed: int) -> int:
     graph.verify()
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
     lifted_text = text(block)
-    outcome = Outcome()
+    outcome = RewriteOutcome()
     for matcher in PLANS[name]:
         seen = [evaluate(block, sample) for sample in samples] if choose.random() < 0.7 else []
         Greedy(matcher, Ranges(intervals if choose.random() < 0.8 else {}), Observations(seen), origins=origins, outcome=outcome).run(block)

@@ -16,9 +16,9 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, TypeMismatch
 from hnfc.dsl import core
-from hnfc.rewrite.builder import Builder, DoesNotFit, fold, held, round_number
+from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder, fold, held, round_number
 from hnfc.rewrite.canonicalization import lift
-from hnfc.rewrite.conditions import Judge, Observations
+from hnfc.rewrite.conditions import ConditionChecker, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.nary_terms import product_of, sum_of
 from hnfc.rewrite.pattern import compile_pattern
@@ -37,7 +37,7 @@ def judged(condition: str, names: dict, intervals: dict | None = None, *, expect
     root = g.exp(g.args[0]).owner
     bindings = {"axis k": frozenset({-1, -2}), **names}
     match = Match(CompiledRule(rule, compile_pattern(rule.pattern, False), rule.replacement), root, bindings)
-    judge = Judge(match, Ranges(intervals or {}), Observations())
+    judge = ConditionChecker(match, Ranges(intervals or {}), Observations())
     assert judge.judge(rule.where).holds is expected
     judge.close()
 
@@ -280,7 +280,7 @@ def test_division_by_zero_and_large_products_leave_the_graph_alone():
 
 def test_a_cast_of_a_number_keeps_its_digits():
     """eps = 1e-12 is 0 in f16."""
-    builder = Builder({"c": Fraction(1, 10**12)}, ELEMENT_TYPES["f16"])
+    builder = ReplacementBuilder({"c": Fraction(1, 10**12)}, ELEMENT_TYPES["f16"])
     cast = core.Apply(OPERATIONS["cast"], (core.Capture("c"),), (("to", "f16"),))
     assert builder.build(cast) == Fraction(1, 10**12)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hnfc.precision import Policy
 from hnfc.precision.constraints import policy_constraints, policy_differences
 from hnfc.sheaf.cores import Core, Formula, Requirement, single_relaxations, solve
-from hnfc.sheaf.difference import GROUND, Conflict, Difference, at_least, at_most, least_solution, within
+from hnfc.sheaf.difference import GROUND, Conflict, DifferenceConstraint, at_least, at_most, least_solution, within
 from hnfc.sheaf.ilp import Budget, cheapest
 from hnfc.sheaf.levels import Shortfall, least_levels
 from hnfc.sheaf.system import Constraint, System
@@ -21,12 +21,12 @@ NODES = range(5)
 
 
 @st.composite
-def differences(draw: st.DrawFn) -> list[Difference]:
+def differences(draw: st.DrawFn) -> list[DifferenceConstraint]:
     """Each node has a lower bound, as `least_solution` asks."""
     found = [at_least(node, draw(st.integers(0, 8)), f"{node} is at least so much") for node in NODES]
     for number in range(draw(st.integers(0, 8))):
         x, y = draw(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)))
-        found.append(Difference(x, y, draw(st.integers(-3, 4)), f"step {number}"))
+        found.append(DifferenceConstraint(x, y, draw(st.integers(-3, 4)), f"step {number}"))
     for node in draw(st.sets(st.sampled_from(NODES), max_size=3)):
         found.append(at_most(node, draw(st.integers(2, 12)), f"{node} is capped"))
     return found
@@ -34,7 +34,7 @@ def differences(draw: st.DrawFn) -> list[Difference]:
 
 @given(differences())
 @settings(max_examples=150, deadline=None)
-def test_differences_are_decided_as_by_longest_paths(system: list[Difference]) -> None:
+def test_differences_are_decided_as_by_longest_paths(system: list[DifferenceConstraint]) -> None:
     """Both say yes or both no; each core of a system of differences is one simple negative cycle, and each value is at least the least."""
     theirs, ours = least_solution(system), solve(system)
     assert isinstance(theirs, Conflict) == isinstance(ours, Core)
@@ -45,7 +45,7 @@ def test_differences_are_decided_as_by_longest_paths(system: list[Difference]) -
 
 
 def is_simple_negative_cycle(steps: tuple[Requirement, ...]) -> bool:
-    following = {step.x: step for step in steps if isinstance(step, Difference)}
+    following = {step.x: step for step in steps if isinstance(step, DifferenceConstraint)}
     node, walked = steps[0].x, 0  # type: ignore[union-attr]
     for _ in steps:
         walked += following[node].bound
@@ -55,7 +55,7 @@ def is_simple_negative_cycle(steps: tuple[Requirement, ...]) -> bool:
 
 @given(st.lists(st.sets(st.sampled_from((2, 3, 5, 9)), min_size=1), min_size=5, max_size=5), differences())
 @settings(max_examples=100, deadline=None)
-def test_lists_of_values_are_decided_as_by_propagation(lists: list[set[int]], system: list[Difference]) -> None:
+def test_lists_of_values_are_decided_as_by_propagation(lists: list[set[int]], system: list[DifferenceConstraint]) -> None:
     levels = {node: sorted(values) for node, values in enumerate(lists)}
     theirs, ours = least_levels(levels, system), solve(system, levels)
     assert isinstance(theirs, Shortfall) == isinstance(ours, Core)
@@ -117,7 +117,7 @@ def test_conditions_beyond_differences() -> None:
 def test_nonlinear_conditions_on_lists() -> None:
     domains = {"p": (4, 8, 11), "q": (4, 8, 11), "free": (1,)}
     product_ = Formula("p times q is 88", ("p", "q"), lambda p, q: p * q == 88)
-    found = solve([product_, Difference("q", "p", -1, "q is less")], domains)
+    found = solve([product_, DifferenceConstraint("q", "p", -1, "q is less")], domains)
     assert found == {"p": 11, "q": 8, "free": 1}
     pin = Constraint("p is pinned to 4", ("p",), lambda value: value == 4)
     assert solve([product_, pin], domains) == Core((product_, pin))
@@ -148,8 +148,10 @@ def test_a_budget_is_compared_exactly() -> None:
 def test_what_is_empty() -> None:
     assert solve([]) == {} and solve([], {"x": ("a",)}) == {"x": "a"}
     assert solve([], {"x": ()}) == Core(())
-    assert solve([Difference("x", "x", -1, "less than itself")]) == Core((Difference("x", "x", -1, "less than itself"),))
-    assert solve([Difference(GROUND, GROUND, 0, "nothing")]) == {}
+    assert solve([DifferenceConstraint("x", "x", -1, "less than itself")]) == Core(
+        (DifferenceConstraint("x", "x", -1, "less than itself"),)
+    )
+    assert solve([DifferenceConstraint(GROUND, GROUND, 0, "nothing")]) == {}
     assert isinstance(solve([Budget("none", {}, -1)]), Core) and solve([Budget("none", {}, 0)]) == {}
 
 
@@ -188,7 +190,7 @@ def test_two_conflicts_have_no_single_way_out() -> None:
 
 
 def test_a_long_chain_among_much_else() -> None:
-    chain = [Difference(node, node + 1, 0, f"{node} → {node + 1}") for node in range(200)]
-    beside = [Difference((node, "beside"), node, 3, f"beside {node}") for node in range(1000)]
+    chain = [DifferenceConstraint(node, node + 1, 0, f"{node} → {node + 1}") for node in range(200)]
+    beside = [DifferenceConstraint((node, "beside"), node, 3, f"beside {node}") for node in range(1000)]
     core = solve([at_least(0, 24, "start"), *beside, *chain, at_most(200, 8, "end")])
     assert isinstance(core, Core) and core.minimal and len(core.requirements) == 202

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.sheaf.difference import GROUND, Conflict, Difference, at_least, at_most, least_solution, within
+from hnfc.sheaf.difference import GROUND, Conflict, DifferenceConstraint, at_least, at_most, least_solution, within
 
 HIGH = 9
 """Above every value that the systems drawn here need, if they have a solution."""
@@ -23,7 +23,7 @@ def systems(draw, smallest=-3):
     caps = draw(st.lists(st.tuples(node, st.integers(0, 6)), max_size=3))
     return n, [
         *floors,
-        *(Difference(x, y, bound, f"step {number}") for number, (x, y, bound) in enumerate(steps)),
+        *(DifferenceConstraint(x, y, bound, f"step {number}") for number, (x, y, bound) in enumerate(steps)),
         *(at_most(v, bound, f"cap {v}") for v, bound in caps),
     ]
 
@@ -84,13 +84,13 @@ def test_the_worst_cap_is_told():
 
 
 def test_growth_around_a_cycle():
-    rounds = [at_least(0, 0, "start"), *(Difference(i, (i + 1) % 5, -1, f"grows {i}") for i in range(5))]
+    rounds = [at_least(0, 0, "start"), *(DifferenceConstraint(i, (i + 1) % 5, -1, f"grows {i}") for i in range(5))]
     conflict = least_solution(rounds)
     assert isinstance(conflict, Conflict)
     check(conflict, rounds)
     assert conflict.gap == 5
-    assert isinstance(least_solution([at_least(0, 0, "start"), Difference(0, 0, -1, "more than itself")]), Conflict)
-    assert isinstance(least_solution([Difference(GROUND, GROUND, -1, "0 < 0")]), Conflict)
+    assert isinstance(least_solution([at_least(0, 0, "start"), DifferenceConstraint(0, 0, -1, "more than itself")]), Conflict)
+    assert isinstance(least_solution([DifferenceConstraint(GROUND, GROUND, -1, "0 < 0")]), Conflict)
 
 
 def test_nothing_to_solve():
@@ -106,5 +106,5 @@ def test_a_long_chain_with_casts():
     differences += [d for i in range(n - 1) for d in within(i, i + 1, 1, "cast")]
     least = least_solution(differences)
     assert least == {i: n - i for i in range(n)}
-    rising = [at_least(0, 0, "start"), *(Difference(i, i + 1, -1, "grows") for i in range(n - 1))]
+    rising = [at_least(0, 0, "start"), *(DifferenceConstraint(i, i + 1, -1, "grows") for i in range(n - 1))]
     assert least_solution(rising) == {i: i for i in range(n)}

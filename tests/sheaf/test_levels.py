@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.sheaf.difference import GROUND, Conflict, Difference, at_least, at_most, least_solution, within
+from hnfc.sheaf.difference import GROUND, Conflict, DifferenceConstraint, at_least, at_most, least_solution, within
 from hnfc.sheaf.levels import Shortfall, least_levels
 
 FORMATS = (2, 3, 5, 9)
@@ -20,7 +20,7 @@ def systems(draw):
     levels = {node: sorted(draw(st.sets(st.sampled_from(FORMATS), min_size=1))) for node in range(n)}
     node = st.sampled_from([GROUND, *range(n)])
     steps = draw(st.lists(st.tuples(node, node, st.integers(-9, 9)), max_size=8))
-    return levels, [Difference(x, y, bound, f"step {number}") for number, (x, y, bound) in enumerate(steps)]
+    return levels, [DifferenceConstraint(x, y, bound, f"step {number}") for number, (x, y, bound) in enumerate(steps)]
 
 
 @settings(deadline=None)
@@ -81,7 +81,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="'a' has no values"):
         least_levels({"a": ()}, [])
     with pytest.raises(KeyError):
-        least_levels({"a": (1,)}, [Difference("a", "b", -1, "step")])
+        least_levels({"a": (1,)}, [DifferenceConstraint("a", "b", -1, "step")])
 
 
 def test_lists_come_in_any_order():

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hnfc.dsl.core import ALL, Axis, Capture, Rule
+from hnfc.dsl.soundness.axis_classes import AxisClasses
 from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.elements import Mark
-from hnfc.dsl.soundness.layout import Layout
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
 from hnfc.dsl.soundness.scan import known_ranks, rule_expressions, scalar_captures
 from hnfc.dsl.soundness.sym import RESULT
@@ -59,7 +59,7 @@ class Concretizer:
 
     def __init__(self, rule: Rule, closed: Closed, seed: int) -> None:
         self.rule, self.closed, self.n = rule, closed, closed.n
-        self.layout: Layout = closed.meaning.layout
+        self.layout: AxisClasses = closed.meaning.layout
         self.random = random.Random(f"{rule.name}/{seed}")
         self.sampler = Sampler(rule, self.random)
         self.scalars = scalar_captures(rule)

@@ -15,11 +15,11 @@ import numpy as np
 from flint import arb, fmpq
 
 from hnfc.dsl.soundness import elements
-from hnfc.dsl.soundness.claims import Equivalent, Goal, Node, Same
+from hnfc.dsl.soundness.claims import ClaimNode, Equivalent, Goal, Same
 from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.elements import UNDECIDED, UNDEFINED, Mark, lift
 from hnfc.dsl.soundness.normal_form import deep_atoms
-from hnfc.dsl.soundness.ranges import Ranges
+from hnfc.dsl.soundness.ranges import IndexRanges
 from hnfc.dsl.soundness.term import Atom, Cond, Ix, Place, Rational
 
 Indices = Mapping[Ix, int]
@@ -64,7 +64,7 @@ def function_of(kind: str) -> Any:
 class Model:
     """Values of captured tensors, each with one dimension for every class along every of its axes, and the sizes of classes."""
 
-    n: Ranges
+    n: IndexRanges
     tensors: dict[str, np.ndarray[Any, Any]]
     sizes: dict[int, int]
     memo: dict[Any, Any] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Model:
 
     # nodes and goals
 
-    def node(self, node: Node, ixs: Indices) -> Any:
+    def node(self, node: ClaimNode, ixs: Indices) -> Any:
         """The value of what was written, down to its functions; a function has the value of its normal form."""
         match node.op:
             case "value":
@@ -195,7 +195,7 @@ class Model:
             return self.term(node.value, ixs)
         return FUNCTIONS[node.op](*(self.node(operand, ixs) for operand in node.operands))
 
-    def applied(self, node: Node, ixs: Indices) -> Any:
+    def applied(self, node: ClaimNode, ixs: Indices) -> Any:
         """The function of a node at the normal forms of its operands."""
         if node.op in BINDING:
             return self.reduction(node.op, node.detail, node.operands[0].value, ixs)
@@ -224,7 +224,7 @@ def agree(x: Any, y: Any, digits: int = 50) -> bool | None:
     return True if abs(a - b) <= arb(10) ** -digits * (1 + abs(a)) else None
 
 
-def indices(goal: Goal | Node | Cond) -> frozenset[Ix]:
+def indices(goal: Goal | ClaimNode | Cond) -> frozenset[Ix]:
     """The free indices of what is evaluated."""
     if isinstance(goal, Cond):
         return goal.ixs

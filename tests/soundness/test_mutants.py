@@ -13,8 +13,8 @@ import pytest
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import refute
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from tests.soundness.mutation import mutants
 from tests.soundness.reading import corpus
 

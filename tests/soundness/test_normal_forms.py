@@ -17,15 +17,15 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.balls import Balls, evaluate, precision
-from hnfc.dsl.soundness.claims import Claim, Fact, Node
-from hnfc.dsl.soundness.elementary import Elementary
+from hnfc.dsl.soundness.claims import Claim, ClaimNode, Fact
+from hnfc.dsl.soundness.elementary import ElementaryForms
 from hnfc.dsl.soundness.elements import Mark
-from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.outcome import holds
 from hnfc.dsl.soundness.proof import Proof
 from hnfc.dsl.soundness.reductions import Reductions
 from hnfc.dsl.soundness.term import ONE, ZERO, Rational
 from hnfc.dsl.soundness.tracing import Closed, Record
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from tests.soundness.concrete import Concrete, Concretizer
 from tests.soundness.evaluating import Model, agree, indices
 from tests.soundness.reading import corpus, rule_of
@@ -87,7 +87,7 @@ def surely(model: Model, facts: Iterable[Fact], ixs: dict) -> bool:
     return all(model.holds(fact.cond, full) is True for fact in facts for full in chosen(model, fact.cond.ixs, ixs))
 
 
-def nodes_of(claim: Claim) -> Iterator[Node]:
+def nodes_of(claim: Claim) -> Iterator[ClaimNode]:
     """The functions in what the claim says, those below others included."""
     stack = [] if not hasattr(claim.goal, "left") else [claim.goal.left, claim.goal.right]
     while stack:
@@ -103,7 +103,7 @@ def check_steps(closed: Closed, point: Concrete) -> Counter[str]:
     for fact in (*closed.n.given, *closed.n.signs.log):
         assert true_fact(model, fact, point.ixs), (closed.rule.name, fact)
         counts["facts"] += 1
-    seen: set[Node] = set()
+    seen: set[ClaimNode] = set()
     for claim in closed.n.claims:
         facts = [fact for fact in claim.signs.log if fact not in closed.n.signs.log]
         wanted = indices(claim.goal) | {ix for fact in facts for ix in fact.cond.ixs - set(fact.quantified)}
@@ -120,7 +120,7 @@ def check_steps(closed: Closed, point: Concrete) -> Counter[str]:
     return counts
 
 
-def check_theorem(closed: Closed, model: Model, node: Node, known: dict) -> int:
+def check_theorem(closed: Closed, model: Model, node: ClaimNode, known: dict) -> int:
     """The function of a node, at the values of its operands, has the value of its normal form."""
     confirmed = 0
     for ixs in chosen(model, indices(node), known):
@@ -190,15 +190,15 @@ def test_many_sides_and_steps(part: int, record_property: Callable[[str, str], N
 
 def test_a_wrong_theorem_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """exp(a + b) = exp(a) + exp(b): no other solver sees that, since it takes the theorem on trust."""
-    right = Elementary.exp
+    right = ElementaryForms.exp
 
-    def wrong(self: Elementary, x: Rational) -> Rational:
+    def wrong(self: ElementaryForms, x: Rational) -> Rational:
         result = ZERO
         for mono, c in x.num.items():
             result = result + right(self, Rational({mono: c}))
         return result
 
-    monkeypatch.setattr(Elementary, "exp", wrong)
+    monkeypatch.setattr(ElementaryForms, "exp", wrong)
     with pytest.raises(AssertionError):
         check(rule_of("exp(a + b) => exp(a) + exp(b)"), 20, 2)
 
@@ -213,6 +213,8 @@ def test_a_wrong_axis_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrong_fact_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A square root that is thought to be defined for positive numbers only."""
-    monkeypatch.setattr(Elementary, "sqrt", lambda self, x: (self.require(self.relation(">", x)), self.root_power(x, Fraction(1, 2)))[1])
+    monkeypatch.setattr(
+        ElementaryForms, "sqrt", lambda self, x: (self.require(self.relation(">", x)), self.root_power(x, Fraction(1, 2)))[1]
+    )
     with pytest.raises(AssertionError):
         check(rule_of("sqrt(x) + 1 => 1 + sqrt(x) + where(x == 0, 1, 0)"), 60, 4)

@@ -16,7 +16,7 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import axioms, smtlib, tracing
-from hnfc.dsl.soundness.claims import Node
+from hnfc.dsl.soundness.claims import ClaimNode
 from hnfc.dsl.soundness.formulas import RESERVED
 from hnfc.dsl.soundness.obligations import REASONS, STEPS, Blocked, Obligation, obligations
 from hnfc.dsl.soundness.proof import Proof
@@ -222,7 +222,7 @@ def test_wrong_arithmetic_of_normal_forms_is_seen(
             return right(given, left, other)
         inputs.append(operands)
         value = fault(tracing.plain(left), tracing.plain(other))
-        return tracing.Traced(value, Node(op, operands, value))
+        return tracing.Traced(value, ClaimNode(op, operands, value))
 
     monkeypatch.setattr(tracing, "combined", wrong)
     assert contradicted(rule_of(text)) & {"normal", "equality"}

@@ -48,7 +48,7 @@ class Extent:
 
 
 @dataclass
-class Layout:
+class AxisClasses:
     """How the axes of a rule fall into classes."""
 
     universe: tuple[Axis, ...]

@@ -32,7 +32,7 @@ from hnfc.dsl.description import describe
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
-from hnfc.dsl.soundness.outcome import ERRORS, Outcome, holds, outcome
+from hnfc.dsl.soundness.outcome import ERRORS, PointOutcome, holds, outcome
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, order_captures, rule_expressions, scalar_captures, used_axes
 
@@ -75,7 +75,7 @@ def _bank(rule: Rule, deadline: float) -> _Bank:
             break
         point = sampler.point()
         try:
-            found: Outcome | None = outcome(rule, point, rule.both_ways and number % 2 == 1)
+            found: PointOutcome | None = outcome(rule, point, rule.both_ways and number % 2 == 1)
         except (Unsupported, NoFormula):
             break
         if found is None or not found.defined or not found.typed:

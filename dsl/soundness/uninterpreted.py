@@ -24,10 +24,10 @@ from hnfc.dsl.core import (
     Size,
 )
 from hnfc.dsl.core import walk as walk_expression
+from hnfc.dsl.soundness.axis_classes import AxisClasses, Unrelated
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.denote import math_attribute
 from hnfc.dsl.soundness.formats import explicit_roundings
-from hnfc.dsl.soundness.layout import Layout, Unrelated
 from hnfc.dsl.soundness.scan import (
     all_ranks_known,
     of_matrices,
@@ -58,7 +58,7 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
             return False
         if "axis" in dict(node.attributes) or node.name in ("reverse", "conv"):
             return True
-        layout = Layout(
+        layout = AxisClasses(
             (-1, -2)
             if any(not isinstance(a, str) for a in dict(node.attributes).get("axes") or (-1,))
             else tuple(dict(node.attributes)["axes"])

@@ -1,0 +1,35 @@
+"""Options of `hnfc analyze`."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLE = """example:
+  hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
+  hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
+  hnfc analyze model.mlir --calibrate samples.npz --estimate         what to expect on inputs like these (needs torch)
+  hnfc analyze program.fpcore                                        FPCore programs: the largest error that is possible"""
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="hnfc analyze", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
+        "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
+    )  # fmt: skip
+    made.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin")
+    made.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
+                        help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
+    made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    made.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
+    made.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
+    made.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
+    made.add_argument("--weights", action="store_true",
+                        help="spectral norms and condition numbers of the weight matrices too, the worst conditioned first")  # fmt: skip
+    made.add_argument("--per", default="tensor", metavar="WHAT",
+                        help="tensor (default), element, or the number of an axis: which bounds --json has besides")  # fmt: skip
+    made.add_argument("--json", metavar="OUT.json", help="write everything as JSON too")
+    made.add_argument("--picture", metavar="OUT.svg", help="draw how the error grows from operation to operation")
+    made.add_argument("--emit", choices=("num",), help="write the model in hnfc's own form, each operation with what is known of it")
+    made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    return made

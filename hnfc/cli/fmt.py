@@ -1,0 +1,36 @@
+"""`hnfc fmt`: rule files in their standard form."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, write
+from hnfc.dsl.diagnostics import HnfError
+from hnfc.dsl.parser import parse
+from hnfc.dsl.printer import print_file
+
+
+def run(options: argparse.Namespace) -> int:
+    """Formats the files; the exit code."""
+    code = DONE
+    for path in options.files:
+        try:
+            source = Path(path).read_text(encoding="utf-8")
+            formatted = print_file(parse(source, path))
+        except HnfError as error:
+            code = report_diagnostics(error)
+            continue
+        except UnicodeDecodeError:
+            say(f"error: {path}: the file is not text in UTF-8")
+            code = WRONG
+            continue
+        if formatted == source:
+            continue
+        if options.check:
+            say(f"{path} is not formatted")
+            code = WRONG
+        else:
+            write(path, formatted.encode())
+            say(f"{path} formatted")
+    return code

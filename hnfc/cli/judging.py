@@ -1,0 +1,60 @@
+"""Rules of files, judged and reported, for `hnfc check`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from hnfc.cli.rule_files import with_book
+from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
+from hnfc.core.errors import UsageError
+from hnfc.core.verdicts import ieee, verdicts
+from hnfc.dsl.ieee import ASSUMPTIONS, FORMATS_JUDGED
+from hnfc.report.check_cache import CheckQuery
+from hnfc.report.rules import check_report, verdicts_json
+from hnfc.report.table import table
+
+
+def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
+    """Judges the rules and prints the report; the exit code. kept: where an answer is kept in which every rule is decided."""
+    formats, assume = _judged(options.formats, options.assume)
+
+    def report_on(book: Any) -> int:
+        how = {"jobs": options.jobs, "limit": options.limit, "cached": not options.no_cache}
+        with Progress() as progress:
+            found = verdicts(book.rules, progress=progress, **how)
+            judged = {} if options.no_ieee else ieee(book.rules, formats, assume, progress=progress, **how)
+            if options.smt2:
+                progress("writing obligations …")
+                _write_obligations(book.rules, found, options.smt2)
+        statuses = {verdict.status.value for verdict in found.values()}
+        code = WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
+        report = check_report(book, found, judged, options.why, code)
+        say(report.text(table))
+        if options.json:
+            write(options.json, verdicts_json(book.rules, found, judged).encode())
+        unknown = "UNKNOWN" in statuses or any(each.status.value == "unknown" for several in judged.values() for each in several)
+        if kept is not None and not unknown and not book.faults:
+            kept.keep(book.sources, report)
+        return code
+
+    return with_book(options.files, report_on, lenient=True)
+
+
+def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The formats and assumptions that the options name. Raises UsageError for others."""
+    chosen = tuple(name.strip() for name in formats.split(",")) if formats else FORMATS_JUDGED
+    assumed = frozenset(name.strip() for name in assume.split(",") if name.strip())
+    for given, known, what in ((chosen, FORMATS_JUDGED, "format"), (sorted(assumed), sorted(ASSUMPTIONS), "assumption")):
+        for name in given:
+            if name not in known:
+                raise UsageError(f"there is no {what} `{name}`; there are {', '.join(known)}")
+    return chosen, assumed
+
+
+def _write_obligations(rules: list[Any], found: dict[str, Any], directory: str) -> None:
+    from hnfc.dsl.soundness.smtlib import write_smt2
+
+    count = sum(len(write_smt2(rule, Path(directory))) for rule in rules if found[rule.name].proved)
+    say(f"{count} obligations of {sum(found[rule.name].proved for rule in rules)} proofs are in {directory}")

@@ -1,0 +1,67 @@
+"""The rules that the options of a command name, and a model rewritten by them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+from hnfc.backend.on_iree import sentence, written
+from hnfc.cli.terminal import Progress, report_diagnostics, say, write
+from hnfc.core.samples import parse_range
+from hnfc.dsl.diagnostics import HnfError
+from hnfc.egraph.search import search_of
+from hnfc.pipeline.compile import Request
+from hnfc.pipeline.rulesets import load_rules
+from hnfc.report.table import width
+from hnfc.report.text import json_report, text_report
+
+
+@dataclass
+class Rewriting:
+    """The rules that the options of a command name, and what is known of them."""
+
+    options: argparse.Namespace
+    request: Any
+    rules: Any
+
+    def report(self, compiled: Any) -> None:
+        """The report, where the options want it."""
+        if not self.options.quiet:
+            say(text_report(compiled, self.rules.verdicts, self.rules.withheld, width()))
+        if self.options.json:
+            write(self.options.json, json_report(compiled, self.rules.verdicts).encode())
+
+
+def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -> Rewriting | None:
+    """The rules, judged. None after a diagnostic of a rule file has been shown. Raises UsageError and ModelError."""
+    ranges = [parse_range(text) for text in options.ranges]
+    try:
+        rules = load_rules(options.level, *options.rules, allow_unproved=options.allow_unproved, progress=progress)
+    except HnfError as error:
+        progress.stop()
+        report_diagnostics(error)
+        return None
+    rules.check(options.assume)
+    given = (options.search, options.cost, options.target, options.deepening, options.seconds)
+    rules, search = rules.for_search(search_of(*given, targets=rules.targets), progress)
+    made = Request(
+        phases=rules.allowed(),
+        ranges=ranges,
+        assume=frozenset(options.assume),
+        unproved=rules.unproved,
+        validate=not options.no_validate,
+        search=search,
+        **request,
+    )
+    return Rewriting(options, made, rules)
+
+
+def prepared(compiled: Any, runner: str) -> Any:
+    """The rewritten module as it is written for a runner; a note says which operations have another form there."""
+    if runner == "torch":
+        return compiled.export()
+    module, counted = written(compiled.export(), library=runner == "stablehlo")
+    if counted:
+        compiled.notes.append(sentence(counted))
+    return module
