@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hnfc.dsl.fingerprint import fingerprint
 from hnfc.dsl.rulebook import load_files, shipped
-from hnfc.dsl.soundness import fingerprint, prove_all
+from hnfc.dsl.soundness import prove_all
 from hnfc.pipelines import LEVELS
 from hnfc.rewrite.matcher import compile_rule
 from hnfc.ruletest import run_tests

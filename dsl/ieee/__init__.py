@@ -46,7 +46,6 @@ from hnfc.dsl.ieee.verdict import (
     ASSUMPTIONS,
     DEFAULT_SECONDS,
     FORMATS_JUDGED,
-    IEEE_VERSION,
     IeeeExample,
     IeeeStatus,
     IeeeVerdict,
@@ -72,6 +71,6 @@ def ieee_verdicts(
 
 
 __all__ = [
-    "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IEEE_VERSION", "IeeeExample", "IeeeStatus", "IeeeVerdict", "Tensor",
+    "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IeeeExample", "IeeeStatus", "IeeeVerdict", "Tensor",
     "ieee_all", "ieee_fingerprint", "ieee_verdicts", "stored_verdicts",
 ]  # fmt: skip

@@ -11,8 +11,9 @@ import pytest
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.depth import is_deep, with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError
+from hnfc.dsl.fingerprint import fingerprint
 from hnfc.dsl.rulebook import load_files, load_text
-from hnfc.dsl.soundness import Status, fingerprint, prove
+from hnfc.dsl.soundness import Status, prove
 from hnfc.dsl.soundness.judge import verdict
 from hnfc.main import main
 from hnfc.rewrite.matcher import Matcher, compile_rule
