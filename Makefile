@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check models slow bench experiments clean
+.PHONY: demo test quick shipped docs models slow bench experiments clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -15,6 +15,19 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# What needs no torch: the dialect, the language, the prover and the rewriter.
+quick: $(VENV)/.installed-dev
+	@echo "== tests of the dialect, the rules and the rewriter (under a minute on two cores)"
+	$(BIN)/python -m pytest -q -n 2 -m "quick and not slow and not models" tests/dialects tests/dsl tests/soundness tests/ieee tests/error tests/rewrite
+
+shipped: $(VENV)/.installed
+	@echo "== judging every rule that ships anew (minutes); the same sources give the same bytes"
+	$(BIN)/python -m hnfc.verdicts
+
+docs: $(VENV)/.installed
+	@echo "== writing docs/rules.md, a page of all rules with their proofs"
+	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models
