@@ -30,7 +30,7 @@ FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 1
 """How many families of conditions are tried, which of their members, and of how many the prover searches for a proof."""
 ENOUGH = 20
 """A condition that fewer than one point in so many meets is of no use."""
-CANDIDATE_WORK = 200_000
+CANDIDATE_WORK = 400_000
 FAULTS = (Unsupported, NoFormula, TooLong, RecursionError)
 
 

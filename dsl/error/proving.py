@@ -20,7 +20,7 @@ from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.opaque import abstracted
 from hnfc.dsl.soundness.proof import Blocked, Proof
 
-WORK = 2_000_000
+WORK = 4_000_000
 """What the prover may do for one question."""
 
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))

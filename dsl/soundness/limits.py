@@ -6,8 +6,8 @@ import math
 import time
 from dataclasses import dataclass
 
-QUERY = 150_000
-"""Resource units of Z3 for one question: a quarter of a second or less."""
+QUERY = 400_000
+"""Resource units of Z3 for one question: a third of a second or less."""
 CASE = 20_000
 """What a case counts as, besides the questions that it asks."""
 PROOF = 6_000_000
