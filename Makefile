@@ -16,9 +16,9 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-# Needs no torch: the language, fingerprints, the prover's parts, formats, error algebra, the rewriter and its IR files.
+# Needs no torch: the language, fingerprints, the prover's parts, formats, error algebra, the rewriter.
 QUICK := tests/dsl $(addprefix tests/soundness/test_,balls.py check.py closing.py) tests/ieee/test_formats.py tests/error/test_algebra.py \
-	$(addprefix tests/rewrite/test_,matcher.py greedy.py diagnosis.py lift.py) tests/test_ir.py
+	$(addprefix tests/rewrite/test_,matcher.py greedy.py diagnosis.py lift.py)
 
 quick: $(VENV)/.installed-dev
 	@echo "== the quick tests (about a minute on two cores)"
