@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check models slow bench experiments clean
+.PHONY: demo test quick shipped docs models slow bench experiments clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -15,6 +15,22 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# Needs no torch: the language, fingerprints, the prover's parts, formats, error algebra, the rewriter.
+QUICK := tests/dsl tests/dialects/test_facts.py tests/test_imports.py $(addprefix tests/soundness/test_,balls.py check.py closing.py) tests/ieee/test_formats.py tests/error/test_algebra.py \
+	$(addprefix tests/rewrite/test_,matcher.py greedy.py diagnosis.py canonicalization.py probing.py)
+
+quick: $(VENV)/.installed-dev
+	@echo "== the quick tests (about a minute on two cores)"
+	$(BIN)/python -m pytest -q -n 2 $(QUICK)
+
+shipped: $(VENV)/.installed
+	@echo "== judging every rule that ships anew (minutes); the same sources give the same bytes"
+	$(BIN)/python -m hnfc.core.verdicts
+
+docs: $(VENV)/.installed
+	@echo "== writing docs/rules.md, a page of all rules with their proofs"
+	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models

@@ -30,7 +30,7 @@ FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 1
 """How many families of conditions are tried, which of their members, and of how many the prover searches for a proof."""
 ENOUGH = 20
 """A condition that fewer than one point in so many meets is of no use."""
-CANDIDATE_SECONDS = 0.2
+CANDIDATE_WORK = 400_000
 FAULTS = (NoErrorFormula, NoFormula, TooLong, RecursionError)
 
 
@@ -199,7 +199,7 @@ class _Comparison:
         tried = [family[step] for step in STEPS for family in candidates[:FAMILIES] if step < len(family)]
         proved = next((text for text, condition in tried if self.prover.plainly(self.difference, condition)), "")
         if not proved:
-            prover = Prover(self.rule, self.context, CANDIDATE_SECONDS)
+            prover = Prover(self.rule, self.context, CANDIDATE_WORK)
             weakest = [family[0] for family in candidates[:SEARCHED]]
             proved = next((text for text, condition in weakest if prover.by_search(self.difference, self.left.expression, condition)), "")
         if proved:

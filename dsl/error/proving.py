@@ -5,7 +5,6 @@ What is shown holds for all inputs that meet the rule's `where`, wherever its le
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,11 +16,14 @@ from hnfc.dsl.error.expression import Writer, call
 from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
 from hnfc.dsl.error.polynomial import ErrorAtom, Poly, of_atom
 from hnfc.dsl.error.side import RuleContext, Side
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.uninterpreted import abstracted
 
+WORK = 4_000_000
+"""What the prover may do for one question."""
+
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
-SECONDS = 2.0
 
 
 @dataclass
@@ -30,14 +32,14 @@ class Prover:
 
     rule: Rule
     context: RuleContext
-    seconds: float = SECONDS
+    work: int = WORK
 
     @property
     def algebra(self) -> Algebra:
         return self.context.algebra
 
     def nonnegative(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
-        """Whether x ≥ 0 was shown: by inequalities alone if possible, and else by the prover in the time that it has."""
+        """Whether x ≥ 0 was shown: by inequalities alone if possible, and else by the prover."""
         return self.plainly(x, given) or self.by_search(x, defined, given)
 
     def plainly(self, x: Poly, given: Condition = TRUE) -> bool:
@@ -62,19 +64,17 @@ class Prover:
 
     def by_search(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
         """Whether the prover shows it."""
-        deadline = time.monotonic() + self.seconds
-        return any(self._proved(form, defined, given, deadline) for form in dict.fromkeys(forms(x, self.algebra)))
+        work = Work(self.work)
+        return any(self._proved(form, defined, given, work) for form in dict.fromkeys(forms(x, self.algebra)))
 
-    def _proved(self, x: Poly, defined: Expr, given: Condition, deadline: float) -> bool:
+    def _proved(self, x: Poly, defined: Expr, given: Condition, work: Work) -> bool:
         """The rule `1 => where(x >= 0, 1, 0)`, under the conditions of the rule and where `defined` has a value, for the prover."""
-        if time.monotonic() > deadline:
-            return False
         try:
             claim = call("where", call("compare", Writer().expression(x), NOUGHT, predicate="ge"), UNIT, NOUGHT)
             pattern = call("add", UNIT, call("mul", NOUGHT, call("add", self.rule.pattern, defined)))
             where = AllOf((self.rule.where, given, *lemmas(x, self.algebra)))
             rule = replace(self.rule, pattern=pattern, replacement=claim, where=where, both_ways=False, within=None)
-            Proof(abstracted(rule)[0], deadline).run()
+            Proof(abstracted(rule)[0], work).run()
         except (Blocked, NoFormula, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             # whatever stops the prover is no proof
             return False

@@ -1,26 +1,21 @@
-"""Error reports of the shipped rules, made when the library was built: `python -m hnfc.dsl.error.shipped` makes them anew.
-
-A report is found by what it depends on: the rule, the formulas of its operations, and this package. That it took the prover's help is
-no part of that: what was proved once stays true.
-"""
+"""Error reports of the shipped rules, made when the library was built and found by their fingerprints."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from hnfc.dsl.core import Apply, Rule
+from hnfc.dsl.core import Rule
 from hnfc.dsl.error.analysis import error_of
 from hnfc.dsl.error.report import ErrorReport
-from hnfc.dsl.soundness.cache import formula_text
-from hnfc.dsl.soundness.scan import rule_expressions
+from hnfc.dsl.fingerprint import ERROR, fingerprint
+from hnfc.dsl.soundness.parallel import run
 
 NAME = "shipped.json"
+LIMIT_SECONDS = 1800.0
+"""After which a report would be given up: far beyond what any takes."""
 
 
 def error_reports(rules: Iterable[Rule]) -> dict[str, ErrorReport]:
@@ -30,32 +25,8 @@ def error_reports(rules: Iterable[Rule]) -> dict[str, ErrorReport]:
 
 
 def error_fingerprint(rule: Rule) -> str:
-    """A hash of what the report depends on."""
-    operations = {node.operation.name: node.operation for node in rule_expressions(rule) if isinstance(node, Apply)}
-    content = {
-        "rule": [_plain(x) for x in (rule.name, rule.pattern, rule.replacement, rule.where)],
-        "formulas": [[name, formula_text(operations[name]), operations[name].FACTS.ulps] for name in sorted(operations)],
-        "analysis": _version(),
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _plain(x: Any) -> Any:
-    """The value as lists and texts; where a rule stands in its file is no part of it."""
-    if is_dataclass(x) and not isinstance(x, type):
-        return [type(x).__name__, *(_plain(getattr(x, f.name)) for f in fields(x) if f.compare)]
-    if isinstance(x, type):
-        return x.__name__
-    return [_plain(part) for part in x] if isinstance(x, tuple | list) else repr(x)
-
-
-@cache
-def _version() -> str:
-    """A hash of the sources of this package."""
-    digest = hashlib.sha256()
-    for source in sorted((f for f in (files("hnfc") / "dsl" / "error").iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()
+    """The fingerprint of the report."""
+    return fingerprint(rule, ERROR)
 
 
 @cache
@@ -68,15 +39,23 @@ def _stored() -> dict[str, ErrorReport]:
         return {}
 
 
-def write(rules: Iterable[Rule], path: str) -> None:
+def write(rules: Sequence[Rule], path: str) -> None:
     """Makes every report anew and writes them."""
-    entries = {error_fingerprint(rule): error_of(rule).to_json() for rule in rules}
+    reports: dict[str, ErrorReport] = {}
+
+    def finish(number: int, report: ErrorReport) -> None:
+        reports[error_fingerprint(rules[number])] = report
+
+    run(rules, list(range(len(rules))), None, LIMIT_SECONDS, _report, _failed, finish)
+    entries = {key: reports[key].to_json() for key in reports}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=0, sort_keys=True, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
 
-if __name__ == "__main__":
-    from hnfc.dsl.rulebook import shipped
+def _report(rule: Rule, limit: float) -> ErrorReport:
+    return error_of(rule)
 
-    write(shipped().rules, str(files("hnfc") / "dsl" / "error" / NAME))
+
+def _failed(rule: Rule, reason: str, seconds: float) -> ErrorReport:
+    raise RuntimeError(f"no error report of {rule.name}: {reason}")

@@ -46,7 +46,6 @@ from hnfc.dsl.ieee.verdict import (
     ASSUMPTIONS,
     DEFAULT_SECONDS,
     FORMATS_JUDGED,
-    IEEE_VERSION,
     IeeeExample,
     IeeeStatus,
     IeeeTensor,
@@ -72,6 +71,15 @@ def ieee_verdicts(
 
 
 __all__ = [
-    "ASSUMPTIONS", "DEFAULT_SECONDS", "FORMATS_JUDGED", "IEEE_VERSION", "IeeeExample", "IeeeStatus", "IeeeTensor", "IeeeVerdict",
-    "ieee_all", "ieee_fingerprint", "ieee_verdicts", "stored_verdicts",
+    "ASSUMPTIONS",
+    "DEFAULT_SECONDS",
+    "FORMATS_JUDGED",
+    "IeeeExample",
+    "IeeeStatus",
+    "IeeeTensor",
+    "IeeeVerdict",
+    "ieee_all",
+    "ieee_fingerprint",
+    "ieee_verdicts",
+    "stored_verdicts",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ class OutOfTime(Exception):
 
 @dataclass
 class Clock:
-    """When to stop. `proving`: whether Z3 is still asked; what it does not decide in one format it will not in a wider one."""
+    """A guard for who waits. `proving`: whether Z3 is still asked; what it does not decide in one format it will not in a wider one."""
 
     deadline: float
     proving: bool = True
@@ -47,9 +47,6 @@ class Clock:
     def check(self) -> None:
         if time.monotonic() > self.deadline:
             raise OutOfTime
-
-    def left(self) -> float:
-        return self.deadline - time.monotonic()
 
 
 def judged(rule: Rule, formats: Sequence[str], assume: frozenset[str], seconds: float) -> tuple[IeeeVerdict, ...]:
@@ -200,7 +197,7 @@ def _proof(rule: Rule, typing: Typing, findings: FormatFindings, clock: Clock) -
         for claim in CLAIMS[status]:
             if not clock.proving:
                 return False
-            broken = question.breaks(claim, _excluded(findings), clock.left())
+            broken = question.breaks(claim, _excluded(findings), clock.deadline)
             if broken is not False:
                 break
         clock.proving = broken is not True

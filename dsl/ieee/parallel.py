@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.ieee.verdict import FORMATS_JUDGED, IEEE_VERSION, IeeeStatus, IeeeVerdict
+from hnfc.dsl.fingerprint import IEEE, fingerprint
+from hnfc.dsl.ieee.verdict import FORMATS_JUDGED, IeeeStatus, IeeeVerdict
 from hnfc.dsl.soundness import parallel
-from hnfc.dsl.soundness.cache import fingerprint
 
 LIMIT_SECONDS = 20.0
 
@@ -20,9 +18,8 @@ Verdicts = tuple[IeeeVerdict, ...]
 
 
 def ieee_fingerprint(rule: Rule, formats: Sequence[str] = FORMATS_JUDGED, assume: frozenset[str] = frozenset()) -> str:
-    """A hash of what the verdicts depend on: the rule, the meaning of its operations, this package, the formats and the assumptions."""
-    content = [fingerprint(rule), IEEE_VERSION, list(formats), sorted(assume)]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    """The fingerprint of the verdicts in these formats under these assumptions."""
+    return fingerprint(rule, IEEE, tuple(formats), sorted(assume))
 
 
 def ieee_all(
@@ -51,7 +48,7 @@ def ieee_all(
 
     def finish(i: int, verdicts: Verdicts) -> None:
         found[i] = verdicts
-        if cache is not None and not any(v.status is IeeeStatus.UNKNOWN and _is_passing(v) for v in verdicts):
+        if cache is not None and not any(v.status is IeeeStatus.UNKNOWN and parallel.is_passing(v.method) for v in verdicts):
             cache[keys[i]] = [v.to_json() for v in verdicts]
         if done is not None:
             done(rules[i], verdicts)
@@ -75,11 +72,6 @@ def _failed(rule: Rule, reason: str, seconds: float, formats: tuple[str, ...]) -
     from hnfc.dsl.ieee.judge import judged_formats
 
     return tuple(IeeeVerdict(form, IeeeStatus.UNKNOWN, reason, seconds=seconds) for form in judged_formats(rule, formats))
-
-
-def _is_passing(verdict: IeeeVerdict) -> bool:
-    """Whether another machine, or another run, may do better."""
-    return any(word in verdict.method for word in ("out of time", "out of memory", "process died", "prover failed"))
 
 
 def stored_verdicts(stored: Any) -> Verdicts | None:

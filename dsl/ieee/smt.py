@@ -17,6 +17,7 @@ import z3
 from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Property, Rule
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest
+from hnfc.dsl.soundness.limits import milliseconds_until
 from hnfc.dsl.soundness.scan import conjuncts
 from hnfc.dsl.soundness.typing import Typing
 
@@ -246,16 +247,18 @@ class SmtQuery:
         """Whether the sides are built of what Z3 knows, at least in part."""
         return not any((side, self.element) in self.encoder.unknown for side in (self.rule.pattern, self.rule.replacement))
 
-    def breaks(self, claim: str, exceptions: tuple[str, ...], seconds: float) -> Batch | bool | None:
+    def breaks(self, claim: str, exceptions: tuple[str, ...], deadline: float = math.inf) -> Batch | bool | None:
         """False: proved that no input breaks the claim. True: given up. None: Z3 cannot say. Otherwise an input that does, to be replayed.
 
         claim: `same` bits but for the exceptions, `keeps` (right finite where left is), `gains nothing` (the converse).
         """
         exceptions += tuple(_ASSUMED[name] for name in sorted(self.assume) if _ASSUMED[name] not in exceptions)
-        solver = z3.Solver()
-        solver.set("timeout", max(1, int(1000 * seconds)))
+        # in a context of its own, where what was asked before leaves no trace
+        context = z3.Context()
+        solver = z3.Solver(ctx=context)
+        solver.set("timeout", milliseconds_until(deadline))
         solver.set("rlimit", RESOURCES)
-        solver.add(self._broken(claim, exceptions), *self._allowed(exceptions))
+        solver.add(*(formula.translate(context) for formula in (self._broken(claim, exceptions), *self._allowed(exceptions))))
         answer = solver.check()
         if answer == z3.unsat:
             return False
@@ -319,7 +322,7 @@ class SmtQuery:
         inputs: dict[str, Array] = {}
         for name, element in self.typing.captures.items():
             term = self.encoder.captures.get(name)
-            found = None if term is None else model.eval(term, model_completion=True)
+            found = None if term is None else model.eval(term.translate(model.ctx), model_completion=True)
             if element == "i1":
                 inputs[name] = np.array([bool(z3.is_true(found))])
             else:

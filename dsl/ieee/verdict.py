@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from hnfc.dsl.ieee.formats import BINARY, number
-from hnfc.dsl.soundness.verdict import PROVER_VERSION
 from hnfc.dsl.soundness.verdict import Tensor as RealTensor
 
 FORMATS_JUDGED = ("f64", "f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
@@ -173,15 +170,3 @@ class IeeeVerdict:
             edge=None if data["edge"] is None else float(data["edge"]),
             seconds=float(data["seconds"]),
         )
-
-
-def _version() -> str:
-    """A hash of the sources that a verdict in IEEE arithmetic rests on: these, and what `PROVER_VERSION` covers."""
-    digest = hashlib.sha256(PROVER_VERSION.encode())
-    for folder in (files("hnfc") / "dsl" / "ieee", files("hnfc") / "dialects" / "formats"):
-        for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-IEEE_VERSION = _version()

@@ -6,9 +6,9 @@ What is judged already is looked up without the prover: Z3 and the ball arithmet
 from __future__ import annotations
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
-from hnfc.dsl.soundness.parallel import prove_all
-from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, PROVER_VERSION, Counterexample, Status, Tensor, Verdict
+from hnfc.dsl.soundness.cache import VerdictCache
+from hnfc.dsl.soundness.parallel import is_passing, prove_all
+from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Counterexample, Status, Tensor, Verdict
 
 
 def prove(rule: Rule, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Verdict:
@@ -26,6 +26,6 @@ def replayed(rule: Rule, example: Counterexample) -> bool:
 
 
 __all__ = [
-    "DEFAULT_TIMEOUT_MS", "PROVER_VERSION", "Counterexample", "Status", "Tensor", "Verdict", "VerdictCache",
-    "fingerprint", "prove", "prove_all", "replayed",
+    "DEFAULT_TIMEOUT_MS", "Counterexample", "Status", "Tensor", "Verdict", "VerdictCache",
+    "is_passing", "prove", "prove_all", "replayed",
 ]  # fmt: skip

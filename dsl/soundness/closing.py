@@ -1,18 +1,20 @@
 """Z3 as the last resort: does a condition follow from the facts of a case and the ground axioms? Nonlinear real arithmetic.
 
-Every atom becomes a real variable, so what Z3 proves holds for all functions that satisfy the axioms. A timeout counts as no.
+Every atom becomes a real variable, so what Z3 proves holds for all functions that satisfy the axioms. A question that takes more than its
+share of work counts as no.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
+import math
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 import z3
 
 from hnfc.dsl.soundness import axioms, inequalities
+from hnfc.dsl.soundness.limits import QUERY, Work, milliseconds_until
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.signs import ANY, NEG, POS, ZEROS, Signs, assignments
 from hnfc.dsl.soundness.term import FALSE, Atom, Cond, Ix, Place, Rational, TooLarge, of_atom
@@ -30,23 +32,21 @@ class Closer:
     def __init__(
         self,
         rename: Callable[[Rational, Mapping[Ix, Place]], Rational],
-        timeout_ms: int,
-        deadline: float,
+        work: Work,
         seen: Callable[[Query], None] | None = None,
     ) -> None:
-        self.rename, self.timeout_ms, self.deadline, self.seen = rename, timeout_ms, deadline, seen
-        self.queries = 0
+        self.rename, self.work, self.seen = rename, work, seen
 
-    def entails(self, signs: Signs, goal: Cond, timeout_ms: int | None = None) -> bool:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self.queries += 1
+    def entails(self, signs: Signs, goal: Cond, units: int = QUERY) -> bool:
+        """Raises OutOfWork or TimeoutError where there is no work or no time left."""
+        self.work.spend(0)
         try:
             query = Query(self.rename, signs, goal)
         except (TooLarge, ZeroDivisionError):
             return False
-        if not query.unsat(int(min(timeout_ms or self.timeout_ms, 1000 * left + 1))):
+        unsat, used = query.unsat(min(units, self.work.left), self.work.deadline)
+        self.work.spend(used)
+        if not unsat:
             return False
         if self.seen is not None:
             self.seen(query)
@@ -130,14 +130,26 @@ class Query:
                 found.append(("sign-of-reduction", in_mask(of_atom(base), mask)))
         return found
 
-    def unsat(self, timeout_ms: int) -> bool:
-        solver = z3.SolverFor("QF_NRA")
-        solver.set("timeout", max(1, timeout_ms))
-        solver.add(z3.Not(self.translation.cond(self.goal)))
-        for cond in self.named:
-            solver.add(self.translation.cond(cond))
-        solver.add(*(formula for _, formula in self.translation.roots()))
-        return bool(solver.check() == z3.unsat)
+    def unsat(self, units: int, deadline: float = math.inf) -> tuple[bool, int]:
+        """Whether Z3 shows it, and the resource units that it took.
+
+        In a context of its own, where what was asked before leaves no trace.
+        """
+        context = z3.Context()
+        solver = z3.SolverFor("QF_NRA", ctx=context)
+        solver.set("rlimit", max(1, units))
+        solver.set("timeout", milliseconds_until(deadline))
+        formulas = [z3.Not(self.translation.cond(self.goal)), *(self.translation.cond(cond) for cond in self.named)]
+        formulas += [formula for _, formula in self.translation.roots()]
+        solver.add(*(formula.translate(context) for formula in formulas))
+        answer = solver.check()
+        return bool(answer == z3.unsat), units_used(solver)
+
+
+def units_used(solver: z3.Solver) -> int:
+    """Resource units in the solver's context so far."""
+    counted = solver.statistics()
+    return int(counted.get_key_value("rlimit count")) if "rlimit count" in counted.keys() else 0  # noqa: SIM118
 
 
 def in_mask(x: Rational, mask: int) -> Cond:

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 from hnfc.dsl.soundness.closing import Closer
+from hnfc.dsl.soundness.limits import QUERY
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.normal_form import Normalizer, deep_atoms
 from hnfc.dsl.soundness.signs import primitive
@@ -46,7 +47,7 @@ def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -
         reason = is_zero(n, merged, closer, depth + 1)
         if reason:
             return f"equal arguments give equal values, then {reason}"
-    if closer is not None and closer.entails(n.signs, Cond("=", x), closer.timeout_ms * 4):
+    if closer is not None and closer.entails(n.signs, Cond("=", x), 4 * QUERY):
         return "Z3, from the facts of this case and the ground axioms"
     return ""
 

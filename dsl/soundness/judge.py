@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,9 +21,11 @@ from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.element_types import FLOAT, ElementTypes
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.precondition_inference import remedy
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.refute import PATIENCE
 from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types
 from hnfc.dsl.soundness.uninterpreted import abstracted
@@ -32,11 +35,15 @@ Done: TypeAlias = "Callable[..., Verdict]"
 """Makes the verdict of its parts and of the time that it took."""
 
 SAMPLES = 160
-REMEDY_SECONDS = 3.0
+LONGER = 4
+"""Where there is no proof, the search takes so many times as many samples."""
 
 
 def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
-    """The verdict for every element type that the rule allows its captures: PROVED where it is proved for each."""
+    """The verdict for every element type that the rule allows its captures: PROVED where it is proved for each.
+
+    It depends on counts only, and is UNKNOWN beyond the timeout, which is a guard.
+    """
     return of_rule(rule, _of_types, rule, timeout_ms, samples, advise)
 
 
@@ -49,7 +56,8 @@ def _of_types(rule: Rule, timeout_ms: int, samples: int, advise: bool) -> Verdic
         return Verdict(Status.UNKNOWN, "the rule is nested too deeply")
     if not choices:
         return Verdict(Status.VACUOUS, "no element type meets the conditions")
-    found = [_verdict(choice, timeout_ms // len(choices), samples, advise=advise) for choice in choices]
+    deadline = time.monotonic() + timeout_ms / 1000
+    found = [_guarded(choice, deadline, samples, advise=advise) for choice in choices]
     return found[0] if len(found) == 1 else _of_all(found)
 
 
@@ -61,13 +69,23 @@ def _of_all(found: list[Verdict]) -> Verdict:
     return replace(worst, shape_conditions=conditions, seconds=round(sum(verdict.seconds for verdict in found), 4))
 
 
-def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verdict:
+def _guarded(rule: Rule, deadline: float, samples: int, *, advise: bool) -> Verdict:
+    start = time.monotonic()
+    try:
+        return _verdict(rule, deadline, samples, advise=advise)
+    except TimeoutError:
+        return Verdict(Status.UNKNOWN, OUT_OF_TIME, seconds=round(time.monotonic() - start, 4))
+
+
+OUT_OF_TIME = "out of time"
+
+
+def _verdict(rule: Rule, deadline: float, samples: int, *, advise: bool) -> Verdict:
     """Search and proof together: PROVED only if the proof closes and the search has not broken the rule.
 
     advise: look for a condition that would make a refuted rule right.
     """
     start = time.monotonic()
-    deadline = start + timeout_ms / 1000
 
     def done(**parts: Any) -> Verdict:
         return Verdict(seconds=round(time.monotonic() - start, 4), **parts)
@@ -80,25 +98,25 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
     batched = single_matrices(concrete) is not concrete
     opaque = False
     try:
-        found = refute.search(concrete, samples, min(0.5, timeout_ms / 4000))
+        found = refute.search(concrete, samples, patience=PATIENCE, deadline=deadline)
         if found.counterexample is None:
             rule, opaque = abstracted(rule)
             if found.unsupported:
                 concrete = rule
-                found = refute.search(rule, samples, min(0.5, timeout_ms / 4000))
+                found = refute.search(rule, samples, patience=PATIENCE, deadline=deadline)
     except (NoFormula, Unrelated) as error:
-        # there will be no proof: the search has all the time
-        more = refute.search(concrete, 8 * samples, min(1.5, timeout_ms / 4000), seed=1)
+        # there will be no proof
+        more = refute.search(concrete, LONGER * samples, seed=1, patience=PATIENCE, deadline=deadline)
         if more.counterexample is not None:
-            return _refuted(concrete, more, False, done, deadline if advise else 0.0)
+            return _refuted(concrete, more, False, done, deadline, advise)
         return done(status=Status.UNKNOWN, reason=str(error), samples=more.agreed)
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         return done(status=Status.UNKNOWN, reason=f"a formula cannot be evaluated: {type(error).__name__}: {error}")
     opaque_names = sorted({n.name.split("#")[0] for n in rule_expressions(rule) if isinstance(n, Capture) and "#" in n.name})
     opaque = opaque and concrete == rule
     if found.counterexample is not None:
-        return _refuted(concrete, found, opaque, done, deadline if advise else 0.0)
-    proof = Proof(rule, deadline)
+        return _refuted(concrete, found, opaque, done, deadline, advise)
+    proof = Proof(rule, Work(deadline=deadline))
     blocked = ""
     if rule.within is None:
         try:
@@ -107,10 +125,9 @@ def _verdict(rule: Rule, timeout_ms: int, samples: int, *, advise: bool) -> Verd
             blocked = str(error)
     else:
         blocked = f"a bound on |left - right| is not proved; measured at most {found.largest:.3g} (stated {float(rule.within):.3g})"
-    left = deadline - time.monotonic()
-    more = refute.search(concrete, samples * (1 if not blocked else 8), max(0.05, min(0.3 if not blocked else 1.5, left)), seed=1)
+    more = refute.search(concrete, samples * (1 if not blocked else LONGER), seed=1, patience=PATIENCE, deadline=deadline)
     if more.counterexample is not None:
-        return _refuted(concrete, more, opaque, done, deadline if advise else 0.0)
+        return _refuted(concrete, more, opaque, done, deadline, advise)
     agreed = found.agreed + more.agreed
     point = found.witness or more.witness
     witness = refute.tensors_of(point) if point else ()
@@ -155,7 +172,8 @@ def _without_input(rule: Rule, deadline: float, done: Done) -> Verdict:
     conditions = shape_conditions(rule)
     for side in (rule.pattern, rule.replacement) if rule.both_ways else (rule.pattern,):
         proof = Proof(
-            replace(rule, pattern=side, replacement=Apply(OPERATIONS["add"], (side, Literal(Fraction(1)))), both_ways=False), deadline
+            replace(rule, pattern=side, replacement=Apply(OPERATIONS["add"], (side, Literal(Fraction(1)))), both_ways=False),
+            Work(deadline=deadline),
         )
         try:
             proof.run()
@@ -172,7 +190,7 @@ def _headline(proof: Proof) -> str:
     return proof.steps[0] if len(proof.steps) == 1 else f"by {len(proof.steps)} cases"
 
 
-def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Done, deadline: float) -> Verdict:
+def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Done, deadline: float, advise: bool) -> Verdict:
     example = found.counterexample
     assert example is not None
     if not refute.replayed(rule, example):
@@ -190,7 +208,11 @@ def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Don
         "undefined": "the right side is undefined where the left is not",
         "no type": "the right side has no type for shapes for which the left has one",
     }.get(example.right, "its two sides differ")
-    advice = remedy(rule, proves, min(deadline, time.monotonic() + REMEDY_SECONDS)) if deadline else ""
+    advice = ""
+    if advise:
+        # the rule is wrong in any case
+        with contextlib.suppress(TimeoutError):
+            advice = remedy(rule, proves, deadline)
     return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)
 
 
@@ -250,13 +272,13 @@ def reduces(rule: Rule) -> bool:
     )
 
 
-def proves(rule: Rule, seconds: float) -> bool:
-    """Whether the rule is proved, and no search broke it."""
-    found = refute.search(rule, 60, 0.1, seed=2)
+def proves(rule: Rule, work: Work) -> bool:
+    """Whether the rule is proved within the work, and no search broke it."""
+    found = refute.search(rule, 60, seed=2, patience=PATIENCE, deadline=work.deadline)
     if found.counterexample is not None or not found.agreed:
         return False
     try:
-        Proof(rule, time.monotonic() + seconds).run()
+        Proof(rule, work).run()
     except Blocked:
         return False
     return True

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hnfc.dsl.core import Rule
-from hnfc.dsl.soundness.cache import VerdictCache, fingerprint
+from hnfc.dsl.fingerprint import fingerprint
+from hnfc.dsl.soundness.cache import VerdictCache
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
 LIMIT_SECONDS = 20.0
@@ -68,6 +69,11 @@ def failure(what: str, error: Exception) -> str:
     return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {said})"
 
 
+def is_passing(reason: str) -> bool:
+    """Return whether another machine, or another run, may do better."""
+    return any(words in reason for words in ("out of time", "out of memory", "process died", "prover failed"))
+
+
 def _prove(rule: Rule, limit: float) -> Verdict:
     from hnfc.dsl.soundness import judge
 
@@ -108,7 +114,7 @@ def prove_all(
         import_module("hnfc.dsl.soundness.judge")
         run(rules, todo, jobs, limit, _prove, _unknown, finish)
         if cache is not None:
-            cache.put({keys[i]: verdicts[i] for i in todo})
+            cache.put({keys[i]: verdicts[i] for i in todo if not is_passing(verdicts[i].reason)})
     return [verdicts[i] for i in range(len(rules))]
 
 

@@ -32,6 +32,7 @@ from hnfc.dsl.description import describe
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.outcome import ERRORS, PointOutcome, holds, outcome
 from hnfc.dsl.soundness.sampling import Point, Sampler
 from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, order_captures, rule_expressions, scalar_captures, used_axes
@@ -40,6 +41,12 @@ ZERO = Literal(Fraction(0))
 POINTS = 240
 FAILURES = 60
 MAX_PROOFS = 8
+WORK = 1_500_000
+"""What each of those proofs may do."""
+MAX_MEETINGS = 12_000
+"""How often a condition is tried at a point."""
+PARTIAL = {"log": "gt", "sqrt": "ge", "rsqrt": "gt", "reciprocal": "ne", "log2": "gt", "log10": "gt", "pow": "gt"}
+"""What an operation asks of its first operand, against 0."""
 
 
 @dataclass
@@ -50,19 +57,15 @@ class _Bank:
     bad: list[Point]
 
 
-def remedy(rule: Rule, proves: Callable[[Rule, float], bool], deadline: float) -> str:
-    """`it holds with `where …``, proved, or nothing. `proves(rule, seconds)` is the prover."""
-    start = time.monotonic()
+def remedy(rule: Rule, proves: Callable[[Rule, Work], bool], deadline: float) -> str:
+    """`it holds with `where …``, proved, or nothing. `proves(rule, work)` is the prover. Raises TimeoutError beyond the deadline."""
     with balls.precision(DEFAULT_PRECISION):
-        bank = _bank(rule, start + 0.3 * max(0.0, deadline - start))
+        bank = _bank(rule, deadline)
         if not bank.bad or not bank.good:
             return ""
-        ranked = _ranked(rule, bank, start + 0.6 * max(0.0, deadline - start))
+        ranked = _ranked(rule, bank, deadline)
     for _, condition in ranked[:MAX_PROOFS]:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        if proves(replace(rule, where=AllOf((*conjuncts(rule.where), condition))), min(1.5, left)):
+        if proves(replace(rule, where=AllOf((*conjuncts(rule.where), condition))), Work(WORK, deadline)):
             return f"it holds with `where {describe(condition)}`"
     return ""
 
@@ -71,8 +74,10 @@ def _bank(rule: Rule, deadline: float) -> _Bank:
     sampler = Sampler(rule, random.Random(f"{rule.name}/remedy"))
     bank = _Bank([], [])
     for number in range(8 * POINTS):
-        if time.monotonic() > deadline or len(bank.good) >= POINTS:
+        if len(bank.good) >= POINTS:
             break
+        if time.monotonic() > deadline:
+            raise TimeoutError
         point = sampler.point()
         try:
             found: PointOutcome | None = outcome(rule, point, rule.both_ways and number % 2 == 1)
@@ -92,13 +97,14 @@ def _ranked(rule: Rule, bank: _Bank, deadline: float) -> list[tuple[int, Conditi
     """The conditions that exclude every failure, those that keep most of the other points first; then the shorter ones."""
     found: list[tuple[int, int, Condition]] = []
     singles: list[tuple[Condition, frozenset[int], int]] = []
+    meetings = _Meetings(deadline)
     for number, condition in enumerate(_candidates(rule)):
-        if time.monotonic() > deadline:
+        if meetings.left <= 0:
             break
-        missed = frozenset(i for i, point in enumerate(bank.bad) if _meets(condition, point))
+        missed = frozenset(i for i, point in enumerate(bank.bad) if meetings.met(condition, point))
         if len(missed) == len(bank.bad):
             continue
-        kept = frozenset(i for i, point in enumerate(bank.good) if _meets(condition, point))
+        kept = frozenset(i for i, point in enumerate(bank.good) if meetings.met(condition, point))
         if not kept:
             continue
         if not missed:
@@ -106,26 +112,38 @@ def _ranked(rule: Rule, bank: _Bank, deadline: float) -> list[tuple[int, Conditi
         else:
             singles.append((condition, missed, len(kept)))
     for (a, missed, _), (b, also, _) in itertools.combinations(sorted(singles, key=lambda s: -s[2])[:24], 2):
-        if time.monotonic() > deadline:
+        if meetings.left <= 0:
             break
         pins = isinstance(a, Comparison) and isinstance(b, Comparison) and (a.x, a.y) == (b.x, b.y)
         if not missed & also and not pins:
             both = AllOf((a, b))
-            kept_both = sum(_meets(both, point) for point in bank.good)
+            kept_both = sum(meetings.met(both, point) for point in bank.good)
             if kept_both:
                 found.append((-kept_both, 1000 + len(found), both))
     for number, condition in enumerate(_all_at_once(rule)):
-        if not any(_meets(condition, point) for point in bank.bad) and (kept_all := sum(_meets(condition, p) for p in bank.good)):
-            found.append((-kept_all, 2000 + number, condition))
+        if not any(meetings.met(condition, point) for point in bank.bad):
+            kept_all = sum(meetings.met(condition, point) for point in bank.good)
+            if kept_all:
+                found.append((-kept_all, 2000 + number, condition))
     # alone before together, for the same points
     return [(-kept, condition) for kept, _, condition in sorted(found, key=lambda f: f[:2])]
 
 
-def _meets(condition: Condition, point: Point) -> bool:
-    try:
-        return holds(condition, point, point.tensors()) is True
-    except (*ERRORS, Unsupported, NoFormula):
-        return False
+@dataclass
+class _Meetings:
+    """Tries conditions at points, and counts how often it may still do so."""
+
+    deadline: float
+    left: int = MAX_MEETINGS
+
+    def met(self, condition: Condition, point: Point) -> bool:
+        if time.monotonic() > self.deadline:
+            raise TimeoutError
+        self.left -= 1
+        try:
+            return holds(condition, point, point.tensors()) is True
+        except (*ERRORS, Unsupported, NoFormula):
+            return False
 
 
 def _candidates(rule: Rule) -> Iterator[Condition]:

@@ -7,7 +7,6 @@ a normal form needs a sign or the truth of a condition; a case whose facts exclu
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,7 @@ from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
+from hnfc.dsl.soundness.limits import CASE, OutOfWork, Work
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved
 from hnfc.dsl.soundness.proof_observer import Case, Journal
 from hnfc.dsl.soundness.scan import integral_captures
@@ -47,14 +47,14 @@ class Proof:
     """One attempt to prove left = right from a rule's conditions."""
 
     rule: Rule
-    deadline: float
+    work: Work = field(default_factory=Work)
     steps: list[str] = field(default_factory=list)
     cases: int = 0
     journal: Journal = field(default_factory=Journal)
     empty: frozenset[int] = frozenset()
 
     def run(self) -> None:
-        """Raises Blocked where a case cannot be closed."""
+        """Raises Blocked where a case cannot be closed, and TimeoutError beyond the deadline."""
         term.reset()
         try:
             self.every_broadcast(self.rule)
@@ -65,8 +65,10 @@ class Proof:
             raise Blocked(str(error)) from None
         except TooLarge as error:
             raise Blocked(f"the terms grow too large: {error}") from None
-        except (TimeoutError, RecursionError):
-            raise Blocked("out of time") from None
+        except OutOfWork:
+            raise Blocked("no proof was found within the limit of work") from None
+        except RecursionError:
+            raise Blocked("the terms are nested too deeply") from None
         except FAULTS as error:
             # a fault of the prover or of an operation's formula is no verdict on the rule
             raise Blocked(f"the proof failed: {type(error).__name__}: {error}") from None
@@ -94,7 +96,7 @@ class Proof:
                 for meaning in denotations(rule):
                     for self.empty in empty_classes(meaning):
                         self.case(meaning, ())
-        except (Blocked, NoFormula, Unrelated, TooLarge, TimeoutError, RecursionError, *FAULTS):
+        except (Blocked, NoFormula, Unrelated, TooLarge, OutOfWork, RecursionError, *FAULTS):
             return False
         finally:
             self.empty = frozenset()
@@ -104,9 +106,8 @@ class Proof:
         self.cases += 1
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
             raise Blocked("too many cases")
-        if time.monotonic() > self.deadline:
-            raise TimeoutError
-        n, closer = self.journal.tools(meaning, assumptions, integral_captures(self.rule), self.deadline)
+        self.work.spend(CASE)
+        n, closer = self.journal.tools(meaning, assumptions, integral_captures(self.rule), self.work)
         n.empty = self.empty
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""

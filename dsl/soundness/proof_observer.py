@@ -1,14 +1,13 @@
-"""Who is told of every case of a proof."""
+"""Observer of the cases of a proof."""
 
 from __future__ import annotations
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.term import Cond, Rational
-
-QUERY_MS = 250
 
 Case = tuple[tuple[Cond, bool], ...]
 """The assumptions of a case: conditions that hold, or fail."""
@@ -20,10 +19,10 @@ class Journal:
     def about(self, rule: Rule) -> None:
         """The cases that follow are of this rule, read from left to right."""
 
-    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], deadline: float) -> tuple[Normalizer, Closer]:
+    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], work: Work) -> tuple[Normalizer, Closer]:
         """A normalizer for one case, and Z3 as its oracle."""
         n = Normalizer(integral=integral)
-        closer = Closer(n.rename, QUERY_MS, deadline)
+        closer = Closer(n.rename, work)
         n.entails = closer.entails
         return n, closer
 

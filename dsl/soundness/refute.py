@@ -6,6 +6,7 @@ undefined or its ball is disjoint from the left's. It is then minimised.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from dataclasses import dataclass, replace
@@ -27,8 +28,8 @@ from hnfc.dsl.soundness.sampling import F, Point, Sampler
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
-ENOUGH = 20
-"""A search that is out of time goes on for a while until this many samples agreed, so that a busy machine changes no verdict."""
+ENOUGH, PATIENCE, STUBBORN = 20, 6, 20
+"""A search for n samples that agree ends after STUBBORN·n points, or before that if ENOUGH agreed: the prover's after PATIENCE·n."""
 
 FIRST, RARE = 4000, 0.25
 """Where after so many points no more than this share of them gave the left side a value, most further ones are near those that did."""
@@ -54,18 +55,20 @@ class RefutationSearch:
     untyped: int = 0
 
 
-def search(rule: Rule, samples: int, seconds: float, seed: int = 0, bits: int = DEFAULT_PRECISION) -> RefutationSearch:
-    """Tries to break the rule; a `<=>` rule is read in both directions."""
+def search(
+    rule: Rule, samples: int, seed: int = 0, bits: int = DEFAULT_PRECISION, patience: int = STUBBORN, deadline: float = math.inf
+) -> RefutationSearch:
+    """Tries to break the rule; a `<=>` rule is read in both directions. Raises TimeoutError beyond the deadline."""
     sampler = Sampler(rule, random.Random(f"{rule.name}/{seed}"), any_rank=True)
     result = RefutationSearch()
-    deadline = time.monotonic() + seconds
     untyped: tuple[Point, bool] | None = None
     fitting: list[Point] = []
     with balls.precision(bits):
-        for round_ in range(20 * samples):
-            late = time.monotonic() - deadline
-            if result.agreed >= samples or (late > 0 and (result.agreed >= ENOUGH or late > 4 * seconds)):
+        for round_ in range(STUBBORN * samples):
+            if result.agreed >= samples or (round_ >= patience * samples and result.agreed >= ENOUGH):
                 break
+            if time.monotonic() > deadline:
+                raise TimeoutError
             rare = result.tried >= FIRST and result.agreed < RARE * result.tried
             point = sampler.near(sampler.random.choice(fitting)) if rare and fitting and round_ % 8 > 1 else sampler.point()
             flipped = rule.both_ways and round_ % 2 == 1

@@ -18,17 +18,15 @@ from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness.obligations import Obligation, obligations
 
 WIDTH = 120
-TIMEOUT_MS = 60_000
-"""The proof is made again, beside a record of it."""
 
 
-def write_smt2(rule: Rule, directory: Path, *, timeout_ms: int = TIMEOUT_MS) -> list[Path]:
+def write_smt2(rule: Rule, directory: Path) -> list[Path]:
     """The files that were written, one for each obligation of the rule's proof; a solver that follows answers `unsat` to each.
 
     Raises Blocked where the rule is not proved.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    found = obligations(rule, timeout_ms=timeout_ms)
+    found = obligations(rule)
     digits = len(str(len(found)))
     paths = []
     for number, obligation in enumerate(found, 1):

@@ -16,8 +16,9 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.claims import Claim, ClaimNode, Equivalent, Fact, Goal, Lemma, RecordedSigns, Same, value_node
 from hnfc.dsl.soundness.closing import Closer, Query, in_mask
 from hnfc.dsl.soundness.denote import Denotation
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
-from hnfc.dsl.soundness.proof_observer import QUERY_MS, Case, Journal
+from hnfc.dsl.soundness.proof_observer import Case, Journal
 from hnfc.dsl.soundness.signs import ANY, Contradiction
 from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rational, atom, of_atom
 
@@ -352,9 +353,9 @@ class Record(Journal):
     def about(self, rule: Rule) -> None:
         self.rule = rule
 
-    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], deadline: float) -> tuple[Normalizer, Closer]:
+    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], work: Work) -> tuple[Normalizer, Closer]:
         n = TracingNormalizer(integral, [Fact("case", cond if value else negation(cond)) for cond, value in assumptions])
-        closer = Closer(n.rename, QUERY_MS, deadline, n.answered)
+        closer = Closer(n.rename, work, n.answered)
         n.entails = closer.entails
         self.current = meaning, assumptions, n
         return n, closer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hnfc.dialects.facts import Access, Domain, NoFormula
+from hnfc.dialects.facts import Access, NoFormula, RealDomain
 from hnfc.dsl.core import (
     AllOf,
     AnyOf,
@@ -122,7 +122,7 @@ def real_format(element: Any, rule: Rule) -> bool:
 def is_total(node: Apply) -> bool:
     """Return whether the operation is one function of its operands that is known to be defined everywhere."""
     facts = node.facts
-    return facts.access is Access.ELEMENTWISE and facts.domain == Domain() and not facts.divisor
+    return facts.access is Access.ELEMENTWISE and facts.domain == RealDomain() and not facts.divisor
 
 
 def check_total(rule: Rule, names: Mapping[Expr, Capture], of_left: set[Expr]) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from importlib import metadata
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -174,30 +171,3 @@ class Verdict:
 
 def _inputs(data: Any) -> tuple[tuple[str, Tensor], ...]:
     return tuple((str(name), Tensor(tuple(map(int, t["shape"])), tuple(map(str, t["values"])))) for name, t in data)
-
-
-def _installed(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:  # not installed by a Python package manager
-        return ""
-
-
-def _version() -> str:
-    """A hash of what a verdict rests on: the sources of the prover, the form of rules, what operations mean, and Z3 and flint.
-
-    All of the dialect, not only the modules of a rule's own operations: a formula may call functions of any of them.
-    """
-    digest = hashlib.sha256()
-    for package in ("z3-solver", "python-flint"):
-        digest.update(f"{package} {_installed(package)}\0".encode())
-    root = files("hnfc")
-    for folder in (root / "dsl" / "soundness", root / "dialects", root / "dialects" / "num"):
-        for source in sorted((f for f in folder.iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    for name in ("core.py", "description.py"):
-        digest.update((root / "dsl" / name).read_bytes())
-    return digest.hexdigest()[:16]
-
-
-PROVER_VERSION = _version()

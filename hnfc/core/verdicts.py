@@ -10,9 +10,11 @@ from importlib.resources import files
 from typing import Any
 
 from hnfc.dsl import core
+from hnfc.dsl.error.shipped import write as write_reports
+from hnfc.dsl.fingerprint import fingerprint
 from hnfc.dsl.ieee import FORMATS_JUDGED, IeeeVerdict, ieee_all, ieee_fingerprint, stored_verdicts
 from hnfc.dsl.rulebook import shipped
-from hnfc.dsl.soundness import Verdict, VerdictCache, fingerprint, prove_all
+from hnfc.dsl.soundness import Verdict, VerdictCache, is_passing, prove_all
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
 
 Progress = Callable[[str], None]
@@ -100,15 +102,26 @@ def backwards(rules: Iterable[core.Rule]) -> list[core.Rule]:
     return [replace(rule, both_ways=True) for rule in rules if rule.within is None]
 
 
-def write_shipped(rules: list[core.Rule], directory: str) -> None:
-    """Judges every rule anew and writes the verdicts that ship, without the time they took, which differs from run to run."""
+SHIPPING_LIMIT = 1800.0
+"""Seconds after which a rule would be given up: far beyond what any takes, so that no clock has a say in what ships."""
+
+
+def write_shipped(rules: list[core.Rule], root: str) -> None:
+    """Judges every rule anew and writes what ships, without the time that it took. The same sources give the same bytes."""
     read = [*rules, *(rule for rule in backwards(rules) if rule not in rules)]
-    proved = {fingerprint(rule): {**v.to_json(), "seconds": 0.0} for rule, v in zip(read, prove_all(read), strict=True)}
-    _write(f"{directory}/verdicts.json", proved)
-    judged = {
-        ieee_fingerprint(rule): [{**v.to_json(), "seconds": 0.0} for v in found] for rule, found in zip(rules, ieee_all(rules), strict=True)
-    }
-    _write(f"{directory}/ieee.json", judged)
+    proved = prove_all(read, limit=SHIPPING_LIMIT)
+    judged = ieee_all(rules, limit=SHIPPING_LIMIT)
+    faults = [f"{rule.name}: {v.reason}" for rule, v in zip(read, proved, strict=True) if is_passing(v.reason)]
+    faults += [f"{rule.name}: {v.method}" for rule, found in zip(rules, judged, strict=True) for v in found if is_passing(v.method)]
+    if faults:
+        raise RuntimeError(f"verdicts that another run may change: {'; '.join(faults)}")
+    _write(f"{root}/rules/verdicts.json", {fingerprint(r): _without_time(v) for r, v in zip(read, proved, strict=True)})
+    _write(f"{root}/rules/ieee.json", {ieee_fingerprint(r): [*map(_without_time, found)] for r, found in zip(rules, judged, strict=True)})
+    write_reports(rules, f"{root}/dsl/error/shipped.json")
+
+
+def _without_time(verdict: Verdict | IeeeVerdict) -> dict[str, Any]:
+    return {**verdict.to_json(), "seconds": 0.0}
 
 
 def _write(path: str, entries: dict[str, Any]) -> None:
@@ -119,4 +132,4 @@ def _write(path: str, entries: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    write_shipped(shipped().rules, str(files("hnfc") / "rules"))
+    write_shipped(shipped().rules, str(files("hnfc")))

@@ -5,7 +5,6 @@ The prover's verdict is what counts; this retells its proof, which is carried ou
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 
 from hnfc.dialects.facts import NoFormula
@@ -13,6 +12,7 @@ from hnfc.dsl.core import Apply, Rule, captures, walk
 from hnfc.dsl.soundness import Verdict
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
+from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, negation
 from hnfc.dsl.soundness.proof import Blocked, Proof, broadcast_text
 from hnfc.dsl.soundness.proof_observer import Case, Journal
@@ -20,8 +20,6 @@ from hnfc.dsl.soundness.term import Cond, Rational
 from hnfc.dsl.soundness.uninterpreted import abstracted
 from hnfc.report.terms import condition, shown, term
 
-SECONDS = 20.0
-QUERY_MS = 3000
 MOST_CASES = 6
 LONGEST = 240
 """How long a term may be that is shown."""
@@ -66,11 +64,11 @@ class _Recorder(Journal):
         self.open: Told | None = None
         self.cases: list[Told] = []
 
-    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], deadline: float) -> tuple[Normalizer, Closer]:
+    def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], work: Work) -> tuple[Normalizer, Closer]:
         n = _Listening(integral=integral)
         shapes = [broadcast_text(member) for member in sorted(meaning.layout.broadcast, key=repr)]
         n.told = self.open = Told([*shapes, *(condition(cond if value else negation(cond)) for cond, value in assumptions)])
-        closer = Closer(n.rename, QUERY_MS, deadline)
+        closer = Closer(n.rename, work)
         n.entails = closer.entails
         return n, closer
 
@@ -91,7 +89,7 @@ def cases_of(rule: Rule) -> list[Told]:
     """The cases of the proof, from left to right; empty where it cannot be carried out again."""
     recorder = _Recorder()
     try:
-        Proof(abstracted(replace(rule, both_ways=False))[0], time.monotonic() + SECONDS, journal=recorder).run()
+        Proof(abstracted(replace(rule, both_ways=False))[0], journal=recorder).run()
     except (Blocked, NoFormula):
         return []
     return recorder.cases

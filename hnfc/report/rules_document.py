@@ -1,4 +1,4 @@
-"""docs/rules.md: every shipped rule with what `hnfc explain` says of it. `python -m hnfc.report.rules_document docs/rules.md` writes it."""
+"""docs/rules.md: every shipped rule with what `hnfc explain` says of it. `make docs` writes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEAD = """# The rules
 
-Every rule that hnfc brings, with its proof and its errors. This page is generated: `python -m hnfc.report.rules_document docs/rules.md`.
+Every rule that hnfc brings, with its proof and its errors. This page is generated: `make docs`.
 `hnfc explain RULE` prints the same for one rule, your own ones included.
 
 - **Over the reals** a rule is proved for all shapes and all values that meet its conditions: wherever the left side has a value, the

@@ -32,9 +32,6 @@ class Model(torch.nn.Module):
         return self.function(*inputs)
 
 
-SLOW = MENDED | {"50_bf16_softmax_sum"}
-
-
 @cache
 def rules() -> RuleSet:
     return hnfc.load_rules("stability")
@@ -50,7 +47,15 @@ def measured(case: Case, model: torch.nn.Module) -> Score:
     return score(case, torch.autograd.grad(model(first, *others).sum(), first)[0], reference)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+LONG = {"50_bf16_softmax_sum"}
+"""511 steps."""
+
+
+def marked(slow: set[str]) -> list[object]:
+    return [pytest.param(case, marks=[pytest.mark.slow] if case.name in slow else [], id=case.name) for case in cases()]
+
+
+@pytest.mark.parametrize("case", marked(LONG))
 def test_mended(case: Case) -> None:
     model = Model(case)
     before = measured(case, model)
@@ -61,9 +66,7 @@ def test_mended(case: Case) -> None:
         assert case.name not in MENDED or after.within(case.tolerance), f"{before} → {after}"
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=[pytest.mark.slow] if c.name in SLOW else []) for c in cases()], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", marked(MENDED | LONG))
 def test_diagnosed(case: Case) -> None:
     found = hnfc.trace(Model(case), case.module.inputs(), backward=case.gradient)
     assert found.first is not None

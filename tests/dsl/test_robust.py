@@ -12,9 +12,10 @@ from hnfc.cli.main import main
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError
+from hnfc.dsl.fingerprint import fingerprint
 from hnfc.dsl.rule_depth import is_deep
 from hnfc.dsl.rulebook import load_files, load_text
-from hnfc.dsl.soundness import Status, fingerprint, prove
+from hnfc.dsl.soundness import Status, prove
 from hnfc.dsl.soundness.judge import verdict
 from hnfc.rewrite.matcher import Matcher, compile_rule
 

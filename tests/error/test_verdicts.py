@@ -43,7 +43,7 @@ def reports():
 
 
 def test_the_reports_that_ship_are_those_of_these_sources():
-    """`python -m hnfc.dsl.error.shipped` makes them."""
+    """`make shipped` makes them."""
     stored = _stored()
     assert [rule.name for rule in shipped().rules if error_fingerprint(rule) not in stored] == []
 

@@ -18,8 +18,8 @@ CASES = {case.name[:2]: case for case in cases() if case.module.KIND in "PB"}
 WIDER = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp64"}
 NAMES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
-SLOW = ("49", "50")
-"""64 and 511 steps, each an operation of its own."""
+SLOW = ("29", "32", "49", "50")
+"""Large tensors, and 64 and 511 steps, each an operation of its own."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def test_no_more_is_wide_than_is_noted(number: str) -> None:
         assert all(matches(name, expected.noted + expected.own + expected.parts) for name in scaled)
 
 
-@pytest.mark.parametrize("number", [n for n in EXPECTED if EXPECTED[n].beyond])
+@pytest.mark.parametrize("number", marked([n for n in EXPECTED if EXPECTED[n].beyond]))
 def test_whether_what_is_noted_would_do(number: str) -> None:
     case, expected = CASES[number], EXPECTED[number]
     low, wide = formats_of(case)

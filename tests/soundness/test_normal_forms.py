@@ -6,7 +6,6 @@ The sides of a rule are evaluated twice: as expressions, by `balls.evaluate`, an
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -39,7 +38,7 @@ PROVED = corpus("proved.hnf")
 
 def recorded(rule: Rule) -> list[Closed]:
     record = Record()
-    Proof(abstracted(rule)[0], time.monotonic() + 40, journal=record).run()
+    Proof(abstracted(rule)[0], journal=record).run()
     return record.closed
 
 

@@ -52,7 +52,7 @@ def confirm(rules: Iterable[Rule]) -> tuple[Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     contradicted = []
     for rule in rules:
-        for obligation in obligations(rule, timeout_ms=40_000):
+        for obligation in obligations(rule):
             answer = asked(to_smt2(obligation, rule_line(rule)))
             counts["confirmed" if answer == "unsat" else "open" if answer.startswith("unknown") else "contradicted"] += 1
             if answer != "unsat" and not answer.startswith("unknown"):
