@@ -37,7 +37,7 @@ WHOLE = "*"
 
 
 @dataclass
-class Part:
+class SourcePart:
     """A piece of a definition, which counts if its guard is mentioned (None: always).
 
     operations: those that it gets from the registry by name; `open`: by names that are no literals. words: texts and names in it.
@@ -111,8 +111,8 @@ class Sources:
     def closure(self, roots: Iterable[Place], mentioned: Iterable[str] = ()) -> Closure:
         """Everything that the roots may use. mentioned: attributes that the code which reads the roots mentions."""
         mentions = set(mentioned)
-        counted: dict[tuple[Place, int], Part] = {}
-        pending: list[tuple[Place, int, Part]] = []
+        counted: dict[tuple[Place, int], SourcePart] = {}
+        pending: list[tuple[Place, int, SourcePart]] = []
         seen: set[Place] = set()
         waiting = set(roots)
         while True:
@@ -132,7 +132,7 @@ class Sources:
             operations |= self.operations.keys() & frozenset().union(*(part.words for part in counted.values()))
         return Closure(_hashed("\n".join(lines)), frozenset(seen), frozenset(mentions), operations)
 
-    def parts(self, place: Place) -> list[Part]:
+    def parts(self, place: Place) -> list[SourcePart]:
         module = self.module(place.module)
         if module is None:
             raise LookupError(f"no module {place.module}")
@@ -212,7 +212,7 @@ class _Module:
         yield self._piece(None, head)
 
     def _piece(self, guard: str | None, nodes: list[Any]) -> _Piece:
-        reader = _Reader()
+        reader = _SourceReader()
         text = reader.read(nodes)
         inside = (node for top in nodes for node in ast.walk(top)) if self.imports_inside else ()
         imports = {k: v for node in inside if isinstance(node, ast.Import | ast.ImportFrom) for k, v in _imported(node).items()}
@@ -237,7 +237,7 @@ IGNORED = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
 
 
 @dataclass
-class _Reader:
+class _SourceReader:
     """Reads syntax trees: their text without what does not count, and the names in them."""
 
     names: set[str] = field(default_factory=set)
@@ -297,7 +297,7 @@ class _Linker:
     open: bool = False
     targets: dict[str, str] = field(default_factory=dict)
 
-    def part(self) -> Part:
+    def part(self) -> SourcePart:
         self.mentions |= self.piece.mentions
         for name in self.piece.names:
             self.follow(name)
@@ -317,7 +317,7 @@ class _Linker:
             else:
                 self.follow(base)
         targets = "".join(f"\n{name}: {self.targets[name]}" for name in sorted(self.targets))
-        return Part(
+        return SourcePart(
             self.piece.guard,
             _hashed(self.piece.text + targets),
             frozenset(self.uses),

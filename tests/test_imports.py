@@ -38,6 +38,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     | {
         "dsl/soundness": "balls for exact values; verdicts",
         "dsl/ieee": "verdicts in formats",
+        "dsl/error": "reports that ship",
         "flint": "exact values",
         "ml_dtypes": "tensors of narrow types",
         "torch_mlir": "operations of the torch dialect",
