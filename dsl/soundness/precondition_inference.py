@@ -45,8 +45,6 @@ WORK = 1_500_000
 """What each of those proofs may do."""
 MAX_MEETINGS = 12_000
 """How often a condition is tried at a point."""
-PARTIAL = {"log": "gt", "sqrt": "ge", "rsqrt": "gt", "reciprocal": "ne", "log2": "gt", "log10": "gt", "pow": "gt"}
-"""What an operation asks of its first operand, against 0."""
 
 
 @dataclass

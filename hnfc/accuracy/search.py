@@ -22,6 +22,8 @@ from hnfc.accuracy.reach import Reach
 from hnfc.accuracy.reference import LEVELS, Columns
 from hnfc.accuracy.rules import RuleTable, RuleUse
 from hnfc.accuracy.terms import Term, subterms
+from hnfc.dialects.facts import Result
+from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.soundness.balls import precision
 
 
@@ -166,7 +168,7 @@ class Localizer:
         return [t for error, t in ranked[:most] if error >= least]
 
 
-_LOGIC = frozenset(("compare", "logical_and", "logical_or", "logical_not", "where"))
+_LOGIC = frozenset(name for name, operation in OPERATIONS.items() if operation.FACTS.result is Result.TRUTH or name == "where")
 
 
 def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: Localizer, limits: SearchLimits) -> int:

@@ -11,8 +11,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from hnfc.analysis.cost import MATRIX, flops
+from hnfc.dialects.facts import Access, Exactness
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.elementary import DetachOp
+from hnfc.dialects.num.movement import ConcatOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, format_of
 from hnfc.formats.scaled import ceiling, is_plain, split, stored_format
@@ -23,8 +26,6 @@ if TYPE_CHECKING:
     from hnfc.analysis.calibrated import Calibration
     from hnfc.frontend.torch_mlir import Imported
 
-_MOVING = frozenset(("num.transpose", "num.reshape", "num.broadcast", "num.slice", "num.reverse", "num.detach"))
-_POLES = frozenset(("num.log", "num.log2", "num.log10", "num.rsqrt", "num.reciprocal"))
 _DIMENSION = 128
 """What a size counts that is not known."""
 
@@ -175,7 +176,7 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
 def _work(root: SSAValue, values: Sequence[SSAValue], roots: Mapping[SSAValue, SSAValue]) -> tuple[float, bool, int]:
     """Operations on elements, whether some are of matrices, and how many operations read the values. One operation of torch may be several
     here: those whose results are no sites belong to the one that they lead to."""
-    reads = sum(use.operation.name not in _MOVING for v in values for use in v.uses)
+    reads = sum(not _only_moves(use.operation) for v in values for use in v.uses)
     work, matrix = 0.0, False
     waiting = [_computing(root)]
     for owner in waiting:
@@ -206,16 +207,27 @@ def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple
         for use in value.uses:
             # what is in no block is not run
             last = max(last, moments.get(use.operation, last))
-            if use.operation.name in _MOVING:
+            if _only_moves(use.operation):
                 waiting += (moved := [result for result in use.operation.results if result not in seen])
                 seen.update(moved)
     return min(made), last
 
 
+def _only_moves(operation: Operation) -> bool:
+    """Whether every element of the result is one of the first operand, which keeps its format."""
+    if isinstance(operation, DetachOp):
+        return True
+    moves = isinstance(operation, NumOp) and operation.FACTS.access is Access.MOVEMENT and operation.FACTS.exactness is Exactness.SELECTION
+    return moves and not isinstance(operation, ConcatOp)
+
+
 def _has_pole(use: Use) -> bool:
     """Whether an operation has no value where this operand is 0."""
-    name = use.operation.name
-    return name in _POLES or (name in ("num.div", "num.fmod", "num.remainder") and use.index == 1)
+    if not isinstance(use.operation, NumOp):
+        return False
+    facts = use.operation.FACTS
+    excluded = facts.domain.pole or (facts.domain.least == 0 and facts.domain.open and not facts.domain.irregular)
+    return excluded or (facts.divisor and use.index == 1)
 
 
 def _overflow(calibration: Calibration, value: SSAValue, form: str) -> float:
@@ -240,7 +252,7 @@ def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:
     for argument in block.args:
         note(argument, None)
     for operation in block.ops:
-        moves = operation.name in _MOVING and len(operation.operands) == 1
+        moves = _only_moves(operation) and len(operation.operands) == 1
         for result in operation.results:
             note(result, operation.operands[0] if moves else None)
     return roots
@@ -249,7 +261,7 @@ def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:
 def _computing(root: SSAValue) -> Operation | Block:
     """What computes the elements: one operation of torch may be several here, of which only the result of the last is observed."""
     owner = root.owner
-    while isinstance(owner, Operation) and owner.name in _MOVING and isinstance(owner.operands[0].owner, Operation):
+    while isinstance(owner, Operation) and _only_moves(owner) and isinstance(owner.operands[0].owner, Operation):
         owner = owner.operands[0].owner
     return owner
 

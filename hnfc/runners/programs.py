@@ -11,22 +11,23 @@ from xdsl.ir import Block, Operation
 from hnfc.backend.writers import WRITERS, plain_function
 from hnfc.core.errors import ModelError
 from hnfc.core.torch_emitter import Emitter
+from hnfc.dialects.facts import Access, Result
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp, is_plain_function
+from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import tensor
 from hnfc.frontend.torch_mlir import new_context
 
 FUNCTION = "main"
-_SKIPPED = ("detach", "cast", "round_to", "fma", "transpose", "slice", "pad", "reverse", "reshape", "broadcast")
-"""Elementwise operations that compute nothing, or that torch lacks."""
 
 
 def measured() -> dict[str, tuple[type[NumOp], dict[str, Any]]]:
     """The operations to measure with their attributes, by the names that the table gives them."""
     found: dict[str, tuple[type[NumOp], dict[str, Any]]] = {}
     for name, kind in OPERATIONS.items():
-        numeric = issubclass(kind, UnaryOp | BinaryOp) and kind.FACTS.real is not None and kind.FACTS.torch
-        if not numeric or name in _SKIPPED or name.startswith(("is", "logical_")) or name == "compare":
+        facts = kind.FACTS
+        computes = facts.access is Access.ELEMENTWISE and facts.result is Result.SAME and kind is not DetachOp
+        if not (issubclass(kind, UnaryOp | BinaryOp) and computes and facts.real is not None and facts.torch):
             continue
         if name == "gelu":
             found["gelu"] = kind, {"approximate": "none"}
