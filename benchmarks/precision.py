@@ -177,7 +177,7 @@ def tightest(analysis: PrecisionAnalysis, captured: Captured, most: float, loose
     low, high, best = loose / 1e4, loose, None
     for _ in range(10):
         target = math.sqrt(low * high)
-        outcome = assign(analysis.sites, replace(analysis.wishes, target=target))
+        outcome = assign(analysis.sites, replace(analysis.requirements, target=target))
         if isinstance(outcome, Assignment) and captured.in_formats(analysis.sites.sites, outcome.formats) <= most:
             high, best = target, outcome
         else:
@@ -259,7 +259,7 @@ class Search:
 
     def objective(self, trial: Any) -> float:
         """Bytes; and what misses the target is dearer than anything that meets it, by how much it misses it."""
-        given = self.with_formats({group: trial.suggest_categorical(group, self.analysis.wishes.formats) for group in self.groups})
+        given = self.with_formats({group: trial.suggest_categorical(group, self.analysis.requirements.formats) for group in self.groups})
         casts = casts_of(given.outcome, given.sites, self.program.graph, given.dtypes, given.wide)
         found = distance(self.program.graph, casts, self.tensors, False) / given.sites.rms
         if found > self.target:
@@ -288,7 +288,7 @@ def against_tpe(optuna: Any, name: str, quick: bool, long: bool, more: tuple[str
     analysis = optimizer(target, *more).analyze(model, sample)
     seconds = time.perf_counter() - start
     start = time.perf_counter()
-    assign(analysis.sites, analysis.wishes)
+    assign(analysis.sites, analysis.requirements)
     solved = time.perf_counter() - start
     start = time.perf_counter()
     program = program_of(analysis)

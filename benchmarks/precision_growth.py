@@ -74,8 +74,8 @@ def differences(sites: Sites, clash: bool) -> list[DifferenceConstraint]:
     return [*found, at_most(sites.sites[-1].name, 1 if clash else most + 13, "the last one has few")]
 
 
-def refused(sites: Sites, **wishes: Any) -> Infeasible:
-    found = assign(sites, Requirements(relative=False, scaling=False, **wishes))
+def refused(sites: Sites, **requirements: Any) -> Infeasible:
+    found = assign(sites, Requirements(relative=False, scaling=False, **requirements))
     assert isinstance(found, Infeasible)
     return found
 
@@ -126,8 +126,8 @@ def transformer() -> None:
     model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval()
     analysis, seconds = timed(lambda: PrecisionOptimizer(1e-3).analyze(model, torch.randn(1, 64, 256)))
     for least in ("bytes", "peak"):
-        wishes = PrecisionOptimizer(1e-3, least=least).wishes()
-        _, solved = timed(lambda given=wishes: assign(analysis.sites, given))
+        requirements = PrecisionOptimizer(1e-3, least=least).requirements()
+        _, solved = timed(lambda given=requirements: assign(analysis.sites, given))
         print(f"{len(analysis.sites.sites):8} 12 layers, least {least:13} {solved:9.2f}  of an analysis of {seconds:.1f} s")
 
 

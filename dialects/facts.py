@@ -1,4 +1,4 @@
-"""What must be known of an operation, and the interface its meaning is written in.
+"""Facts that an operation must state, and the interface in which its meaning is written.
 
 `Facts.real` states the meaning of an operation over the real numbers, once, over `Math`. Every reader of that
 formula (the prover, ball arithmetic) brings a `Math` of its own, so they cannot disagree about what is computed.
@@ -94,7 +94,7 @@ class NoFormula(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """What the range of a reduction or contraction depends on besides its operands' intervals.
+    """Inputs of a range besides the operands' intervals, for reductions and contractions.
 
     count: how many elements each result combines (inf: not known). format: the element type of the arithmetic, None for integers.
     """

@@ -55,7 +55,7 @@ class Interval:
         return Interval(min(self.lo, other.lo), max(self.hi, other.hi), self.nan or other.nan, self.minus or other.minus)
 
     def meet(self, lo: float, hi: float) -> Interval:
-        """What is left within [lo, hi]; the caller knows that the values lie there."""
+        """Intersection with [lo, hi]; the caller knows that the values lie there."""
         return Interval(max(self.lo, lo), min(self.hi, hi), self.nan, self.minus or (self.lo < 0 <= self.hi and lo == 0))
 
     def widened(self, unit_roundoff: float, tiny: float, largest: float) -> Interval:

@@ -1,4 +1,4 @@
-"""What went wrong in a rule file, as data: a code, a place, a cause and a way out. Rendering is `render`, nothing else."""
+"""Diagnostics of rule files, as data: a code, a place, a cause and a way out. Rendering is `render`, nothing else."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Expressions:
         self.file = file
         self.definitions = definitions
         self.left_axes = False
-        """Whether axes may be counted from the left: in the graph of a test, whose ranks are known."""
+        """True if axes may be counted from the left: in the graph of a test, whose ranks are known."""
         self.nodes = 0
 
     def expression(self, tree: syntax.Tree, scope: Scope) -> core.Expr:

@@ -37,7 +37,7 @@ IEEE = Finder(Place("hnfc.dsl.ieee.judge", "judged"), ("z3-solver", "python-flin
 ERROR = Finder(Place("hnfc.dsl.error.analysis", "error_of"), ("z3-solver", "python-flint"))
 
 RULES = Place("hnfc.dsl.core", WHOLE)
-"""What a finder is given, and so need not name."""
+"""Module that a finder receives its input from, and so need not name."""
 
 
 @dataclass(frozen=True)

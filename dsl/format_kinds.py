@@ -19,7 +19,7 @@ class Word(str):
 
 
 class Unknown:
-    """What a parameter is before anyone calls."""
+    """Value of a parameter before any call."""
 
 
 Value: TypeAlias = Fraction | Word | Format | Unknown

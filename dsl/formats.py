@@ -132,7 +132,7 @@ class FormatBook:
     # checking
 
     def _faults(self, declared: _Declared) -> list[Diagnostic]:
-        """What is wrong with a declaration before anyone calls it."""
+        """Faults of a declaration that need no call to show."""
         form = declared.declaration
         faults: list[Diagnostic] = []
         for error in (*self._parameter_faults(declared), *self._field_faults(declared)):
@@ -323,7 +323,7 @@ class FormatBook:
 
 
 def _layout(declaration: syntax.FormatDeclaration) -> str:
-    """What the declaration says, without where it says it."""
+    """Content of the declaration, without its position."""
     return print_file(syntax.File("", "", (declaration,)))
 
 

@@ -70,7 +70,7 @@ def rearranged(reader: Reader, tree: syntax.Call, scope: Scope) -> core.Apply:
 
 
 def is_order(value: core.Expr) -> bool:
-    """Whether the expression is an order of axes: a compile-time constant, or `p @ q`, which takes p[q[j]] to place j."""
+    """Return whether the expression is an order of axes: a compile-time constant, or `p @ q`, which takes p[q[j]] to place j."""
     if isinstance(value, core.Capture):
         return value.const
     return isinstance(value, core.Apply) and value.name == "matmul" and all(map(is_order, value.operands))
@@ -98,7 +98,7 @@ def _bound(reader: Reader, tree: syntax.Tree, scope: Scope) -> core.Expr:
 
 
 def is_integral(value: core.Expr) -> bool:
-    """Whether the expression is an integer that is known when a rule runs."""
+    """Return whether the expression is an integer that is known when a rule runs."""
     match value:
         case core.Literal(number):
             return isinstance(number, Fraction) and number.denominator == 1

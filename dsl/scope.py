@@ -11,7 +11,7 @@ from hnfc.dsl.diagnostics import HnfError, Span
 
 @dataclass
 class Scope:
-    """What names mean in the expression being read. `bound` is None while the pattern itself binds names."""
+    """Meanings of names in the expression being read. `bound` is None while the pattern itself binds names."""
 
     bindings: dict[str, core.Expr] = field(default_factory=dict)
     lets: dict[str, syntax.Let] = field(default_factory=dict)

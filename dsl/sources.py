@@ -77,7 +77,7 @@ class Sources:
         return self._modules[name]
 
     def place(self, where: str, name: str) -> tuple[str, str | None]:
-        """Where `from where import name` leads; through packages that hand a name on, to the module that defines it."""
+        """Target of `from where import name`; through packages that hand a name on, to the module that defines it."""
         module = self.module(where)
         if module is None or (where, name) in REGISTRIES or name in module.defined:
             return where, name
@@ -141,7 +141,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a part of a definition says by itself, before it is known where its names lead.
+    """Part of a definition before its names are resolved.
 
     bases: names that stand before an attribute or a literal subscript, with that attribute or literal.
     """
@@ -341,7 +341,7 @@ class _Linker:
             self.uses.add(Place(where, name or WHOLE))
 
     def target(self, name: str) -> tuple[str, str | None] | None:
-        """Where a name leads: to a module, or to a name inside one; None where it is a local or a builtin."""
+        """Target of a name: a module, or to a name inside one; None where it is a local or a builtin."""
         found = self.piece.imports.get(name) or self.module.imports.get(name)
         if found is not None:
             where, inside = found

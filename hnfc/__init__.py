@@ -24,7 +24,7 @@ _HOMES = {
     "trace": "hnfc.tracing",
     "PrecisionOptimizer": "hnfc.precision.optimizer",
 }
-"""What `hnfc` itself offers, and where it lies: the command line on a `.mlir` file must not wait for torch."""
+"""Public names of `hnfc`, and the modules that hold them: the command line on a `.mlir` file must not wait for torch."""
 
 # torch's copies of its own argument specifications warn of themselves: in every capture, and when a user pickles a module (torch 2.13)
 warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)

@@ -1,4 +1,4 @@
-"""What rounding asks of arrays: the same few operations in NumPy and elsewhere, so that there is one algorithm."""
+"""Array operations that rounding needs: the same few in NumPy and elsewhere, so that there is one algorithm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Arrays(Protocol):
     """Operations on arrays of float64 or float32. Elementwise; numbers of Python broadcast, and NaN stays NaN."""
 
     def is_single(self, x: Any) -> bool:
-        """Whether the elements are float32."""
+        """Return whether the elements are float32."""
         ...
 
     def double(self, x: Any) -> Any: ...

@@ -1,4 +1,4 @@
-"""Which formats hold all values of which: a partial order, computed from a few values that stand for all.
+"""Inclusion of formats by their values: a partial order, computed from a few values that stand for all.
 
 In a binade the values of a format are the multiples of a power of two. One that holds 2^e and the next value of such a run, and the run's
 last value, holds the run. So rounding those values shows whether it does: it leaves them as they are.
@@ -23,7 +23,7 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 
 @cache
 def includes(wide: Format, narrow: Format) -> bool:
-    """Whether each finite value of `narrow` is one of `wide`; of blocks, whether each tensor of one is one of the other.
+    """Return whether each finite value of `narrow` is one of `wide`; of blocks, whether each tensor of one is one of the other.
 
     The two zeros are one value. A block format is within a format of single numbers where all products of scale and element are, and
     contains one where some scale makes its elements contain it. Raises ValueError for more than 2¹⁶ multiples of what is no power of two.

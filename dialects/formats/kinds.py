@@ -18,7 +18,7 @@ from typing import ClassVar
 
 
 class Overflow(StrEnum):
-    """What a number becomes that is beyond the largest once it is rounded; `wrap` is modulo the number of codes."""
+    """Result of rounding a number beyond the largest; `wrap` is modulo the number of codes."""
 
     INFINITY = "infinity"
     NAN = "nan"
@@ -27,7 +27,7 @@ class Overflow(StrEnum):
 
 
 class Specials(StrEnum):
-    """Which codes are no numbers: all of the top exponent (infinities and NaNs), NaN where all bits of exponent and fraction are set,
+    """Codes that are no numbers: all of the top exponent (infinities and NaNs), NaN where all bits of exponent and fraction are set,
     NaN in the place of -0, or none.
     """
 
@@ -43,7 +43,7 @@ def ieee_bias(exponent: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """What all formats have.
+    """Parameters that all formats have.
 
     stored: bits of memory for an element, where they are not those of its code (0: they are).
     dtype: the element type of the IR that holds exactly these values, if there is one.
@@ -57,7 +57,7 @@ class Format:
     """`inclusion.includes`, set there: it rounds, and rounding knows the kinds."""
 
     def __le__(self, other: Format) -> bool:
-        """Whether each value of this format is one of the other's."""
+        """Return whether each value of this format is one of the other's."""
         return Format.includes(other, self)
 
     def __lt__(self, other: Format) -> bool:
@@ -315,7 +315,7 @@ class Block(Format):
 
     @property
     def has_exponent_scale(self) -> bool:
-        """Whether scales are powers of two."""
+        """Return whether scales are powers of two."""
         return self.scale.precision == 1
 
     @property

@@ -44,7 +44,7 @@ def rounded(x: Any, form: Format, how: Rounding, arrays: Arrays, uniform: Any = 
 
 
 def _fits_single(form: Format) -> bool:
-    """Whether every step of the rounding of float32 numbers is exact in float32."""
+    """Return whether every step of the rounding of float32 numbers is exact in float32."""
     match form:
         case Float():
             low = form.emin - (form.precision - 1 if form.subnormals else 0)

@@ -18,7 +18,7 @@ from hnfc.dialects.types import FLOATING, NUMBER, ElementFormat
 
 GELU_CUBIC = Fraction(44715, 1000000)
 GELU_MINIMUM = -0.7517915
-"""Where x·Φ(x) is least; its value there is above -0.1701. The tanh form is least at -0.7524614, above -0.1701 too."""
+"""Argument at which x·Φ(x) is least; the value there is above -0.1701. The tanh form is least at -0.7524614, above -0.1701 too."""
 
 
 def sigmoid(x: Any) -> Any:
@@ -77,7 +77,7 @@ def dip(gate: Any, at: float, least: float) -> Callable[..., Interval]:
 
 
 def _deepest(context: Context) -> float:
-    """Where e^-x starts to overflow in the format (with some room): what is left of it may be taken for 0."""
+    """Argument from which e^-x overflows in the format (with some room): the function below it may be taken for 0."""
     return -math.log(context.format.largest) + 1 if context.format else -700.0
 
 

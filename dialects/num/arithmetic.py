@@ -62,7 +62,7 @@ def _looser(x: float, direction: int = 1) -> float:
 
 
 def may_be_zero(x: Interval) -> bool:
-    """Whether 0, or a number that a float32 unit may take for 0, is among the values."""
+    """Return whether 0, or a number that a float32 unit may take for 0, is among the values."""
     return x.lo <= FLUSHED and x.hi >= -FLUSHED
 
 

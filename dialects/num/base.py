@@ -1,4 +1,4 @@
-"""What all operations of the `num` dialect share: pure, one tensor result unless they say otherwise, facts attached."""
+"""Base classes of the `num` dialect's operations: pure, one tensor result unless they say otherwise, facts attached."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class NumOp(IRDLOperation, ABC):
         return attributes
 
     def compute(self, *arrays: Any) -> Any:
-        """What `evaluate` gives for this operation's attributes; floating-point exceptions stay silent."""
+        """Result of `evaluate` for this operation's attributes; floating-point exceptions stay silent."""
         if self.FACTS.evaluate is None:
             raise NotImplementedError(f"{self.name} cannot be evaluated")
         with np.errstate(all="ignore"):
             return self.FACTS.evaluate(*arrays, **self.attributes_as_python())
 
     def context(self) -> Context:
-        """What a range depends on besides intervals and attributes: how many elements meet, and in which format."""
+        """Inputs of a range besides intervals and attributes: the number of elements that meet, and the format."""
         return Context(1, format_of(self.results[0].type))
 
     def transfer(self, *intervals: Interval) -> Interval:
@@ -189,7 +189,7 @@ class UnaryOp(NumOp):
 
 
 def is_plain_function(operation: type[NumOp]) -> bool:
-    """Whether it is f(x) and nothing else: torch's operation of its name takes the same one operand."""
+    """Return whether it is f(x) and nothing else: torch's operation of its name takes the same one operand."""
     return issubclass(operation, UnaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
 
 

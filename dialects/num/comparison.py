@@ -102,7 +102,7 @@ class WhereOp(NumOp):
 
 @irdl_op_definition
 class IsnanOp(PredicateOp):
-    """Whether x is NaN: never, over the reals."""
+    """True if x is NaN: never, over the reals."""
 
     name = "num.isnan"
     FACTS: ClassVar = Facts(
@@ -119,7 +119,7 @@ class IsnanOp(PredicateOp):
 
 @irdl_op_definition
 class IsinfOp(PredicateOp):
-    """Whether x is ±inf: never, over the reals."""
+    """True if x is ±inf: never, over the reals."""
 
     name = "num.isinf"
     FACTS: ClassVar = Facts(
@@ -136,7 +136,7 @@ class IsinfOp(PredicateOp):
 
 @irdl_op_definition
 class IsfiniteOp(PredicateOp):
-    """Whether x is neither NaN nor ±inf: always, over the reals."""
+    """True if x is neither NaN nor ±inf: always, over the reals."""
 
     name = "num.isfinite"
     FACTS: ClassVar = Facts(

@@ -66,7 +66,7 @@ def conv(x: Any, weight: Any, stride: Sequence[int], padding: Sequence[int], dil
 
 
 def window_count(size: int, kernel: int, stride: int, padding: int, dilation: int = 1, ceil: bool = False) -> int:
-    """How many windows fit along an axis, as torch counts them."""
+    """Number of windows that fit along an axis, as torch counts them."""
     if size == DYNAMIC:
         return DYNAMIC
     free = size + 2 * padding - dilation * (kernel - 1) - 1

@@ -209,7 +209,7 @@ def with_parameters(x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
 
 
 def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
-    """Whether a tensor of this shape does not widen one of the target's; sizes that are not known are taken to fit."""
+    """Return whether a tensor of this shape does not widen one of the target's; sizes that are not known are taken to fit."""
     pairs = zip(reversed(shape), reversed(target), strict=False)
     return len(shape) <= len(target) and all(a in (1, b, DYNAMIC) or b == DYNAMIC for a, b in pairs)
 

@@ -347,7 +347,7 @@ class ArgminOp(ReductionOp):
 
 @irdl_op_definition
 class AnyOp(ReductionOp):
-    """Whether x holds anywhere along `axes`."""
+    """True if x holds anywhere along `axes`."""
 
     name = "num.any"
     FACTS: ClassVar = Facts(
@@ -368,7 +368,7 @@ class AnyOp(ReductionOp):
 
 @irdl_op_definition
 class AllOp(ReductionOp):
-    """Whether x holds everywhere along `axes`."""
+    """True if x holds everywhere along `axes`."""
 
     name = "num.all"
     FACTS: ClassVar = Facts(

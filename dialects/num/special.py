@@ -13,7 +13,7 @@ from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import FLOATING
 
 GAMMA_MINIMUM = 1.4616321449683622
-"""Where lgamma is least on the positive numbers; its value there is -0.1214862905."""
+"""Argument at which lgamma is least on the positive numbers; the value there is -0.1214862905."""
 
 
 def special(name: str) -> Any:

@@ -180,7 +180,7 @@ class Algebra(Intervals, Simplifying):
         return sum((self.sum(part, axes, part.vary, NOTHING) for part in parts), ZERO)
 
     def _adds(self, bound: Any) -> bool:
-        """Whether a bound of a padding is not negative."""
+        """Return whether a bound of a padding is not negative."""
         match bound:
             case Literal(value):
                 return value >= 0

@@ -109,6 +109,6 @@ ALGORITHMS: dict[str, Callable[..., Expr | None]] = {
 
 
 def algorithm(node: Apply) -> Expr | None:
-    """What the operation computes, in smaller operations; None where it is one of those itself."""
+    """The operation in terms of smaller ones; None where it is one of those itself."""
     found = ALGORITHMS.get(node.name)
     return None if found is None else found(*node.operands, **dict(node.attributes))

@@ -27,7 +27,7 @@ SIMPLE, SHORT = 30, 64
 """The longest text of an exact condition that says enough by itself, and of one that is shown at all."""
 FACTORS = (2, 3, 4, 5, 8, 10, 16, 20, 32, 64, 100)
 FAMILIES, STEPS, SEARCHED = 3, (0, 1, 3), 1
-"""How many families of conditions are tried, which of their members, and of how many the prover searches for a proof."""
+"""Families of conditions that are tried, members of each, and candidates that the prover searches a proof for."""
 ENOUGH = 20
 """A condition that fewer than one point in so many meets is of no use."""
 CANDIDATE_WORK = 400_000
@@ -128,7 +128,7 @@ class _Analysis:
         return texts[0], texts[1]
 
     def _same(self, left: ErrorFormula, right: ErrorFormula) -> bool:
-        """Whether the formulas are equal once operations are spelled out."""
+        """Return whether the formulas are equal once operations are spelled out."""
         try:
             forms = (with_exponentials_split(meaning(f.value, self.context.algebra), self.context.algebra) for f in (left, right))
             difference = self.context.algebra.over_one_denominator(next(forms) - next(forms))
@@ -147,7 +147,7 @@ class _Analysis:
 
 
 class _Comparison:
-    """Which of two bounds is smaller, and where."""
+    """Comparison of two bounds at points."""
 
     def __init__(self, rule: Rule, context: RuleContext, left: ErrorFormula, right: ErrorFormula, taken: frozenset[str]) -> None:
         self.rule, self.context, self.left, self.right, self.taken = rule, context, left, right, taken

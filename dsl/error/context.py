@@ -1,4 +1,4 @@
-"""What a rule says of its captures: where they lie, along which axes they vary, and in which formats they come."""
+"""Knowledge of a rule's captures: their intervals, along which axes they vary, and in which formats they come."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _axes(rule: Rule) -> tuple[Axis, ...]:
 
 
 def _intervals(rule: Rule) -> dict[str, Bounds]:
-    """Where the captures lie: by comparisons with numbers, and where the left side is defined."""
+    """Intervals of the captures: by comparisons with numbers, and by where the left side is defined."""
     known: dict[str, Bounds] = {}
 
     def meet(name: str, lo: Fraction | float, hi: Fraction | float) -> None:

@@ -89,7 +89,7 @@ def in_every_case(x: Poly, algebra: Algebra, depth: int = 0) -> bool:
 
 
 def by_multiples(x: Poly, known: Poly, algebra: Algebra) -> bool:
-    """Whether x is plainly a nonnegative multiple of what is known not to be negative, plus something that is not either."""
+    """Return whether x is plainly a nonnegative multiple of what is known not to be negative, plus something that is not either."""
     for mono, c in x.terms.items():
         for other, d in known.terms.items():
             factor = multiplied(of_mono(dict(mono), c / d), of_mono({a: -e for a, e in other}))
@@ -167,7 +167,7 @@ def by_size(x: Poly) -> dict[Mono, Poly]:
 
 
 def _nonnegative_in_sizes(x: Poly) -> bool:
-    """Whether the polynomial of sizes has no negative coefficient in n - 1."""
+    """Return whether the polynomial of sizes has no negative coefficient in n - 1."""
     result = ZERO
     for mono, c in x.terms.items():
         part = const(c)

@@ -1,4 +1,4 @@
-"""Where the values of formulas lie: intervals with exact ends, for the signs that simplifications and proofs need."""
+"""Ranges of formulas: intervals with exact ends, for the signs that simplifications and proofs need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING: Bounds = (-math.inf, math.inf)
 
 
 class Intervals:
-    """What is known of signs. `known`: the interval in which each captured value lies."""
+    """Signs of formulas. `known`: the interval of each captured value."""
 
     def __init__(self, known: Mapping[str, Bounds] | None = None) -> None:
         self.known = dict(known or {})
@@ -117,7 +117,7 @@ class Intervals:
         return EVERYTHING
 
     def _holds_its_maximum(self, axes: tuple[Axis, ...], body: Poly) -> bool:
-        """Whether the body is exp(p - max p), which is 1 somewhere along the axes."""
+        """Return whether the body is exp(p - max p), which is 1 somewhere along the axes."""
         lone = body.single()
         if not lone or lone[1] != 1 or len(lone[0]) != 1 or lone[0][0][0].kind != "exp":
             return False

@@ -42,7 +42,7 @@ class Condition:
     vary: Mapping[Axis, frozenset[Any]]
     like: Expr
     inexact: bool = False
-    """Whether an operand of a comparison has an error, so that the other branch may be taken."""
+    """True if an operand of a comparison has an error, so that the other branch may be taken."""
 
 
 class JetRecorder(Protocol):
@@ -100,11 +100,11 @@ class Jet:
 
     @property
     def exact(self) -> bool:
-        """Whether the magnitude is attained for sure: where all comes from one source over one path."""
+        """Return whether the magnitude is attained for sure: where all comes from one source over one path."""
         return all(s.exact for s in self.terms) and len(self.terms) < 2
 
     def varies_along(self, axis: Axis) -> bool:
-        """Whether the magnitude is attained, by errors that differ from element to element along the axis."""
+        """Return whether the magnitude is attained, by errors that differ from element to element along the axis."""
         return self.exact and all(s.vary.get(axis) for s in self.terms)
 
 
@@ -113,7 +113,7 @@ def multiplied_absolute(algebra: Algebra, coefficient: Poly, bound: Poly) -> Pol
 
 
 def identity(x: Jet) -> tuple[Any, ...]:
-    """What tells one jet from another: its value and its derivative."""
+    """Identity of a jet: its value and its derivative."""
     return x.value.key, tuple(sorted((id(s), c.key) for s, c in x.terms.items()))
 
 

@@ -24,7 +24,7 @@ def moves_one_axis(node: Apply) -> bool:
 
 
 def is_selection(node: Apply) -> bool:
-    """Whether the operation only puts elements elsewhere (other than by swapping the last two axes, or by an axis of size 1)."""
+    """Return whether the operation only puts elements elsewhere (other than by swapping the last two axes, or by an axis of size 1)."""
     attributes = dict(node.attributes)
     if node.name == "broadcast":
         return "axis" in attributes
@@ -33,7 +33,7 @@ def is_selection(node: Apply) -> bool:
 
 
 def moved_operands(name: str, count: int) -> int:
-    """How many of the operands supply elements: the others say which."""
+    """Number of operands that supply elements; the others say which."""
     return count if name == "concat" else 1
 
 

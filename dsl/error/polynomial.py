@@ -66,7 +66,7 @@ def _key(value: Any) -> str:
 
 
 def _size(value: Any) -> int:
-    """How much there is to read: the atoms and terms at every depth."""
+    """Length for a reader: the atoms and terms at every depth."""
     if isinstance(value, Poly):
         return value.size
     return sum(map(_size, value)) if isinstance(value, tuple) else 0
@@ -194,7 +194,7 @@ def of_mono(powers: Mapping[ErrorAtom, Exponent], c: Fraction | int = 1) -> Poly
 
 
 def excluded(p: ErrorAtom, q: ErrorAtom) -> bool:
-    """Whether two conditions are each other's negation."""
+    """Return whether two conditions are each other's negation."""
     return bool(p.args[0] == ("not", q.args[0]) or q.args[0] == ("not", p.args[0]))
 
 

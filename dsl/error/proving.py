@@ -21,7 +21,7 @@ from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.uninterpreted import abstracted
 
 WORK = 4_000_000
-"""What the prover may do for one question."""
+"""Work that the prover may spend on one question."""
 
 NOUGHT, UNIT = Literal(Fraction(0)), Literal(Fraction(1))
 
@@ -39,11 +39,11 @@ class Prover:
         return self.context.algebra
 
     def nonnegative(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
-        """Whether x ≥ 0 was shown: by inequalities alone if possible, and else by the prover."""
+        """Return whether x ≥ 0 was shown: by inequalities alone if possible, and else by the prover."""
         return self.plainly(x, given) or self.by_search(x, defined, given)
 
     def plainly(self, x: Poly, given: Condition = TRUE) -> bool:
-        """Whether x ≥ 0 follows from intervals and inequalities: in each of the cases that its conditions make."""
+        """Return whether x ≥ 0 follows from intervals and inequalities: in each of the cases that its conditions make."""
         if given == TRUE:
             return in_every_case(x, self.algebra)
         bound = compared(given)
@@ -63,7 +63,7 @@ class Prover:
         return x - y if given.predicate == "ge" else y - x
 
     def by_search(self, x: Poly, defined: Expr, given: Condition = TRUE) -> bool:
-        """Whether the prover shows it."""
+        """Return whether the prover shows it."""
         work = Work(self.work)
         return any(self._proved(form, defined, given, work) for form in dict.fromkeys(forms(x, self.algebra)))
 
@@ -85,7 +85,7 @@ MAX_LEMMAS = 8
 
 
 def lemmas(x: Poly, algebra: Algebra) -> list[Condition]:
-    """What the prover does not know of the sums and maxima in a formula: p ≤ max p, and the sign of Σp where that of p is known."""
+    """Lemmas on the sums and maxima in a formula: p ≤ max p, and the sign of Σp where that of p is known."""
     writer = Writer()
     found: list[Condition] = []
     for atom in sorted(_atoms_within(x)):

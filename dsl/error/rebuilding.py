@@ -177,7 +177,7 @@ def _conditions(x: Poly) -> set[ErrorAtom]:
 
 
 def _bound_within(condition: ErrorAtom, x: Poly) -> bool:
-    """Whether the condition varies along a reduction that it stands in: there it is no case of the whole."""
+    """Return whether the condition varies along a reduction that it stands in: there it is no case of the whole."""
     for atom in x.atoms:
         parts = _polynomials(atom.args)
         inside = atom.kind in ("sum", "prod", "max", "min", "matmul", "conv", "move")

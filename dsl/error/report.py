@@ -1,4 +1,4 @@
-"""What is known of the errors of a rule's two sides, as data."""
+"""Error report of a rule's two sides, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where is one error formula larger than the other? Many points in float64, and examples that ball arithmetic confirms."""
+"""Search for points where one error formula is larger than the other: in float64, with examples that ball arithmetic confirms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARGIN = 1e-9
 """Formulas closer than this, relative to each other, count as equal: they are computed in float64."""
 TRIES = 6
 LONGEST = 700
-"""How long an example may be."""
+"""Greatest length of an example."""
 MOVED = 120
 
 
@@ -43,7 +43,7 @@ class DrawComparison:
 
 @dataclass
 class SearchResult:
-    """What the search saw. `worst`: the largest right/left. `comparisons`: everything, for the test of conditions."""
+    """Findings of the search. `worst`: the largest right/left. `comparisons`: everything, for the test of conditions."""
 
     comparisons: list[DrawComparison] = field(default_factory=list)
     compared: int = 0
@@ -58,7 +58,7 @@ class SearchResult:
         return any(c.better.any() for c in self.comparisons)
 
     def meeting(self, condition: Condition) -> tuple[int, int]:
-        """How many rows meet the condition, and on how many of those the right side is worse."""
+        """Number of rows that meet the condition, and of those on which the right side is worse."""
         met = against = 0
         for c in self.comparisons:
             try:
@@ -165,7 +165,7 @@ def example(rule: Rule, found: SearchResult, left: Expr, right: Expr, worse: boo
 
 
 def _length(point: Points) -> int:
-    """How much there is to read of the inputs."""
+    """Length of the inputs for a reader."""
     return sum(len(_text(v)) for array in point.inputs.values() for v in np.asarray(array).reshape(-1)[:64]) + 20 * sum(
         array.size for array in point.inputs.values()
     )

@@ -43,7 +43,7 @@ TRANSPARENT = frozenset((
 
 @dataclass
 class RuleContext:
-    """What both sides of a rule share: the algebra with what is known of the captures, the axes, and the formats."""
+    """Context that both sides of a rule share: the algebra with its knowledge of the captures, the axes, and the formats."""
 
     algebra: Algebra
     axes: tuple[Axis, ...]
@@ -54,7 +54,7 @@ class RuleContext:
     whole: frozenset[str] = frozenset()
     """Constants that are integers, and exact."""
     spatial: int = 0
-    """How many axes convolutions have besides those of batches and channels."""
+    """Number of axes of convolutions besides those of batches and channels."""
     narrow: bool = False
     """The captures are in half precision or less, so that float32 is a wider format."""
 
@@ -298,7 +298,7 @@ class Paths(Side):
 
 @cache
 def is_pointwise(operation: type[NumOp]) -> bool:
-    """Whether each element of the result depends on the elements of the operands in its place only."""
+    """Return whether each element of the result depends on the elements of the operands in its place only."""
     moving = {"axes", "axis", "perm", "kernel", "stride"} & operation.get_irdl_definition().properties.keys()
     return not moving and operation not in OF_MATRICES
 
@@ -307,19 +307,19 @@ OF_MATRICES = frozenset((OPERATIONS["matmul"], OPERATIONS["affine"], OPERATIONS[
 
 
 def is_constant(node: Expr) -> bool:
-    """Whether the value is known when compiling: only numbers, sizes and constants go in."""
+    """Return whether the value is known when compiling: only numbers, sizes and constants go in."""
     leaves = [n for n in walk(node) if isinstance(n, Capture | Literal)]
     return all(isinstance(n, Literal) or n.const for n in leaves) and all(n.name != "opaque" for n in walk(node) if isinstance(n, Apply))
 
 
 def power_of_two(c: Fraction) -> bool:
-    """Whether a multiplication by c is exact (0 included)."""
+    """Return whether a multiplication by c is exact (0 included)."""
     n, d = abs(c.numerator), c.denominator
     return not n & (n - 1) and not d & (d - 1)
 
 
 def exact_literal(value: Fraction | float) -> bool:
-    """Whether bfloat16 and every wider format holds the number: an odd part of at most 8 bits."""
+    """Return whether bfloat16 and every wider format holds the number: an odd part of at most 8 bits."""
     if isinstance(value, float):
         return False
     n, d = abs(value.numerator), value.denominator
@@ -329,7 +329,7 @@ def exact_literal(value: Fraction | float) -> bool:
 
 
 def whole_number(x: Poly) -> bool:
-    """Whether it is a polynomial of sizes with whole coefficients, or a number that every format holds."""
+    """Return whether it is a polynomial of sizes with whole coefficients, or a number that every format holds."""
     c = x.constant()
     if c is not None:
         return exact_literal(c)

@@ -19,7 +19,7 @@ _LETTERS = "pqrstvwyzABCDEFGH"
 _LONG = 14
 _MOST_LETTERS = 6
 _PRICE_OF_MINUS = 10
-"""How many letters more a form without a difference may have: that an error is not negative should be seen."""
+"""Letters by which a form without a difference may be longer: it shows that an error is not negative."""
 _READABLE = 10_000
 """Numbers from here on are not scaled to integers."""
 
@@ -161,13 +161,13 @@ class Printer:
         return sign + text
 
     def _above(self, atom: ErrorAtom, e: Exponent) -> bool:
-        """Whether the factor stands above the fraction bar: exp(-p) does."""
+        """Return whether the factor stands above the fraction bar: exp(-p) does."""
         if atom.key in self.names:
             return e < 0 if atom.key in self.inverted else e > 0
         return e > 0 or atom.kind == "exp"
 
     def _turns(self, atom: ErrorAtom, e: Exponent) -> bool:
-        """Whether the negation of the factor is as short as the factor: p - q for q - p."""
+        """Return whether the negation of the factor is as short as the factor: p - q for q - p."""
         if atom.key in self.names:
             return False
         if atom.kind == "base":

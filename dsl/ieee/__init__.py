@@ -1,4 +1,4 @@
-"""What does a rule change in IEEE arithmetic? A verdict for each format, with the inputs that show it.
+"""Effects of a rule in IEEE arithmetic: a verdict for each format, with the inputs that show it.
 
 **What the sides compute.** The captures are numbers of the format (or of the type that an annotation, or their place, gives
 them); a rule with annotations such as `x : f16 | bf16` is judged in those formats only. A number in the rule is rounded once to

@@ -26,7 +26,7 @@ INTEGERS: dict[str, Any] = {"si8": np.int8, "ui8": np.uint8, "si16": np.int16, "
 
 
 def is_pointwise(operation: type[NumOp]) -> bool:
-    """Whether each element of the result is one function of the elements at its index, which IEEE 754 or a library rounds."""
+    """Return whether each element of the result is one function of the elements at its index, which IEEE 754 or a library rounds."""
     return operation.FACTS.access is Access.ELEMENTWISE and operation.FACTS.exactness is not Exactness.ALGORITHM
 
 
@@ -35,7 +35,7 @@ class NotComputed(Exception):
 
 
 FAULTS = (TypeError, ZeroDivisionError, OverflowError, AttributeError, NotImplementedError)
-"""What `FACTS.evaluate` may raise for attributes or element types that it does not take; of shapes, NumPy raises the others."""
+"""Exceptions of `FACTS.evaluate` for attributes or element types that it does not take; of shapes, NumPy raises the others."""
 
 
 def pointwise(operation: type[NumOp], element: str, operands: Sequence[Array], attributes: dict[str, Any]) -> Array:
@@ -195,5 +195,5 @@ def round_to(x: Array, format: str, form: Binary) -> Array:
 
 
 def saturated(x: Array, to: str) -> Array:
-    """What a conversion to e4m3 does with numbers beyond its largest, in torch and in the dialect; NaN stays NaN."""
+    """The conversion to e4m3 of numbers beyond its largest, in torch and in the dialect; NaN stays NaN."""
     return np.clip(x, -BINARY[to].largest, BINARY[to].largest) if to == "f8E4M3FN" else x

@@ -1,4 +1,4 @@
-"""Which samples meet `where`.
+"""Mask of the samples that meet `where`.
 
 Comparisons are those of IEEE 754 on the exact values of the inputs: a NaN meets no comparison but ≠. A literal is compared
 exactly; a computed operand is computed in float64.
@@ -44,7 +44,7 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 
 def is_exact(condition: Condition) -> bool:
-    """Whether `meets` decides the condition without rounding: no operand of a comparison is computed."""
+    """Return whether `meets` decides the condition without rounding: no operand of a comparison is computed."""
     parts = [part for part in condition_parts(condition) if isinstance(part, Comparison)]
     return all(isinstance(x, Capture | Literal | Size) for part in parts for x in (part.x, part.y))
 

@@ -1,4 +1,4 @@
-"""Where the two sides of a rule differ on a batch, and of which kind each difference is."""
+"""Differences of the two sides of a rule on a batch, and the kind of each."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from hnfc.dsl.ieee.verdict import IeeeExample, IeeeTensor
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 
 Shows: TypeAlias = Callable[[Batch], tuple[Array, Array]]
-"""Which samples of a batch show the difference in question, and which meet the conditions at all. Raises ShapeMismatch."""
+"""Masks of the samples of a batch that show the difference in question, and that meet the conditions at all. Raises ShapeMismatch."""
 
 PLAIN = (
     *map(float, range(25)), 30.0, 32.0, 40.0, 50.0, 60.0, 64.0, 100.0, 200.0, 300.0, 400.0, 1e3, 2e3, 1e4, 4e4, 6e4, 1e5, 1e6, 1e8, 1e10,
@@ -35,7 +35,7 @@ LONG = 9.0
 
 
 def cost(batch: Batch) -> Array:
-    """How hard each sample is to read: numbers that are not finite, then long ones, then many and different ones."""
+    """Cost of each sample for a reader: numbers that are not finite, then long ones, then many and different ones."""
     total = np.zeros(batch.size)
     magnitudes = []
     for name, values in batch.inputs.items():

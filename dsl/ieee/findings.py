@@ -1,4 +1,4 @@
-"""What the search has seen of a rule in one format."""
+"""Findings of the search for one rule in one format."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class FormatFindings:
 
     @property
     def edge(self) -> float | None:
-        """How near to overflow the losses are, or without one the gains."""
+        """Distance of the losses from overflow; of the gains where nothing is lost."""
         if not self.loses:
             return self.edges.get(GAINS)
         if any(kind in self.best for kind in (SWALLOWS, TO_NAN, DIGITS)):
@@ -180,7 +180,7 @@ class FormatFindings:
 
 
 def graded(kind: str, found: Differences, element: str) -> Array:
-    """How telling each element is that differs so, from 0 on (-1 for others).
+    """Grade of each element that differs so, from 0 on (-1 for others).
 
     For numbers of different value, how many numbers lie between them; where one is twice the other, more tell no more.
     A loss or gain tells most at finite inputs, and more if it is not only a rounding at the edge of overflow.
@@ -197,5 +197,5 @@ def graded(kind: str, found: Differences, element: str) -> Array:
 
 
 def least_part(kind: str) -> float:
-    """What part of the highest grade is as good."""
+    """Share of the highest grade that is as good."""
     return 0.5 if kind == VALUE else 1.0

@@ -42,7 +42,7 @@ class Binary:
 
     @property
     def small(self) -> bool:
-        """Whether all numbers of the format are few enough to be listed."""
+        """Return whether all numbers of the format are few enough to be listed."""
         return self.bits <= 16
 
 
@@ -103,7 +103,7 @@ def magnitudes(form: Binary) -> Array:
 
 
 def _ordinal(value: float, form: Binary) -> float:
-    """How many numbers of the format lie in [0, value), for a finite value ≥ 0 of the format."""
+    """Number of values of the format in [0, value), for a finite value ≥ 0 of the format."""
     mantissa, exponent = math.frexp(value)
     fractions = 1 << (form.precision - 1)
     if exponent - 1 < form.least:
@@ -121,14 +121,14 @@ def all_values(form: Binary) -> Array:
 
 
 def distance(x: Array, y: Array, form: Binary) -> Array:
-    """How many numbers of the format lie between two finite ones, as floats; the two zeros are one number."""
+    """Number of values of the format between two finite ones, as floats; the two zeros are one number."""
     a, b = ordinals(x, form), ordinals(y, form)
     apart = a.astype(np.float64) + b.astype(np.float64)
     return np.where(np.signbit(x) == np.signbit(y), np.abs(a - b).astype(np.float64), apart)
 
 
 def ordinals(x: Array, form: Binary) -> Array:
-    """How many numbers of the format lie in [0, |x|)."""
+    """Number of values of the format in [0, |x|)."""
     if form.small:
         return np.searchsorted(magnitudes(form), np.abs(x)).astype(np.int64)
     if form.name == "f32":

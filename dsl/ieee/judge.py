@@ -176,11 +176,11 @@ CLAIMS = {
     IeeeStatus.ROUNDS: ("keeps", "gains nothing"),
     IeeeStatus.SAFER: ("keeps",),
 }
-"""What each status says of all inputs."""
+"""Claim of each status about all inputs."""
 
 
 def _proof(rule: Rule, typing: Typing, findings: FormatFindings, clock: Clock) -> bool:
-    """Whether Z3 proves what the status claims. Inputs that break a claim are added to the findings, and change the status."""
+    """Return whether Z3 proves what the status claims. Inputs that break a claim are added to the findings, and change the status."""
     from hnfc.dsl.ieee.smt import NotEncoded, SmtQuery
 
     try:

@@ -31,9 +31,9 @@ ENOUGH, TRIES = 16, 400
 """So many layouts are collected, out of so many that are drawn."""
 MOST_ELEMENTS = 100
 COMBINED = 2048
-"""How many combinations of constant tensors are tried."""
+"""Number of combinations of constant tensors that are tried."""
 SAMPLES = 608
-"""How many samples there are of each layout."""
+"""Number of samples of each layout."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _layout(point: Point, fixed: set[str], typing: Typing) -> Layout:
 
 
 def _is_usable(rule: Rule, layout: Layout, typing: Typing) -> bool:
-    """Whether the fixed values are finite in their formats, and meet the conditions that speak of nothing else."""
+    """Return whether the fixed values are finite in their formats, and meet the conditions that speak of nothing else."""
     fixed = dict(layout.fixed)
     if not fixed:
         return True

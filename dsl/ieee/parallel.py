@@ -75,7 +75,7 @@ def _failed(rule: Rule, reason: str, seconds: float, formats: tuple[str, ...]) -
 
 
 def stored_verdicts(stored: Any) -> Verdicts | None:
-    """What an entry of the cache holds; None where there is none, or it cannot be read."""
+    """Verdicts in an entry of the cache; None where there is none, or it cannot be read."""
     if stored is None:
         return None
     try:

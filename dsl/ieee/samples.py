@@ -22,7 +22,7 @@ EXHAUSTIVE = 1 << 17
 """The most inputs that are tried one by one."""
 UNIFORM_UNARY = {"f32": 1 << 16, "f64": 1 << 14}
 BLOCK = 2048
-"""How many random inputs there are of each sort."""
+"""Number of random inputs of each sort."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class TrialBatch:
 
 
 def is_pointwise(rule: Rule) -> bool:
-    """Whether every element of the result depends on one element of each capture, whatever the shapes."""
+    """Return whether every element of the result depends on one element of each capture, whatever the shapes."""
     nodes = rule_expressions(rule)
     return (
         all(isinstance(n, Capture | Literal) or (isinstance(n, Apply) and is_pointwise_operation(n.operation)) for n in nodes)
@@ -56,7 +56,7 @@ def pointwise_trials(rule: Rule, typing: Typing) -> Iterator[TrialBatch]:
 
 
 def count_inputs(elements: Mapping[str, str]) -> int:
-    """How many inputs there are, NaNs told apart."""
+    """Number of inputs, each NaN counted."""
 
     def count(element: str) -> int:
         return 2 if element == "i1" else 1 << (BINARY[element].bits if element in BINARY else 8 * np.dtype(INTEGERS[element]).itemsize)

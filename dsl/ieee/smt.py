@@ -23,7 +23,7 @@ from hnfc.dsl.soundness.typing import Typing
 
 ROUND = z3.RNE()
 RESOURCES = 600_000
-"""What Z3 may spend on a question, in units of its own: a few tenths of a second. Seconds would make verdicts depend on the load."""
+"""Limit of Z3 for a question, in its own units: a few tenths of a second. Seconds would make verdicts depend on the load."""
 
 
 class NotEncoded(Exception):
@@ -244,7 +244,7 @@ class SmtQuery:
 
     @property
     def worthwhile(self) -> bool:
-        """Whether the sides are built of what Z3 knows, at least in part."""
+        """Return whether the sides are built of what Z3 knows, at least in part."""
         return not any((side, self.element) in self.encoder.unknown for side in (self.rule.pattern, self.rule.replacement))
 
     def breaks(self, claim: str, exceptions: tuple[str, ...], deadline: float = math.inf) -> Batch | bool | None:

@@ -26,7 +26,7 @@ SHORT_INTEGERS = (0, 1, -1, 2, 3, 7, 100, 127, 2047, 2048, 2049, 4095, 4097, 655
 
 
 def thresholds(form: Binary) -> list[float]:
-    """Where exponentials, logarithms, squares and sums of the format overflow, underflow or are absorbed."""
+    """Thresholds at which exponentials, logarithms, squares and sums of the format overflow, underflow or are absorbed."""
     unit, normal = 2.0**-form.precision, math.ldexp(1.0, form.least)
     top, bottom = math.log(form.largest), math.log(form.tiny)
     return [

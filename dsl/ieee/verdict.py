@@ -67,7 +67,7 @@ class IeeeExample:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all inputs are."""
+        """Return whether all inputs are."""
         return not any(value in ("inf", "-inf", "nan") for _, tensor in self.inputs for value in tensor.values)
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class IeeeExample:
 
 @dataclass(frozen=True)
 class IeeeVerdict:
-    """What a rule does in one format.
+    """Effect of a rule in one format.
 
     status: SAFER where no input was found that goes from right to wrong, and some go from wrong to right. MAY_LOSE where a finite result
         becomes another, a NaN that an input brings is swallowed, or an infinity becomes NaN; the examples show which.

@@ -19,7 +19,7 @@ def prove(rule: Rule, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Verdict:
 
 
 def replayed(rule: Rule, example: Counterexample) -> bool:
-    """Whether the sides differ at the counterexample, evaluated anew with more digits."""
+    """Return whether the sides differ at the counterexample, evaluated anew with more digits."""
     from hnfc.dsl.soundness import refute
 
     return refute.replayed(rule, example)

@@ -1,4 +1,4 @@
-"""What the prover believes of functions that are not polynomial: axioms, of which Z3 is given instances at the terms that occur, and
+"""Assumptions on functions that are not polynomial: axioms, of which Z3 is given instances at the terms that occur, and
 theorems, by which normal forms are made. This is the whole list; `tests/soundness/test_axioms.py` tries each to fifty digits.
 
 Arithmetic itself (sums, products, quotients of reals; polynomials and their signs) is not listed.

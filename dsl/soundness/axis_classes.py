@@ -1,4 +1,4 @@
-"""How the axes of a rule fall into classes.
+"""Classes of the axes of a rule.
 
 Along every axis (an axis variable of the rule, or one of the last axes) each capture has its full size or size 1, and an axis
 variable stands for several axes, so both may happen within one variable. An axis therefore falls into *classes*: one for every
@@ -49,7 +49,7 @@ class Extent:
 
 @dataclass
 class AxisClasses:
-    """How the axes of a rule fall into classes."""
+    """Classes of the axes of a rule."""
 
     universe: tuple[Axis, ...]
     scalars: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ class AxisClasses:
         return frozenset((member,))
 
     def is_partial(self, member: Member) -> bool:
-        """Whether the tensor has another shape than those that it meets, along all axes that are rearranged (see rearranging.py)."""
+        """Return whether the tensor has another shape than those that it meets, along all axes that are rearranged (see rearranging.py)."""
         return self.images.get(member, (member,))[0] in self.broadcast
 
     def must_be_single(self, members: frozenset[Member]) -> None:

@@ -64,7 +64,7 @@ def _matrices(side: Expr) -> Iterator[str]:
 
 
 def depth(node: Expr, scalars: frozenset[str]) -> int | None:
-    """How many axes come after those of the batch; None for a number. Raises NotByBatches."""
+    """Number of axes after those of the batch; None for a number. Raises NotByBatches."""
     match node:
         case Literal():
             return None

@@ -1,4 +1,4 @@
-"""What a proof claims, step by step: facts, expressions as they were written, and goals that follow."""
+"""Claims of a proof, step by step: facts, expressions as they were written, and goals that follow."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ Goal: TypeAlias = Cond | Same | Equivalent
 
 
 class Lemma(NamedTuple):
-    """What a theorem used in `equality.py` says of these terms: the conditions hold."""
+    """Instance of a theorem used in `equality.py` at these terms: the conditions hold."""
 
     theorem: str
     conds: tuple[Cond, ...]

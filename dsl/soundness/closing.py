@@ -23,7 +23,7 @@ from hnfc.dsl.soundness.translation import SolverTranslation
 MAX_ATOMS = 40
 MAX_PAIRS = 8
 WITNESS = 1_000_000
-"""Where the numbers of the indices start at which maxima are attained."""
+"""First number of the indices at which maxima are attained."""
 
 
 class Closer:
@@ -131,7 +131,7 @@ class Query:
         return found
 
     def unsat(self, units: int, deadline: float = math.inf) -> tuple[bool, int]:
-        """Whether Z3 shows it, and the resource units that it took.
+        """Return whether Z3 shows it, and the resource units that it took.
 
         In a context of its own, where what was asked before leaves no trace.
         """

@@ -36,7 +36,7 @@ class Convolution(Moves):
             return number(n, values[axis] if len(values) > 1 else values[0])
 
         def room(n: Normalizer, axis: int) -> Rational:
-            """How far a kernel can move."""
+            """Number of positions of a kernel, less one."""
             reach = setting(n, 2, axis) * (self.size_along(n, weight, axis) - ONE)
             return self.size_along(n, x, axis) + setting(n, 1, axis) + setting(n, 1, axis) - reach - ONE
 

@@ -1,4 +1,4 @@
-"""What facts about a reduction say of each of its elements: where a maximum is not positive, none of them is.
+"""Facts about the elements of a reduction, from facts about its result: where a maximum is not positive, none of them is.
 
     max a ≤ 0           gives  aⱼ ≤ 0   (a maximum is above every element; likewise for a minimum)
     Σ a ≤ 0, all a ≥ 0  gives  aⱼ ≤ 0   (a sum of what is not negative is above every term), so that every term vanishes
@@ -37,7 +37,7 @@ def deduce(n: Normalizer) -> None:
 
 
 def _of_reduction(n: Normalizer, x: Rational, mask: int) -> bool:
-    """Whether the sign of x, a reduction, says something of its elements."""
+    """Return whether the sign of x, a reduction, says something of its elements."""
     lone = x.single()
     if lone is None or lone[1] != 1 or len(lone[0]) != 1 or lone[0][0][1] != 1:
         return False
@@ -87,7 +87,7 @@ def _signs_of_elements(n: Normalizer, kind: str, args: tuple[tuple[Ix, ...], Rat
 
 
 def _of_total(n: Normalizer, quantified: tuple[Ix, ...], x: Rational, mask: int) -> bool:
-    """Whether the sum over all elements of what none is negative of, or none positive, says that each is 0."""
+    """Return whether the sum over all elements of what none is negative of, or none positive, says that each is 0."""
     if mask & POS and mask & NEG:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a rule means: both sides and the conditions as functions of a symbolic index."""
+"""Denotation of a rule: both sides and the conditions as functions of a symbolic index."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ MAX_BROADCASTS = 64
 
 
 def denotations(rule: Rule) -> Iterator[Denotation]:
-    """What the rule means, once for each way in which tensors that meet along an arithmetic axis are broadcast there.
+    """Denotations of the rule, one for each way in which tensors that meet along an arithmetic axis are broadcast there.
 
     Raises NoFormula or Unrelated where the rule has no denotation.
     """

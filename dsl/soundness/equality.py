@@ -32,7 +32,7 @@ MAX_CONGRUENCES = 40
 
 
 def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -> str:
-    """Which theorem shows x = 0, or an empty string."""
+    """Name of a theorem that shows x = 0, or an empty string."""
     if x.zero:
         return "normal forms agree"
     if x.constant() is not None or depth > 4:

@@ -1,4 +1,4 @@
-"""Which casts round: a cast is the identity over the reals where its format holds every value that may come, else a rounding.
+"""Casts that round: a cast is the identity over the reals where its format holds every value that may come, else a rounding.
 
 The last cast of a side is left out where the other side is rounded at its end, too: both end in the element type of the result, and
 what is compared is what they round.

@@ -29,7 +29,7 @@ def instances(atoms: Iterable[Atom], ixs: frozenset[Ix], rename: Rename) -> Iter
 
 
 def _is_square(x: Rational, y: Rational) -> bool:
-    """Whether y is x²."""
+    """Return whether y is x²."""
     if len(y.num) > len(x.num) ** 2:
         return False
     try:

@@ -36,7 +36,7 @@ Done: TypeAlias = "Callable[..., Verdict]"
 
 SAMPLES = 160
 LONGER = 4
-"""Where there is no proof, the search takes so many times as many samples."""
+"""Factor on the number of samples where there is no proof."""
 
 
 def verdict(rule: Rule, timeout_ms: int = DEFAULT_TIMEOUT_MS, samples: int = SAMPLES, *, advise: bool = True) -> Verdict:
@@ -217,7 +217,7 @@ def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Don
 
 
 def shape_conditions(rule: Rule) -> tuple[str, ...]:
-    """What the proof assumed of shapes; whoever applies the rule checks it.
+    """Assumptions of the proof on shapes; the caller that applies the rule checks them.
 
     A proof about `matmul` is one about matrices: NumPy's promotion of vectors moves axes, which the denotation does not follow.
     """
@@ -273,7 +273,7 @@ def reduces(rule: Rule) -> bool:
 
 
 def proves(rule: Rule, work: Work) -> bool:
-    """Whether the rule is proved within the work, and no search broke it."""
+    """Return whether the rule is proved within the work, and no search broke it."""
     found = refute.search(rule, 60, seed=2, patience=PATIENCE, deadline=work.deadline)
     if found.counterexample is not None or not found.agreed:
         return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 QUERY = 400_000
 """Resource units of Z3 for one question: a third of a second or less."""
 CASE = 20_000
-"""What a case counts as, besides the questions that it asks."""
+"""Cost of a case besides its questions."""
 PROOF = 6_000_000
 
 
@@ -19,7 +19,7 @@ class OutOfWork(Exception):
 
 @dataclass
 class Work:
-    """What a proof may still do, in resource units of Z3. deadline: of `time.monotonic`; beyond it there is no answer at all."""
+    """Work left to a proof, in resource units of Z3. deadline: of `time.monotonic`; beyond it there is no answer at all."""
 
     left: int = PROOF
     deadline: float = math.inf

@@ -43,7 +43,7 @@ REASONS = {
     "choice-as-written": "a maximum, a minimum, an absolute value or a choice is one of its branches",
     "equal-arguments": "a function has equal values at equal arguments, which another obligation shows",
 }
-"""What the names of assumptions mean that are neither axioms nor theorems."""
+"""Meanings of assumptions that are neither axioms nor theorems."""
 
 STEPS = {
     "equality": ("equality", "The two sides have the same value."),

@@ -52,7 +52,7 @@ def floating_properties(condition: Condition) -> bool:
 
 
 def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool | None:
-    """Whether the inputs surely meet the condition (None: unsure). Undefined operands do not meet it."""
+    """Return whether the inputs surely meet the condition (None: unsure). Undefined operands do not meet it."""
     match condition:
         case Comparison(predicate, x, y):
             left, right = (evaluate(e, tensors, point.axes, 0) for e in (x, y))

@@ -30,7 +30,7 @@ V = TypeVar("V")
 Judge = Callable[[Rule, float], V]
 """The verdict on a rule within about so many seconds; a function of a module, since processes may have to import it."""
 Failed = Callable[[Rule, str, float], V]
-"""What stands in place of a verdict: of the rule, why there is none, and the seconds that it took."""
+"""Substitute for a verdict: of the rule, the reason why there is none, and the seconds that it took."""
 
 
 @dataclass

@@ -42,9 +42,9 @@ POINTS = 240
 FAILURES = 60
 MAX_PROOFS = 8
 WORK = 1_500_000
-"""What each of those proofs may do."""
+"""Work of each of those proofs."""
 MAX_MEETINGS = 12_000
-"""How often a condition is tried at a point."""
+"""Number of trials of a condition at points."""
 
 
 @dataclass
@@ -145,7 +145,7 @@ class _Meetings:
 
 
 def _candidates(rule: Rule) -> Iterator[Condition]:
-    """What the right side's operations ask for, signs and orders of the captures, and how their sizes relate."""
+    """Candidates: the domains of the right side's operations, signs and orders of the captures, and relations of their sizes."""
     skipped = boolean_captures(rule) | order_captures(rule).keys()
     names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture) and n.name not in skipped}
     own = [names[name] for name in sorted(names) if name in captures(rule.pattern)]

@@ -35,7 +35,7 @@ MAX_SPLITS = 14
 MAX_EMPTY = 3
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, z3.Z3Exception)
-"""What a fault of the prover or of an operation's formula raises."""
+"""Exceptions of a faulty prover or formula."""
 
 
 class Blocked(Exception):
@@ -85,7 +85,7 @@ class Proof:
             raise Blocked("no shapes fit the rule")
 
     def holds_for_empty(self) -> bool:
-        """Whether the rule also holds where axes that are reduced have no elements. To be asked after `run`."""
+        """Return whether the rule also holds where axes that are reduced have no elements. To be asked after `run`."""
         self.steps, self.cases = [], 0
         rules = [self.rule]
         if self.rule.both_ways:
@@ -192,7 +192,7 @@ class Proof:
 
 
 def excluded(closer: Closer, signs: Signs) -> bool:
-    """Whether Z3 finds that the facts exclude each other; not where the question would need a distinction of cases itself."""
+    """Return whether Z3 finds that the facts exclude each other; not where the question would need a distinction of cases itself."""
     try:
         return closer.entails(signs, FALSE)
     except (CaseSplit, NotProved, Contradiction):

@@ -103,7 +103,7 @@ class IndexRanges(ElementaryForms):
         return [(a, b - a) for a, b in itertools.pairwise(bounds)]
 
     def surely(self, kind: str, x: Rational) -> bool:
-        """Whether x kind 0; by cases where that is open. Sizes and bounds have no index, so it always can be."""
+        """Return whether x kind 0; by cases where that is open. Sizes and bounds have no index, so it always can be."""
         return self.decide(self.relation(kind, x)) is True
 
     def pieces(self, segments: list[tuple[Rational, Rational]]) -> list[tuple[Rational, Rational]]:

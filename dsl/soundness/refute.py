@@ -32,7 +32,7 @@ ENOUGH, PATIENCE, STUBBORN = 20, 6, 20
 """A search for n samples that agree ends after STUBBORN·n points, or before that if ENOUGH agreed: the prover's after PATIENCE·n."""
 
 FIRST, RARE = 4000, 0.25
-"""Where after so many points no more than this share of them gave the left side a value, most further ones are near those that did."""
+"""Number of points, and share of them with a value of the left side, below which most further points are drawn near those."""
 
 MAX_FITTING = 50
 
@@ -42,7 +42,7 @@ UNCONDITIONED = 200
 
 @dataclass
 class RefutationSearch:
-    """What the search found: samples that agreed, a witness for the preconditions, and perhaps a counterexample."""
+    """Findings of the search: samples that agreed, a witness for the preconditions, and perhaps a counterexample."""
 
     agreed: int = 0
     tried: int = 0
@@ -159,7 +159,7 @@ def show(x: Any, digits: int = FEW_DIGITS) -> str:
 
 
 def replayed(rule: Rule, example: Counterexample) -> bool:
-    """Whether the counterexample as written breaks the rule (in either direction of a `<=>` rule)."""
+    """Return whether the counterexample as written breaks the rule (in either direction of a `<=>` rule)."""
 
     def number(text: str) -> Any:
         return text == "true" if text in ("true", "false") else F(text)

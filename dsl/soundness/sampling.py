@@ -261,7 +261,7 @@ PROMOTING = frozenset(("matmul", "attention", "affine"))
 
 
 def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:
-    """What captured settings of convolutions are drawn from."""
+    """Values that captured settings of convolutions are drawn from."""
     pools = {"stride": (1, 1, 2), "padding": (0, 0, 1), "dilation": (1, 1, 2), "groups": (1, 1, 2)}
     return {
         value.name: pools[key]
@@ -273,7 +273,7 @@ def conv_settings(rule: Rule) -> dict[str, tuple[int, ...]]:
 
 
 def spatial_ranks(rule: Rule) -> tuple[int, ...]:
-    """What the number of spatial axes is drawn from; none where the rule has no convolution."""
+    """Values that the number of spatial axes is drawn from; none where the rule has no convolution."""
     found = convolution_ranks(rule)
     return tuple(sorted(rank for rank in found if rank > 0)) or ((1, 2) if found else ())
 

@@ -1,4 +1,4 @@
-"""What a rule is made of, as far as its proof must know: axes, ranks, truth values, constants."""
+"""Parts of a rule that its proof must know: axes, ranks, truth values, constants."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ MAX_AXES = 8
 
 
 def of_matrices(node: Expr) -> bool:
-    """Whether the operation is one on the last two axes."""
+    """Return whether the operation is one on the last two axes."""
     return isinstance(node, Apply) and node.name in CONTRACTING and not isinstance(dict(node.attributes).get("perm"), Capture | Apply)
 
 

@@ -1,4 +1,4 @@
-"""What is known of signs: facts, their instances, and the sign of a term by the rules of arithmetic.
+"""Signs of terms: facts, their instances, and the sign of a term by the rules of arithmetic.
 
 A sign is the set of signs a real may still have, as a bit mask of POS, ZERO and NEG. Facts hold in one case of a proof:
 the rule's `where`, the left side's definedness, and the assumptions of the case.
@@ -102,7 +102,7 @@ class Signs:
     # facts
 
     def whole(self, x: Rational) -> bool:
-        """Whether x is an integer by its form: a polynomial in sizes, indices and captured integers with integer coefficients."""
+        """Return whether x is an integer by its form: a polynomial in sizes, indices and captured integers with integer coefficients."""
         if not self.integral and not any(base.kind in ("ix", "size") for base in x.atoms):
             return False
         return (

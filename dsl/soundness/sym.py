@@ -18,12 +18,12 @@ from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Place, Places, Rational
 Value: TypeAlias = Rational | Cond
 
 Env: TypeAlias = "dict[Axis, dict[int, Place]]"
-"""Where an element stands: for each axis a place in every class along it."""
+"""Index of an element: for each axis a place in every class along it."""
 
 Element: TypeAlias = "Callable[[Normalizer, Env], Value]"
 
 RESULT, QUANTIFIED, BOUND = 0, 500, 1000
-"""Where the numbers of free indices start: the result's own, those of a universal fact, those below reductions."""
+"""First numbers of free indices: the result's own, those of a universal fact, those below reductions."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Which theorems make the normal form of a function, by the look of what it is applied to."""
+"""Theorems for the normal form of a function, by the form of its operand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {"largest": ("max",), "least": ("min",), "sqrt": ("root",), "pow": ("roo
 
 
 def by_definition(node: ClaimNode) -> bool:
-    """Whether the normal form is one atom: the same function, of the operands' normal forms."""
+    """Return whether the normal form is one atom: the same function, of the operands' normal forms."""
     lone = node.value.single()
     if lone is None or lone[1] != 1 or len(lone[0]) != 1:
         return False

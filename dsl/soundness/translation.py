@@ -102,7 +102,7 @@ class SolverTranslation:
         return num > 0 if cond.kind == ">" else num >= 0
 
     def roots(self) -> Named:
-        """What the variables for roots and fractional powers are."""
+        """Facts about the variables for roots and fractional powers."""
         found: Named = []
         for base in list(self.variables):
             if isinstance(base, Cond):

@@ -59,7 +59,7 @@ def integers_by_place(rule: Rule) -> frozenset[str]:
 
 
 def is_order(node: Expr) -> bool:
-    """Whether the node is a product of orders of axes."""
+    """Return whether the node is a product of orders of axes."""
     return isinstance(node, Apply) and node.name == "matmul" and all(map(_is_order_of, node.operands))
 
 

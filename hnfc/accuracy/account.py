@@ -84,7 +84,7 @@ class BranchAccount:
 
 
 def account(improved: Improved) -> list[BranchAccount]:
-    """What holds of each branch. Conditions are looked at on the points of the test sample."""
+    """Claims on each branch. Conditions are evaluated on the points of the test sample."""
     evaluator = TermEvaluator(improved.test.inputs)
     found = []
     for branch in improved.branches:
@@ -107,7 +107,7 @@ def _use(step: RuleUse, ranges: dict[str, Interval], bounds: tuple[Bound, ...], 
 
 
 def _is(condition: Term, bound: Bound) -> bool:
-    """Whether the condition is what the branch asks: of a feature that no rounding changes, an argument or x/|x|·y of two.
+    """Return whether the condition is what the branch asks: of a feature that no rounding changes, an argument or x/|x|·y of two.
 
     Where x is 0, x/|x| is NaN, and what is asked fails: the other branch, where ≥ stands for x·y ≥ 0, which then holds.
     """
@@ -125,7 +125,7 @@ def _is(condition: Term, bound: Bound) -> bool:
 
 
 def known(condition: Term, ranges: dict[str, Interval]) -> bool:
-    """Whether intervals show the condition."""
+    """Return whether intervals show the condition."""
     if condition.op == "logical_and":
         return all(known(a, ranges) for a in condition.args)
     if condition.op == "logical_or":

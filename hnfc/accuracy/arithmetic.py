@@ -268,14 +268,14 @@ def _added(x: Polynomial, y: Polynomial, sign: int) -> Polynomial | None:
 
 
 def _parts(term: Term) -> int:
-    """How many summands are written."""
+    """Number of summands that are written."""
     if term.op in ("add", "sub"):
         return _parts(term.args[0]) + _parts(term.args[1])
     return _parts(term.args[0]) if term.op == "neg" else 1
 
 
 def _factors(term: Term) -> int:
-    """How many factors are written that are no constants."""
+    """Number of factors that are written, constants aside."""
     if term.op in ("mul", "div"):
         return _factors(term.args[0]) + _factors(term.args[1])
     if term.op == "neg":

@@ -17,7 +17,7 @@ from hnfc.accuracy.reference import exact_values, holds
 from hnfc.accuracy.terms import Term
 
 _TRIES = 24
-"""How often a batch is drawn, each larger than the one before, until there are enough points."""
+"""Number of batches that are drawn, each larger than the one before, until there are enough points."""
 _BATCH = 1 << 19
 
 
@@ -43,7 +43,7 @@ def joined(first: Sample, second: Sample) -> Sample:
 
 @dataclass(frozen=True)
 class Domain:
-    """Where a program's arguments lie: their names, the conditions they meet, and an interval for each."""
+    """Domain of a program: its arguments, the conditions on them, and an interval for each."""
 
     names: tuple[str, ...]
     conditions: tuple[Term, ...] = ()

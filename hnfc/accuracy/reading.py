@@ -18,7 +18,7 @@ _LOGIC = {"logical_and": "and", "logical_or": "or", "logical_not": "not", "where
 
 
 class NotImproved(Exception):
-    """Why a program is handed back as it came."""
+    """Reason why a program is returned unchanged."""
 
 
 def term_of(value: SSAValue, terms: Terms, names: Mapping[SSAValue, str]) -> Term:

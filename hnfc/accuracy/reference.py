@@ -213,7 +213,7 @@ def exact_values(term: Term, inputs: Mapping[str, Floats]) -> tuple[Floats, Any]
 
 
 def holds(condition: Term, inputs: Mapping[str, Floats]) -> Any:
-    """Where the condition surely holds, by exact arithmetic."""
+    """Mask of the points at which the condition surely holds, by exact arithmetic."""
     count = len(next(iter(inputs.values())))
     result = np.zeros(count, bool)
     todo = np.arange(count)

@@ -29,7 +29,7 @@ _DEPTH = 7
 
 
 def price_of(candidate: Candidate, arguments: int) -> float:
-    """What a form must gain in bits to be taken: a series in one of several arguments has no bound, and is wrong far from its place."""
+    """Least gain of a form in bits: a series in one of several arguments has no bound, and is wrong far from its place."""
     return 0.0 if candidate.origin is None else 0.02 if arguments == 1 else 2.0
 
 
@@ -92,7 +92,7 @@ class Regimes:
         self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(even) // 2, prices)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
-        """What thresholds are set on: each argument, its size, and what conditions of the rules compare with 0."""
+        """Quantities that thresholds are set on: each argument, its size, and the expressions that rules compare with 0."""
         own = [self.terms.var(name) for name in names]
         sizes = [self.terms.make("abs", x) for x in own]
         compared: list[Term] = []

@@ -152,7 +152,7 @@ _EXPRESSIBLE = frozenset((*PLAIN.values(), "neg", "square", "reciprocal", "rsqrt
 
 
 def _scalar(expression: core.Expr) -> bool:
-    """Whether a side of a rule is about numbers, and FPCore has its operations."""
+    """Return whether a side of a rule is about numbers, and FPCore has its operations."""
     return all(
         (isinstance(node, core.Capture) and (not node.dtypes or "f64" in node.dtypes))
         or (isinstance(node, core.Literal) and math.isfinite(node.value))
@@ -162,7 +162,7 @@ def _scalar(expression: core.Expr) -> bool:
 
 
 def _comparisons_only(condition: core.Condition) -> bool:
-    """Whether a condition is about the values of numbers."""
+    """Return whether a condition is about the values of numbers."""
     return all(isinstance(part, core.Comparison | core.AllOf | core.AnyOf | core.Not) for part in core.condition_parts(condition)) and all(
         _scalar(expression) for expression in core.condition_expressions(condition)
     )

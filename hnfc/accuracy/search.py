@@ -123,7 +123,7 @@ def cover(
 
 
 class Localizer:
-    """Where error arises in terms, at a few of the training points."""
+    """Local error of terms, at a few of the training points."""
 
     def __init__(self, sample: Sample, count: int = 48) -> None:
         # the points that are easy to compute and those that are hard, in proportion

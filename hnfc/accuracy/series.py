@@ -40,7 +40,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ExpansionPoint:
-    """Where a term is expanded: `at` is 0, 1 (+∞) or -1 (-∞)."""
+    """Point at which a term is expanded: `at` is 0, 1 (+∞) or -1 (-∞)."""
 
     variable: Term
     at: int

@@ -19,7 +19,7 @@ def scaled(error: Array, slope: IntervalArray) -> Array:
 
 
 def places_of(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """Where the axes of a tensor, counted from the left or from the right, lie in its arrays."""
+    """Positions in its arrays of a tensor's axes, counted from the left or from the right."""
     return tuple(axis % rank + 1 for axis in axes)
 
 
@@ -34,7 +34,7 @@ def raised(v: Array, rank: int) -> Array:
 
 
 def either(p: Array | None, q: Array | None, rank: int) -> Array | None:
-    """Where one of them holds; None is nowhere."""
+    """Union of masks; None is the empty one."""
     if p is None or q is None:
         one = q if p is None else p
         return None if one is None else raised(one, rank)
@@ -42,7 +42,7 @@ def either(p: Array | None, q: Array | None, rank: int) -> Array | None:
 
 
 def anywhere(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -> Array | None:
-    """Whether it holds anywhere along the axes."""
+    """Return whether it holds anywhere along the axes."""
     return None if p is None else np.any(np.broadcast_to(p, (p.shape[0], *shape)), axis=places, keepdims=True)
 
 

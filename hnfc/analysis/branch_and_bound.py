@@ -111,7 +111,7 @@ def _attained(evaluate: Evaluate, parts: _Parts) -> tuple[tuple[float, ...], flo
 
 
 def _estimate_shares(evaluate: Evaluate, parts: _Parts) -> int:
-    """How much lower the bound is where an input is held at its middle; estimates that are young are kept."""
+    """Decrease of the bound where an input is held at its middle; estimates that are young are kept."""
     inputs = parts.lo.shape[1]
     old = np.flatnonzero(parts.age >= inputs)
     if inputs == 1 or not len(old):

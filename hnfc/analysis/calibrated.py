@@ -1,4 +1,4 @@
-"""What a model's values are on samples, and how much a rounding of each of them moves the outputs: an estimate, not a bound.
+"""Values of a model on samples, and the effect on the outputs of rounding each of them: an estimate, not a bound.
 
 The sensitivity of an output to a value v comes from one backward pass. Its elements are taken to be rounded independently of each other,
 by u·|v| at most, uniformly. With random signs on the outputs, Σ (∂/∂v·v)² is then the expected square of what the outputs move, over u²
@@ -42,7 +42,7 @@ _VARIANCE = 1 / 3
 _STRIDE = 104_729
 """Between the seeds of the signs of outputs that are asked for one by one."""
 _MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
-"""How many elements of a value, evenly spaced, are kept to be counted: of all samples together, and of each at least."""
+"""Elements of a value, evenly spaced, that are kept for counting: of all samples together, and of each at least."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Calibration:
     """The places of operations in the FX graph, with formats that torch cannot do them in."""
 
     def contribution(self, value: SSAValue, unit_roundoff: float) -> float:
-        """How far the outputs move (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
+        """Perturbation of the outputs (root mean square) by the rounding of an operation's result; 0 where it rounds nothing."""
         return self.values[value].sensitivity * unit_roundoff if rounds(value) else 0.0
 
     def error(self, formats: Mapping[SSAValue, ElementFormat] | None = None) -> float:
@@ -77,7 +77,7 @@ class Calibration:
 
 
 def rounds(value: SSAValue) -> bool:
-    """Whether an operation rounded the value: by about one unit, in practice, whatever is guaranteed of a function."""
+    """Return whether an operation rounded the value: by about one unit, in practice, whatever is guaranteed of a function."""
     owner = value.owner
     if not isinstance(owner, NumOp) or is_source(value):
         return False
@@ -85,7 +85,7 @@ def rounds(value: SSAValue) -> bool:
 
 
 def is_source(value: SSAValue) -> bool:
-    """Whether the model is given the value: an input, a weight or a constant."""
+    """Return whether the model is given the value: an input, a weight or a constant."""
     return not isinstance(value.owner, Operation) or isinstance(value.owner, ConstantOp | WeightOp)
 
 
@@ -209,7 +209,7 @@ class _Watched(fx.Interpreter):
         return result
 
     def _try_kernels(self, n: fx.Node) -> None:
-        """Whether torch has the operation, which is none of those that hnfc knows, in narrow types: not all that it has in float32."""
+        """Return whether torch has this operation, which hnfc does not know, in narrow types: it has fewer of them than in float32."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         floats = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
         for form in self.narrow if floats and n.target is not operator.getitem else ():
@@ -270,7 +270,7 @@ class _Watched(fx.Interpreter):
         return found
 
     def _wants_scale(self, found: Mapping[tuple[SSAValue, str], float], value: SSAValue, form: str, vanishes: bool) -> bool:
-        """Whether the value nearly overflows, or small elements lose more than rounding takes off normal numbers."""
+        """Return whether the value nearly overflows, or small elements lose more than rounding takes off normal numbers."""
         exponent = exponent_for(self.values[value].magnitude, form, self.headroom)
         subnormal = vanishes or found[value, form] > found.get((value, ""), 0.0) * format_named(form).unit_roundoff ** 2
         return form in self.values[value].scales or exponent > 0 or (exponent < 0 and subnormal)

@@ -1,4 +1,4 @@
-"""What is certain of every value of a model on a box of inputs: its range, its error, and what its operation does to errors.
+"""Certified range, error and error propagation of every value of a model on a box of inputs.
 
 Composition is Φ(ε) = L·ε + Δ, operation by operation and element by element: an error that comes in grows by at most L, the Lipschitz
 constant of the operation on the ranges of its operands, and its own rounding adds at most Δ. κ is its condition number, the growth of
@@ -55,7 +55,7 @@ class Bounds:
 
 
 Per: TypeAlias = "int | str"
-"""What a bound is for: "tensor" (one for all elements), "element", or the number of the axis along which places have their own."""
+"""Granularity of bounds: "tensor" (one for all elements), "element", or the number of the axis along which places have their own."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ def _with_errors(bounds: Bounds, node: TapeNode, per: Per) -> Bounds:
 
 
 def _sharpen(node: TapeNode, true: TapeNode | KleeneTruth | None) -> None:
-    """What is computed lies no further from the true value than its error: for narrow inputs that says more than intervals."""
+    """Range of computed values from the true range and the error: for narrow inputs tighter than intervals."""
     if isinstance(true, TapeNode) and node.error is not None and node.lost is None and true.value.shape == node.value.shape:
         error = np.where(np.isfinite(node.error), node.error, np.inf)
         near = true.value.widened(error)

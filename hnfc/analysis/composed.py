@@ -51,7 +51,7 @@ class StepRecorder(Protocol):
 def composed(
     recorder: StepRecorder, operation: NumOp, operands: Sequence[TapeNode | KleeneTruth], attributes: dict[str, Any], working: str
 ) -> TapeNode | None:
-    """What the operation gives, before a rounding to its storage; None for one that is not of these. Raises NoFormula."""
+    """Result of the operation before a rounding to its storage; None for one that is not of these. Raises NoFormula."""
     build = _COMPOSED.get(operation.name.removeprefix("num."))
     if build is None:
         return None

@@ -1,4 +1,4 @@
-"""What an operation costs: arithmetic, modelled time on a target, curvature, digits that are lost; and weighted mixes of them.
+"""Costs of operations: arithmetic, modelled time on a target, curvature, digits that are lost; and weighted mixes of them.
 
 Costs add up over the operations of a program, so that a search can compare programs that share parts. Curvature and lost digits are
 estimates at samples: conditions and curvatures multiply along a path, so what adds up are their logarithms, in bits.
@@ -34,16 +34,16 @@ _WORST = 2.0**53
 
 
 class Values(Protocol):
-    """What a search knows of the values of a program."""
+    """Knowledge of a search about the values of a program."""
 
     def arrays(self, value: SSAValue) -> list[Array] | None:
         """The value on each sample, in float64; None where it cannot be computed."""
 
     def exact(self, value: SSAValue) -> bool:
-        """Whether the value is an input or made of inputs without rounding."""
+        """Return whether the value is an input or made of inputs without rounding."""
 
     def depth(self, value: SSAValue) -> float:
-        """How far the value is from the inputs towards the outputs: from 0 to 1."""
+        """Position of the value between the inputs (0) and the outputs (1)."""
 
 
 class Cost(Protocol):
@@ -164,7 +164,7 @@ class Deepening:
 
 
 def _condition(operation: NumOp, operands: Sequence[Array], result: Array, index: int) -> float:
-    """How much larger a relative change of the result is than that of one operand, by the largest of its elements."""
+    """Condition number of the result for one operand, the largest over its elements."""
     x = operands[index]
     if not np.issubdtype(x.dtype, np.floating):
         return 0.0

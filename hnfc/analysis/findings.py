@@ -1,4 +1,4 @@
-"""What an analysis found of a model, value by value, in the reader's terms: where the value is made, its range, its error."""
+"""Findings of an analysis, value by value: source location, range, error."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[d
 
 
 def _worst(bounds: Sequence[Bounds]) -> Bounds:
-    """What holds for all of them."""
+    """Text for all of them."""
     if len(bounds) == 1:
         return bounds[0]
     errors = None if bounds[0].errors is None else np.max([b.errors for b in bounds if b.errors is not None], axis=0)

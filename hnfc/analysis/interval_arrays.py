@@ -69,7 +69,7 @@ class IntervalArray:
         return IntervalArray(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
     def meet(self, lo: Array | float, hi: Array | float) -> IntervalArray:
-        """What is left within [lo, hi]; the caller knows that the values lie there."""
+        """Intersection with [lo, hi]; the caller knows that the values lie there."""
         return IntervalArray(np.maximum(self.lo, lo), np.minimum(self.hi, hi))
 
     def widened(self, by: Array | float) -> IntervalArray:

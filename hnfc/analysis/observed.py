@@ -57,10 +57,10 @@ class Observed:
     parts: list[Part] = field(default_factory=list)
     """Of each sample."""
     apart: dict[int, Reach] = field(default_factory=dict)
-    """How it moves single outputs, where they are asked for one by one."""
+    """Effect on single outputs, where they are requested one by one."""
 
     def reach(self, output: int | None) -> Observed | Reach:
-        """How it moves one output, or all of them together."""
+        """Effect on one output, or on all of them together."""
         return self if output is None else self.apart.setdefault(output, Reach())
 
     @property

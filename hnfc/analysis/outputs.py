@@ -21,7 +21,7 @@ class Outputs:
     norms: Mapping[int, float] = field(default_factory=dict)
 
     def weight(self, place: int) -> float:
-        """What the error of a result is multiplied by where all are taken together."""
+        """Weight of a result's error where all are taken together."""
         return 1 / self.norms[place] if self.norms else 1.0
 
     def count(self, place: int, elements: int) -> int:

@@ -34,7 +34,7 @@ def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
 
 
 def _stored(x: Interval, least: float, greatest: float) -> Interval:
-    """What an integer type makes of results in x: a fraction is cut off, and what does not fit wraps around."""
+    """Range of an integer type for results in x: a fraction is cut off, and a number that does not fit wraps around."""
     if x.nan or x.lo < least or x.hi > greatest:
         return Interval(least, greatest)
     return Interval(math.floor(x.lo), math.ceil(x.hi))
@@ -48,7 +48,7 @@ class Ranges:
         self._weights = weights
 
     def known(self, value: SSAValue) -> Interval | None:
-        """What is known without looking at how the value is computed."""
+        """Range by type and declaration alone."""
         return self._known.get(value)
 
     def of(self, value: SSAValue) -> Interval:

@@ -1,4 +1,4 @@
-"""How far the rounding of one operation may move its result: absolute bounds, from what is known of the exact result and the operands.
+"""Rounding errors of single operations: absolute bounds from the ranges of the exact result and the operands.
 
 A correctly rounded result is off by half the distance of the numbers around it, which is known from the binade; another one by
 `FACTS.ulps` units roundoff relative to it; a sum of n terms by γ(n-1)·Σ|x| in any order (Higham: Accuracy and stability of numerical
@@ -26,7 +26,7 @@ NARROW_WORKING = "f32"
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How results are rounded. correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does."""
+    """Rounding of results. correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does."""
 
     correct: bool = False
 
@@ -76,7 +76,7 @@ def within_ulps(value: IntervalArray, ulps: float, form: ElementFormat, early: f
 
 def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat,
                 arithmetic: Arithmetic) -> Array:  # fmt: skip
-    """How far the result that an implementation gives on these very operands may be from the true one, before a rounding to storage."""
+    """Bound of an implementation's error on these very operands, before a rounding to storage."""
     value = result.value
     match name:
         case "sum" | "prod" | "kahan_sum" | "pairwise_sum":
@@ -109,7 +109,7 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
 
 
 def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat) -> Array | None:
-    """What an implementation may add that computes another way than the definition; None where there is no usual one.
+    """Extra error of an implementation that uses another algorithm than the definition; None where there is no usual one.
 
     Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
     digits of 1 + erf on the left.

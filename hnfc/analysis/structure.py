@@ -119,7 +119,7 @@ def standardized(tape: Tape, x: TapeNode, axes: Sequence[int], eps: float, centr
     z = (d / sigma).meet(-limit, limit)
 
     def moved(e: Array, z_size: Array) -> Array:
-        """How far z moves where x moves by e: |δ| + mean |δ| + |z|·mean(|z|·|δ|), over σ; the mean of |z| is at most 1."""
+        """Perturbation of z by a change e of x: |δ| + mean |δ| + |z|·mean(|z|·|δ|), over σ; the mean of |z| is at most 1."""
         along = np.minimum(np.mean(z_size * e, axis=places, keepdims=True), np.max(e, axis=places, keepdims=True))
         own = e + (np.mean(e, axis=places, keepdims=True) if centred else 0.0)
         return np.asarray((own + z_size * along) / sigma.lo * (1 + slack))

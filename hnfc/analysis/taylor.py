@@ -45,7 +45,7 @@ class NotAnalyzed(Exception):
 
 @dataclass
 class Forms:
-    """What was recorded of a function: the node of every value, and the values that have none, with the reason."""
+    """Recording of a function: the node of every value, and the values that have none, with the reason."""
 
     tape: Tape = field(default_factory=Tape)
     known: dict[SSAValue, TapeNode | KleeneTruth] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Forms:
         return bound * (1 + 2.0**-40)
 
     def contributions(self, node: TapeNode, seed: IntervalArray) -> dict[int, Array]:
-        """What the rounding of each operation contributes to the error, by the node's place on the tape."""
+        """Contribution of each operation's rounding to the error, by the node's place on the tape."""
         found = {}
         for index, adjoint in self.tape.adjoints(node, seed).items():
             source = self.tape.nodes[index]
@@ -126,7 +126,7 @@ class Recorder:
     arithmetic: Arithmetic = STANDARD
     rounding: bool = True
     whole: bool = True
-    """Whether softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
+    """True if softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
     stored: str | None = None
     """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
 
@@ -151,7 +151,7 @@ class Recorder:
             self.forms.walls[result] = f"{operation.name.removeprefix('num.')} has no bound" + (f" ({error})" if str(error) else "")
 
     def recorded(self, operation: NumOp, operands: list[TapeNode | KleeneTruth]) -> TapeNode | KleeneTruth:
-        """What the operation gives on these operands. Raises NoFormula."""
+        """Result of the operation on these operands. Raises NoFormula."""
         storage = element_name(as_tensor(operation.results[0].type))
         if isinstance(operation, ConstantOp):
             return self._constant(operation, storage)

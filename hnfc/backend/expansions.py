@@ -84,7 +84,7 @@ def _log_sigmoid(x: EmittedTerm) -> EmittedTerm:
 
 
 def _infinite(x: EmittedTerm) -> EmittedTerm:
-    """Whether x ≥ 0 is infinite. An infinity is no real number, and analyses have nothing to say of what is compared with one."""
+    """Return whether x ≥ 0 is infinite. An infinity is no real number, and analyses have nothing to say of what is compared with one."""
     return x.compare("gt", FORMATS[x.element].largest)
 
 

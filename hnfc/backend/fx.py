@@ -23,7 +23,7 @@ from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
 
 Argument: TypeAlias = Any
-"""What an operand is in the graph: a node, a Python number, a string, None, or a list of them."""
+"""Operand in the graph: a node, a Python number, a string, None, or a list of them."""
 
 _SCALARS = {
     "torch.constant.int": ir.IntegerAttr, "torch.constant.float": ir.FloatAttr, "torch.constant.bool": ir.BoolAttr,

@@ -21,7 +21,7 @@ _TIDY = """builtin.module(func.func(remove-shape-constraints,canonicalize,cse,sh
 
 
 _HINTS = ("sdy.",)
-"""How to spread an operation over devices, in a dialect that a portable artifact cannot hold."""
+"""Sharding attributes, in a dialect that a portable artifact cannot hold."""
 
 
 def lower_to_stablehlo(module: ir.Module) -> ir.Module:

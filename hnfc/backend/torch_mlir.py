@@ -49,7 +49,7 @@ class _Patch:
         self._location: ir.Location | None = None
 
     def current(self, value: SSAValue) -> SSAValue:
-        """What stands for `value` now."""
+        """Replacement of `value`."""
         seen = set()
         while value in self.replaced and value not in seen:
             seen.add(value)
@@ -85,7 +85,7 @@ class _Patch:
         _erase_unused([*dropped, *(result for operation in self.emitter.made for result in operation.results)])
 
     def _is_dirty(self, value: SSAValue) -> bool:
-        """Whether a rebased value is computed otherwise now than by the torch operation that it stands for."""
+        """Return whether a rebased value is computed otherwise now than by the torch operation that it stands for."""
         stack = [value]
         while stack:
             current = stack[-1]
@@ -198,7 +198,7 @@ class _Patch:
 
 
 def _is_leaf(value: SSAValue) -> bool:
-    """Whether it is a number, which most writers put among the operands: it is written when one asks for it."""
+    """Return whether it is a number, which most writers put among the operands: it is written when one asks for it."""
     return isinstance(value.owner, ConstantOp)
 
 

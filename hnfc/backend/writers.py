@@ -1,4 +1,4 @@
-"""How each `num` operation is written in the torch dialect, operand lists complete, in forms that torch-mlir lowers.
+"""Writers of `num` operations in the torch dialect, operand lists complete, in forms that torch-mlir lowers.
 
 Where torch's operation has no lowering, or a poor one, `expansions` says it in other operations of `num`.
 """

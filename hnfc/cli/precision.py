@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         progress("measuring …")
         try:
             width = options.width if options.certified else None
-            found: FileAnalysis = analyze_file(options.model, options.calibrate, _wishes(options), width)
+            found: FileAnalysis = analyze_file(options.model, options.calibrate, _requirements(options), width)
         except HnfError as error:
             progress.stop()
             report_diagnostics(error)
@@ -89,7 +89,7 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
 
 
 def _allowed(found: Any) -> str:
-    return "" if found.outputs else f", allowed {found.wishes.target:.3g}"
+    return "" if found.outputs else f", allowed {found.requirements.target:.3g}"
 
 
 def _target(given: Sequence[str]) -> float | dict[int | str, float]:
@@ -111,7 +111,7 @@ def _target(given: Sequence[str]) -> float | dict[int | str, float]:
     return targets
 
 
-def _wishes(options: argparse.Namespace) -> Any:
+def _requirements(options: argparse.Namespace) -> Any:
     pins = {}
     for text in options.pin:
         pattern, separator, form = text.rpartition("=")

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _truth(module: Any, function: str, inputs: list[Array]) -> tuple[list[tuple[Array, Any] | None], str]:
-    """What each result should be and its format, where hnfc can compute it; and how: exactly, or in float64."""
+    """Reference of each result and its format, where hnfc can compute it, and the method: exact, or float64."""
     imported = import_module(module)
     chosen = [op for op in imported.module.ops if isinstance(op, FuncOp) and op.sym_name.data == function]
     if not chosen:

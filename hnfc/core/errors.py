@@ -1,4 +1,4 @@
-"""What goes wrong with a user's input, as data that the command line renders."""
+"""Errors of a user's input, as data that the command line renders."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _WHOLE = {"error": lost_bits, "bound": bound_bits}
 
 @dataclass
 class Pricing:
-    """What choices cost: each part of the mix relative to what the program that stands costs.
+    """Cost of choices: each part of the mix relative to the cost of the present program.
 
     Costs by operation add up, so that an integer program can minimise them. The error does not: the choices that are cheapest by what
     foretells it are run, and the one that errs least is taken.
@@ -35,7 +35,7 @@ class Pricing:
 
     @property
     def measures(self) -> bool:
-        """Whether a part of the cost is of the choice as a whole."""
+        """Return whether a part of the cost is of the choice as a whole."""
         return bool(self._wholes()) and bool(self.values.samples)
 
     def _wholes(self) -> list[tuple[float, str]]:

@@ -55,7 +55,7 @@ class Explorer:
     weights: WeightReader | None = None
     samples: Sequence[Mapping[SSAValue, Array]] = ()
     truth: Sequence[Mapping[SSAValue, Array]] = ()
-    """What values of the program should be on the samples, of those that are known."""
+    """Exact values of the program on the samples, of those that are known."""
     taken: Sequence[SSAValue] = ()
     """The values that the roots were before the greedy search."""
     first: Choice = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Explorer:
         erase_dead([op for op in self.block.ops if op.results and not any(result.uses for result in op.results)])
 
     def _known_roots(self) -> dict[int, list[Array]]:
-        """What is known of the roots, by their classes."""
+        """Root values by their e-classes."""
         if len(self.truth) != len(self.samples):
             return {}
         pairs = zip(self.program.roots, self.taken, strict=True)
@@ -153,7 +153,7 @@ class Explorer:
 
 
 def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, ENode]) -> Choice:
-    """What the roots need of a choice. A root that the choice knows by another name has the node of the first that it stands for."""
+    """Part of a choice that the roots need. A root that the choice knows by another name has the node of the first that it stands for."""
     found: Choice = {}
     waiting = list(roots)
     while waiting:

@@ -33,7 +33,7 @@ _MOST_NARROWINGS = 6
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a node is there: a rule, what its condition was shown from, and the nodes that its left side was found in."""
+    """Origin of a node: a rule, the facts behind its condition, and the nodes that its left side was found in."""
 
     rule: str
     given: str
@@ -61,7 +61,7 @@ class ENode:
 
 
 Why: TypeAlias = "Reason | tuple[ENode, ENode] | None"
-"""What made one class of two: a rule, two nodes that became alike, or arithmetic on constants."""
+"""Reason of a union: a rule, congruence, or arithmetic on constants."""
 
 
 @dataclass(eq=False, slots=True)
@@ -160,7 +160,7 @@ class EGraph:
         self._forest[a] = (b, why)
 
     def path(self, a: int, b: int) -> list[Why]:
-        """Why two numbers are of one class: the unions that join them, and no others."""
+        """Explanation of an equality: the unions that join two ids, and no others."""
         up = {a: 0}
         steps: list[Why] = []
         while a in self._forest:
@@ -174,7 +174,7 @@ class EGraph:
         return [*steps[: up[b]], *reversed(found)]
 
     def stand_in(self, a: int, b: int) -> list[Reason]:
-        """Why members of b may stand for a: the rules on the shortest way from class to class."""
+        """Rules on the shortest way from class b to class a."""
         came: dict[int, tuple[int, Reason | None]] = {}
         waiting = [self.find(a)]
         for current in waiting:
@@ -368,16 +368,16 @@ class EGraph:
 
 
 def _rank(value: SSAValue) -> int:
-    """How well a value stands for its class: a constant before a leaf before what is computed."""
+    """Rank of a value as the name of its class: a constant before a leaf before what is computed."""
     return 2 if type(value.owner) is _CONSTANT else 0 if isinstance(value.owner, Operation) else 1
 
 
 def _meet(x: Interval, y: Interval) -> Interval:
-    """What is in both; where nothing is, one of them: an input outside the declared ranges is no reason to stop."""
+    """Intersection; where it is empty, one of them: an input outside the declared ranges is no reason to stop."""
     lo, hi = max(x.lo, y.lo), min(x.hi, y.hi)
     return Interval(lo, hi, x.nan and y.nan, x.minus_zero and y.minus_zero) if lo <= hi else x
 
 
 def is_node(operation: Operation) -> bool:
-    """Whether it can be a node: an operation of the dialect with one result."""
+    """Return whether it can be a node: an operation of the dialect with one result."""
     return type(operation) in COMPUTING and len(operation.results) == 1

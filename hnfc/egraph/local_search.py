@@ -22,12 +22,12 @@ from hnfc.rewrite.nary_terms import Item, Root
 from hnfc.rewrite.pattern import OperationPattern
 
 REACH = 5
-"""How far above a change a pattern that sees it can begin."""
+"""Greatest height of a pattern's root above a change that it sees."""
 PATIENCE = 4
 """Steps that may go by without a cheaper program."""
 _STEPS = 40
 _LOOKED_AT = 4
-"""How many times the width of the beam of steps are priced, those first that change the price most at their place."""
+"""Steps that are priced, as a multiple of the beam's width, those first that change the price most at their place."""
 
 
 class _ChosenMatching(ClassMatching):
@@ -173,7 +173,7 @@ class Walk:
         return new
 
     def _reachable(self, chosen: Choice) -> Choice:
-        """What the roots need of a choice; empty where something needs itself."""
+        """Part of a choice that the roots need; empty where it has a cycle."""
         graph = self.graph
         found: Choice = {}
         open_: set[int] = set()
@@ -237,5 +237,5 @@ class Walk:
 
 
 def _name(chosen: Choice) -> frozenset[int]:
-    """What tells programs apart."""
+    """Key of a program."""
     return frozenset(node.serial for node in chosen.values())

@@ -116,7 +116,7 @@ def matches(graph: EGraph, direction: Direction, nodes: Iterable[ENode]) -> Iter
 
 
 def key_of(graph: EGraph, found: ClassMatch) -> tuple[Any, ...]:
-    """What tells matches apart: the rule, the class of the root, and the classes that its names stand for."""
+    """Key of a match: the rule, the class of the root, and the classes that its names stand for."""
     parts = [(name, graph.class_of(b) if isinstance(b, SSAValue) else b) for name, b in found.bindings.items()]
     return (id(found.direction), graph.find(found.node.home), *sorted(parts, key=lambda part: part[0]))
 

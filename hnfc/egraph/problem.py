@@ -1,4 +1,4 @@
-"""What an extraction has to choose from, and what of it can be left out before anything is solved."""
+"""Extraction problem: the candidates, and those that can be left out before anything is solved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hnfc.egraph.graph import EGraph, ENode
 NodeCost: TypeAlias = Callable[[ENode], float]
 Choice: TypeAlias = dict[int, ENode]
 _SMALL = 1e-6
-"""What every node costs besides, beside the dearest one: of equal programs the one with fewer operations is taken."""
+"""Extra cost of every node, relative to the dearest one: of equal programs the one with fewer operations is taken."""
 _DEAREST = 1e9
 """Larger costs count as this: an integer program cannot tell small ones beside them."""
 
@@ -42,7 +42,7 @@ class ExtractionProblem:
         return math.fsum(self.cost[node] for node in dict.fromkeys(chosen.values()))
 
     def resolved(self, chosen: Choice) -> Choice:
-        """What the roots need of a choice; a class that another stands for has that one's node."""
+        """Part of a choice that the roots need; a merged class has the node of its canonical one."""
         found: Choice = {}
         waiting = list(self.roots)
         while waiting:
@@ -110,7 +110,7 @@ def loops_of(problem: ExtractionProblem, chosen: Choice) -> list[list[ENode]]:
 
 @dataclass
 class Pruning:
-    """What a class cannot do without, whichever node is chosen: itself, and what all of its nodes have in common of what their operands
+    """Dominators of an e-class, whichever node is chosen: itself, and what all of its nodes have in common of what their operands
     cannot do without (the greatest fixed point). Sets of classes are the bits of integers.
     """
 
@@ -157,14 +157,14 @@ class Pruning:
                 waiting.update(dict.fromkeys(users.get(number, ())))
 
     def _below(self, node: ENode) -> int:
-        """What a node cannot do without."""
+        """Dominators of a node."""
         found = 0
         for child in self.problem.children(node):
             found |= self.must[child]
         return found
 
     def _price(self, number: int, node: ENode, always: int) -> float:
-        """What every choice costs at least that has the node in it; infinite where it would need itself."""
+        """Least cost of the choices with this node; infinite where it would need itself."""
         below, mine = self._below(node), self._place[number]
         return math.inf if below & mine else self._sum((always | below) & ~mine) + self.problem.cost[node]
 

@@ -14,7 +14,7 @@ from hnfc.egraph.graph import EGraph, ENode, Reason, is_node
 
 @dataclass
 class Written:
-    """What stands now for each value that is gone, and the node that each operation which was made is."""
+    """Replacement of each erased value, and the node of each new operation."""
 
     replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
     made: dict[Operation, ENode] = field(default_factory=dict)

@@ -89,11 +89,11 @@ def _bits(found: Array, truth: Array, form: ElementFormat) -> float:
 
 
 Evaluate: TypeAlias = Callable[[ENode, "list[Any]"], Any]
-"""What a node is, from what its operands are; None where that is not known."""
+"""Value of a node from those of its operands; None where that is not known."""
 
 
 def _followed(values: ClassValues, chosen: Mapping[int, ENode], roots: Sequence[int], evaluate: Evaluate) -> dict[int, Any]:
-    """What the classes that were chosen are, operands first."""
+    """Values of the chosen classes, operands first."""
     graph = values.graph
     found: dict[int, Any] = {}
     done: set[int] = set()

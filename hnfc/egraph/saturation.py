@@ -28,7 +28,7 @@ class Saturation:
     assume: frozenset[str] = frozenset()
     statistics: dict[str, Statistics] = field(default_factory=dict)
     stopped: str = ""
-    """Which limit ended it; empty where nothing new was to be found."""
+    """Limit that ended it; empty where it was saturated."""
     rounds: int = 0
     _most: int = 0
     _seen: set[tuple[Any, ...]] = field(default_factory=set)
@@ -118,7 +118,7 @@ class Saturation:
 
 
 def given_at(graph: EGraph, found: ClassMatch, assume: frozenset[str]) -> str | None:
-    """What the rule's `where` is known to hold of; empty where it has none, None where it is not known to hold."""
+    """Facts from which the rule's `where` was shown; empty where it has none, None where it is not known to hold."""
     rule = found.direction.compiled.rule
     if rule.where is core.TRUE:
         return ""

@@ -1,4 +1,4 @@
-"""What classes are on samples: computed once for each class, in float64, by the first of its members that gives finite numbers."""
+"""Values of e-classes on samples: computed once for each class, in float64, by the first of its members that gives finite numbers."""
 
 from __future__ import annotations
 

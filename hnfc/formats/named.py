@@ -16,7 +16,7 @@ LIBRARY_NAMES = {
     "fp8_e4m3fn": "float8_e4m3fn", "fp8_e4m3fnuz": "float8_e4m3fnuz", "fp8_e4m3b11fnuz": "float8_e4m3b11fnuz", "fp8_e3m4": "float8_e3m4",
     "fp6_e3m2fn": "float6_e3m2fn", "fp6_e2m3fn": "float6_e2m3fn", "fp4_e2m1fn": "float4_e2m1fn", "e8m0fnu": "float8_e8m0fnu",
 }  # fmt: skip
-"""What NumPy, ml_dtypes and torch call the formats that they have."""
+"""Names of formats in NumPy, ml_dtypes and torch."""
 
 _lock = Lock()
 _known = FormatBook(shipped_formats)

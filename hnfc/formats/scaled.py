@@ -40,13 +40,13 @@ def split(form: str) -> tuple[str, int]:
 
 @cache
 def ceiling(form: str) -> float | None:
-    """What larger numbers are stored as; None without saturation."""
+    """Number in place of larger ones; None without saturation."""
     _, mark, exponent = form.partition(_CEILING)
     return math.ldexp(1.0, int(exponent)) if mark else None
 
 
 def is_plain(form: str) -> bool:
-    """Whether it has neither a scale nor saturation."""
+    """Return whether it has neither a scale nor saturation."""
     return _MARK not in form and _CEILING not in form
 
 
@@ -78,7 +78,7 @@ def exponent_for(magnitude: float, base: str, headroom: float = 2.0) -> int:
 
 
 def rows_of(shape: Sequence[int], size: int) -> tuple[int, int]:
-    """How many rows of what length are cut into blocks of `size`: the last axis, with those before it while it is shorter than a block."""
+    """Number and length of rows that are cut into blocks of `size`: the last axis, with those before it while it is shorter."""
     axis, length = len(shape), 1
     while axis and length < size:
         axis -= 1
@@ -87,7 +87,7 @@ def rows_of(shape: Sequence[int], size: int) -> tuple[int, int]:
 
 
 def stored_bytes(shape: Sequence[int], form: str) -> float:
-    """What a tensor takes, with the exponents of its scales."""
+    """Size of a tensor, with the exponents of its scales."""
     stored, elements = stored_format(form), math.prod(shape)
     if isinstance(stored, Block):
         rows, length = rows_of(shape, stored.size)

@@ -20,7 +20,7 @@ from hnfc.dialects.types import ELEMENT_TYPES, tensor
 from hnfc.frontend.weights import element_type
 
 Entry: TypeAlias = Any
-"""What a torch value is at import: an SSAValue, or a Python int, float, bool, str, None, or list of entries."""
+"""Value of torch at import: an SSAValue, or a Python int, float, bool, str, None, or list of entries."""
 
 _RESOURCE = re.compile(r"dense_resource<(.*)> : ", re.DOTALL)
 _SCALARS = {
@@ -128,7 +128,7 @@ class ImportBuilder:
     # constants, weights, and what the dialect does not know
 
     def take_constant(self, name: str, operation: ir.Operation) -> bool:
-        """Whether `operation` is a constant or a literal, which then is an entry."""
+        """Return whether `operation` is a constant or a literal, which then is an entry."""
         if name == "torch.vtensor.literal":
             result = operation.results[0]
             value = self._literal(operation.attributes["value"], self.type_of(result))

@@ -69,7 +69,7 @@ def batched_matmul(b: ImportBuilder, product: SSAValue, result: TensorType[Attri
 
 
 def _unmerged(merged: SSAValue, batch: tuple[int, ...]) -> SSAValue | None:
-    """What `merged` was before its batch axes were merged (and before it was broadcast along them)."""
+    """Source of `merged` before its batch axes were merged (and before it was broadcast along them)."""
     if not isinstance(merged.owner, ReshapeOp):
         return None
     source: SSAValue = merged.owner.x

@@ -371,7 +371,7 @@ _BINARY = frozenset(("add", "sub", "mul", "div", "atan2", "pow", "hypot", "minim
 
 
 def _ranges(condition: Form, names: set[str]) -> dict[str, tuple[float, float]]:
-    """What the parts of a conjunction say that compare an argument with numbers; ends are rounded inward, since inputs are numbers."""
+    """Intervals from comparisons of an argument with numbers in a conjunction; ends are rounded inward, since inputs are numbers."""
     found: dict[str, tuple[float, float]] = {}
 
     def narrow(name: str, lo: float, hi: float) -> None:

@@ -131,7 +131,7 @@ def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
 
 
 def is_onnx(module: ir.Module) -> bool:
-    """Whether the module has operations of ONNX in torch-mlir's own form."""
+    """Return whether the module has operations of ONNX in torch-mlir's own form."""
     return any(name.startswith("onnx.") for _, name in _operators(module))
 
 

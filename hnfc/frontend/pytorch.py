@@ -29,7 +29,7 @@ from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Sign
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
 
 Shapes: TypeAlias = Any
-"""What `torch.export.export` takes as `dynamic_shapes`."""
+"""The form of `dynamic_shapes` that `torch.export.export` takes."""
 
 
 @dataclass
@@ -49,14 +49,14 @@ class Captured:
 
     @property
     def names(self) -> list[str]:
-        """What a reader calls each argument."""
+        """Name of each argument for the reader."""
         return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.signature.arguments)]
 
 
 def capture(
     model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Shapes = None
 ) -> Captured:
-    """What the model does on inputs like these. Raises ModelError, in torch's own words, where torch.export cannot follow it."""
+    """Graph of the model on inputs like these. Raises ModelError, in torch's own words, where torch.export cannot follow it."""
     program = export(model, args, kwargs, dynamic_shapes)
     captured = from_program(program)
     captured.guards = guards_of(program, model, args, kwargs or {})
@@ -64,7 +64,7 @@ def capture(
 
 
 def guards_of(program: ExportedProgram, model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the graph takes for granted of the sizes of its inputs. Raises ModelError where that cannot be said of them."""
+    """Assumptions of the graph on the sizes of its inputs. Raises ModelError where they cannot be stated."""
     code: list[str] = getattr(program, "_guards_code", None) or []
     if not code:
         return ()
@@ -101,7 +101,7 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Where torch.export fails it prints the graph so far and logs; what it raises is told, so all of that is dropped."""
+    """Output of a failing torch.export, which is dropped: its exception says enough."""
     disabled, said = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.CRITICAL)
     try:
@@ -244,7 +244,7 @@ class _Places(fx_importer.ContextCache):  # type: ignore[misc]
 
 
 BACKWARD = "autograd_backward"
-"""What torch.fx marks nodes of a backward pass with."""
+"""Mark of torch.fx on nodes of a backward pass."""
 _FRAME = "File "
 
 

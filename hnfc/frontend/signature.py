@@ -86,7 +86,7 @@ class Signature:
         return inputs[source.index] if isinstance(source, Given) else source.tensor
 
     def scatter(self, module: Any, inputs: Sequence[Any], results: Iterable[Any]) -> list[Any]:
-        """What the model returns, flattened; new values of buffers and inputs are written to them."""
+        """Results of the model, flattened; new values of buffers and inputs are written to them."""
         found = iter(results)
         returned = []
         for sink in self.results:

@@ -37,7 +37,7 @@ _ON_BYTES = tuple(
         "optimization_barrier",
     )
 )
-"""What may be done to unsigned bytes, as images have them: torch-mlir takes their arithmetic for that of signed ones."""
+"""Operations on unsigned bytes, as images have them: torch-mlir takes their arithmetic for that of signed ones."""
 _IDENTITIES = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
 """Calls that say where a value lies."""
 
@@ -61,7 +61,7 @@ def _register_passes() -> None:
 
 
 def is_portable(data: bytes) -> bool:
-    """Whether the bytes are a portable artifact: bytecode of the versioned dialect that StableHLO is stored in."""
+    """Return whether the bytes are a portable artifact: bytecode of the versioned dialect that StableHLO is stored in."""
     return data[:4] == b"ML\xefR" and b"StableHLO_v" in data[:64]
 
 
@@ -74,12 +74,12 @@ def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
 
 
 def is_stablehlo(module: ir.Module) -> bool:
-    """Whether there is a function of StableHLO alone."""
+    """Return whether there is a function of StableHLO alone."""
     return any(_is_foreign(function) for function in _functions(module))
 
 
 def _is_foreign(function: ir.Operation) -> bool:
-    """Whether operations of StableHLO stand in a function, and none of torch: what hnfc wrote itself may have both."""
+    """Return whether operations of StableHLO stand in a function, and none of torch: what hnfc wrote itself may have both."""
     names = [operation.name for operation in _operations(function)]
     return any(name.startswith(_DIALECTS) for name in names) and not any(name.startswith("torch") for name in names)
 
@@ -119,7 +119,7 @@ def _run(passes: str, module: ir.Module, name: str) -> None:
 
 
 def _is_empty(function: ir.Operation) -> bool:
-    """Whether a function only hands on its arguments, and they are builtin tensors."""
+    """Return whether a function only hands on its arguments, and they are builtin tensors."""
     operations = list(_operations(function))
     return len(operations) == 1 and all(isinstance(operand.type, ir.RankedTensorType) for operand in operations[0].operands)
 
@@ -179,7 +179,7 @@ class _Function:
             self.t.note(made, element_of(source.type) or "", shape_of(source.type))
 
     def _is_nothing(self, operation: ir.Operation) -> bool:
-        """Whether a call computes nothing; its results then are its operands."""
+        """Return whether a call computes nothing; its results then are its operands."""
         if operation.name != "stablehlo.custom_call":
             return False
         target = ir.StringAttr(operation.attributes["call_target_name"]).value
@@ -271,7 +271,7 @@ def _values_from_outside(operation: ir.Operation) -> list[tuple[list[tuple[int, 
 
 
 def _erase_unused(made: list[ir.Operation]) -> None:
-    """What a handler made and nobody took: broadcasts that torch does by itself, sizes."""
+    """Unused operations of a handler: broadcasts that torch does by itself, sizes."""
     for operation in reversed(made):
         if operation.name.startswith(("torch.", "torch_c.")) and not any(next(iter(r.uses), None) is not None for r in operation.results):
             operation.erase()

@@ -212,5 +212,5 @@ def _paired(
 
 
 def _is_prefix(paired: tuple[list[int], list[int]], rank: int) -> bool:
-    """Whether the paired axes of the places are their first ones, in the order in which the operand is permuted."""
+    """Return whether the paired axes of the places are their first ones, in the order in which the operand is permuted."""
     return paired[1] == list(range(len(paired[1]))) and len(paired[1]) <= rank

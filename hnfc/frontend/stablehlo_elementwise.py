@@ -94,7 +94,7 @@ def binary(t: Translation, op: ir.Operation, operands: list[ir.Value]) -> Made:
 
 
 def combine(t: Translation, operation: str, operands: list[ir.Value]) -> ir.Value | None:
-    """What an operation of two operands computes; reductions use it too."""
+    """Function of an operation of two operands; reductions use it too."""
     name, element = operation.removeprefix("stablehlo."), t.element(operands[0])
     if element == "i1":
         return t.elementwise(_LOGICAL[name], operands, element) if name in _LOGICAL else None

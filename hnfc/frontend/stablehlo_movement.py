@@ -1,4 +1,4 @@
-"""What moves elements in StableHLO, makes them of nothing, or asks for sizes, in the torch dialect."""
+"""Movement, constants and sizes of StableHLO in the torch dialect."""
 
 from __future__ import annotations
 

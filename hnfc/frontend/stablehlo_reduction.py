@@ -29,7 +29,7 @@ def _combiner(op: ir.Operation) -> str | None:
 
 
 def _is_neutral(combiner: str, number: Any, element: str) -> bool:
-    """Whether a reduction by it may start with this number and be as if it had not."""
+    """Return whether a reduction by it may start with this number and be as if it had not."""
     if number is None:
         return False
     if element == "i1":

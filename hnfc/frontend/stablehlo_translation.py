@@ -1,4 +1,4 @@
-"""What the translation of a StableHLO function is made of: torch operations with known types, and the table of handlers.
+"""Parts of the translation of a StableHLO function: torch operations with known types, and the table of handlers.
 
 A handler gets an operation of StableHLO with its operands in the torch dialect, and returns what replaces its results; None
 where torch has no such operation. A broadcast is kept beside what it spreads (`thin`), so that elementwise operations take the

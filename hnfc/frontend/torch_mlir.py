@@ -105,7 +105,7 @@ class Imported:
 
     @cached_property
     def located(self) -> bool:
-        """Whether the module came with locations of its own; MLIR's parser gives every operation the place in the file it read."""
+        """Return whether the module came with locations of its own; MLIR's parser gives every operation the place in the file it read."""
         if "unknown" not in str(self.torch.operation.location):
             return False
         functions = [f for f in self.torch.body.operations if f.operation.name == "func.func"]
@@ -131,7 +131,7 @@ class Imported:
                          for block in region.blocks for op in block.ops}  # fmt: skip
 
     def location(self, operation: Operation) -> str:
-        """Where `operation` comes from: `file:line` if MLIR knows it, after the path of the module that it is in, else its name in
+        """Source location of `operation`: `file:line` if MLIR knows it, after the path of the module that it is in, else its name in
         the model, else the torch operation and its results' names."""
         for result in operation.results:
             original = self.origin.get(result)
@@ -256,7 +256,7 @@ def _import_operation(imported: Imported, builder: ImportBuilder, operation: ir.
 
 
 def _converted(handler: Any, builder: ImportBuilder, entries: list[Any], types: list[Any]) -> Any:
-    """What the handler makes, or None where an operand or result is no tensor of known rank, or not as torch's schema has it."""
+    """Result of the handler, or None where an operand or result is no tensor of known rank, or not as torch's schema has it."""
     if not all(isinstance(kind, TensorType) or kind.text.data.startswith("!torch.list") for kind in types):
         return None
     if any(isinstance(entry, SSAValue) and isinstance(entry.type, TorchType) and "tensor" in entry.type.text.data for entry in entries):
@@ -268,7 +268,7 @@ def _converted(handler: Any, builder: ImportBuilder, entries: list[Any], types: 
 
 
 def _lacks_used(made: tuple[SSAValue | None, ...], results: list[ir.Value]) -> bool:
-    """Whether a result that somebody uses is None: one that `num` has no operation for."""
+    """Return whether a result that somebody uses is None: one that `num` has no operation for."""
     return any(value is None and next(iter(result.uses), None) is not None for value, result in zip(made, results, strict=True))
 
 

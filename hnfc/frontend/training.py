@@ -36,7 +36,7 @@ def capture_training(
     kwargs: Mapping[str, Any] | None = None,
     edit: Callable[[fx.GraphModule], None] | None = None,
 ) -> Captured:
-    """What the model, whose result is a scalar loss, and its gradients are on inputs like these. edit: what is changed in the graph of the
+    """Graph of the model, whose result is a scalar loss, and of its gradients on inputs like these. edit: the change of the graph of the
     model before its gradients are taken, its nodes staying in their places.
 
     The results are those of the model, then the gradients of all parameters that require one and that the loss depends on, and of inputs
@@ -67,7 +67,7 @@ def capture_training(
 
 
 def names_of_results(signature: Signature) -> tuple[str, ...]:
-    """What a reader calls each result of the graph."""
+    """Name of each result of the graph for the reader."""
     return tuple(_name(sink) for sink in signature.results if isinstance(sink, Mutation | Returned | Gradient))
 
 

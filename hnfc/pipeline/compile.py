@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Request:
-    """What to do to a model. phases: the rules of each phase, proved or allowed by name.
+    """Request to rewrite a model. phases: the rules of each phase, proved or allowed by name.
 
     samples: arrays by the place of the argument, instead of those of a file (`calibrate`). observed: whether conditions may be
     shown from the ranges of the samples where none are declared, which then hold for inputs like these.
@@ -121,14 +121,14 @@ class Compiled:
     operations: int = 0
     samples: int = 0
     observed: bool = False
-    """Whether the ranges that conditions were shown from are those of samples, not declared ones."""
+    """True if the ranges that conditions were shown from are those of samples, not declared ones."""
     reference: str = "none"
     outputs: list[Output] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
     regressions: list[tuple[int, str]] = field(default_factory=list)
     """Outputs that are worse on an input beyond the samples, and how."""
     withdrawn: list[str] = field(default_factory=list)
-    """Why rules or a search were taken back."""
+    """Reasons why rules or a search were undone."""
     runner: str = ""
     """Name of the runner that output errors were measured on; empty for hnfc's own evaluation."""
     trials: list[Trial] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What each `-O` level means: groups of rules, phase by phase. Each phase runs to its end before the next one starts."""
+"""Levels of `-O`: groups of rules, phase by phase. Each phase runs to its end before the next one starts."""
 
 from __future__ import annotations
 

@@ -39,25 +39,25 @@ class PrecisionAnalysis:
     model: torch.nn.Module
     sample: Any
     sites: Sites
-    wishes: Requirements
+    requirements: Requirements
     outcome: Assignment | Infeasible
     dtypes: dict[int, torch.dtype]
     group: str
     wide: torch.dtype
-    """What the model is in as the reference."""
+    """Precision of the reference run."""
     widened: bool
-    """Whether that is a copy, since it was in a narrower type."""
+    """True if that is a copy, since it was in a narrower type."""
 
     @property
     def h0_dim(self) -> int:
         """The rank of H⁰ of the uniform sheaf (no cast anywhere), ℤ on its global sections: how many formats do for the whole model.
 
-        0 says that uniform precision does not meet the wishes; `outcome` says whether mixed precision does.
+        0 says that uniform precision does not meet the requirements; `outcome` says whether mixed precision does.
         """
-        return sum(1 for form in self.wishes.formats if self._uniform(form))
+        return sum(1 for form in self.requirements.formats if self._uniform(form))
 
     def _uniform(self, form: str) -> bool:
-        found = assign(self.sites, replace(self.wishes, formats=(form,), uncast=()))
+        found = assign(self.sites, replace(self.requirements, formats=(form,), uncast=()))
         # saturation is no cast
         return isinstance(found, Assignment) and {f if ceiling(f) is None else split(f)[0] for f in found.formats.values()} == {form}
 
@@ -66,8 +66,8 @@ class PrecisionAnalysis:
         """The bits by which formats differ along edges, without zeros: empty where one format does for the whole model.
 
         With an assignment p it is d⁰p, the casts that mixed precision makes: a coboundary, of class 0. Without one it is ω on the cycle
-        that refutes the wishes, whose sum is its class on that cycle; or, where no cycle does, from each site that is short of bits to the
-        target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says which it is.
+        that refutes the requirements, whose sum is its class on that cycle; or, where no cycle does, from each site that is short of bits to
+        the target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says which it is.
         """
         if isinstance(self.outcome, Assignment) and self.h0_dim:
             return {}
@@ -84,19 +84,19 @@ class PrecisionAnalysis:
 
     @property
     def outputs(self) -> tuple[OutputError, ...]:
-        """What is allowed, estimated, measured and proved of each output, as the targets are given; empty with one target for all."""
-        return errors_of(self.sites, self.wishes, self._found())
+        """Allowed, estimated, measured and proved error of each output, in the terms of the targets; empty with one target for all."""
+        return errors_of(self.sites, self.requirements, self._found())
 
     @property
     def error(self) -> float:
         """The estimated error of all outputs together, relative to their root mean square unless `relative` is off."""
-        return as_given(self._found().error, self.sites, self.wishes)
+        return as_given(self._found().error, self.sites, self.requirements)
 
     @property
     def measured(self) -> float:
         """The largest error of all outputs together on a sample, in the same terms, when the model runs in these formats."""
         found = self._found().measured
-        return math.nan if found is None else as_given(found, self.sites, self.wishes)
+        return math.nan if found is None else as_given(found, self.sites, self.requirements)
 
     @property
     def infinite(self) -> int:
@@ -105,12 +105,12 @@ class PrecisionAnalysis:
 
     @property
     def proved(self) -> float | None:
-        """What the error of all outputs together is proved not to be above, in the same terms; None where no proof was asked for."""
+        """Proved bound of the error of all outputs together, in the same terms; None where no proof was requested."""
         found = self._found().certified
-        return None if found is None else as_given(found, self.sites, self.wishes)
+        return None if found is None else as_given(found, self.sites, self.requirements)
 
     def casts(self) -> Casts:
-        """What the graph of the model is given."""
+        """Inputs of the model's graph."""
         args, kwargs = arguments_of(self.sample)
         graph = CapturedProgram.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
         return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
@@ -133,7 +133,7 @@ class PrecisionAnalysis:
         return module
 
     def to_amp_config(self, device: str = "cpu") -> AmpConfig:
-        """Which modules run under torch.autocast, and which do not. It is coarser than the assignment: a module is narrow or it is not."""
+        """Modules inside and outside of torch.autocast. This is coarser than the assignment: a module is narrow or it is not."""
         return amp_config(self.sites, self._found().formats, device)
 
     def policy_string(self) -> str:

@@ -13,14 +13,14 @@ from hnfc.precision.values import Sites
 __all__ = ["Assignment", "Infeasible", "Relaxation", "Requirements", "assign", "bytes_of", "machine_of", "time_of"]
 
 
-def assign(sites: Sites, wishes: Requirements, margins: Errors | None = None, strict: bool = False) -> Assignment | Infeasible:
+def assign(sites: Sites, requirements: Requirements, margins: Errors | None = None, strict: bool = False) -> Assignment | Infeasible:
     """The assignment of fewest bytes, or of least time, proved or with a bound of how few there could be; or the reasons why there is none.
 
     margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.
     Raises UsageError for a pin or a target that names nothing, and HnfError for an unknown format.
     """
-    for form in (*wishes.formats, *wishes.pins.values()):
+    for form in (*requirements.formats, *requirements.pins.values()):
         format_named(form)
-    problem = AssignmentProblem(sites, wishes, margins, strict)
+    problem = AssignmentProblem(sites, requirements, margins, strict)
     found = problem.solve()
     return refusal_of(problem) if found is None else problem.assignment(found)

@@ -73,7 +73,7 @@ class _Casting:
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
         self.scales: dict[fx.Node, int] = {}
         self.several: dict[fx.Node, torch.dtype] = {}
-        """What an operation with several results computes in."""
+        """Compute format of an operation with several results."""
         for index, node in enumerate(self.graph.graph.nodes):
             if node.op == "output":
                 self.new.output(self._returned(node.args[0]))
@@ -165,7 +165,7 @@ class _Casting:
 
 
 def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:
-    """Whether an operation is given a number, and no mask, that the type cannot hold: torch takes none that overflows."""
+    """Return whether an operation is given a number, and no mask, that the type cannot hold: torch takes none that overflows."""
     given = (value for value in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(value, int | float))
     return any(torch.finfo(dtype).max < abs(value) < MASK for value in given)
 
@@ -182,7 +182,7 @@ _FACTORIES = ("zeros", "ones", "empty", "eye", "linspace", "logspace", "rand", "
 _OF_NUMBERS = ("full", "arange", "scalar_tensor")
 """These have the type of the numbers that they are given."""
 _ASSERTION = torch.ops.aten._assert_tensor_metadata.default
-"""What torch.export notes of the operand of a cast."""
+"""Metadata of torch.export on the operand of a cast."""
 
 
 def without_narrow_casts(graph: fx.GraphModule, wide: torch.dtype = torch.float32) -> None:
@@ -200,7 +200,7 @@ def without_narrow_casts(graph: fx.GraphModule, wide: torch.dtype = torch.float3
 
 
 def _makes_float32(node: fx.Node) -> bool:
-    """Whether it makes numbers of nothing, in torch's own type since none is named."""
+    """Return whether it makes numbers of nothing, in torch's own type since none is named."""
     name = getattr(getattr(node.target, "_schema", None), "name", "").removeprefix("aten::")
     if node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args):
         return False

@@ -1,4 +1,4 @@
-"""What a refusal rests on: a cycle of differences, formats that have nothing in common, a budget over all sites, or a run.
+"""Certificate of infeasibility: a cycle of differences, disjoint formats, a budget over all sites, or a run.
 
 Of these only the cycle is a statement about cohomology. Others say so.
 """
@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TypeAlias
 
 GROUND = "ground"
-"""What bounds on one site are differences to: it has 0 bits."""
+"""Origin of differences, with 0 bits, for bounds on one site."""
 Edge: TypeAlias = tuple[str, str, int]
 """u, v, bits: v has at least so many more bits than u; with a negative number, at most so many less."""
 
@@ -34,12 +34,12 @@ class Cycle:
 
     @property
     def gap(self) -> int:
-        """What one end needs above what the other may have."""
+        """Excess of one end's least bits over the other's greatest."""
         return sum(bits for u, v, bits in self.edges if GROUND in (u, v))
 
     @property
     def tolerance(self) -> int:
-        """What the edges between sites allow to differ."""
+        """Differences that the edges between sites allow."""
         return self.gap - self.short
 
     @property
@@ -54,7 +54,7 @@ class Cycle:
 
     @property
     def forced(self) -> dict[str, int]:
-        """What each site must have at least by the constraints before it."""
+        """Least bits of each site by the constraints before it."""
         totals = accumulate(bits for _, _, bits in self.edges)
         return {v: total for (_, v, _), total in zip(self.edges, totals, strict=True) if v != GROUND}
 

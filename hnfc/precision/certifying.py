@@ -1,4 +1,4 @@
-"""What is certain of a model in mixed precision: a bound of the error of its outputs on samples, or on boxes around them."""
+"""Certificate of a model in mixed precision: a bound of the error of its outputs on samples, or on boxes around them."""
 
 from __future__ import annotations
 

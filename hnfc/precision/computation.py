@@ -25,5 +25,5 @@ class ComputationGraph:
         return ComputationGraph(Graph(tuple(node.name for node in nodes), tuple(feeds)), tuple(feeds))
 
     def inputs_of(self, node: str) -> tuple[str, ...]:
-        """What feeds it."""
+        """Inputs of it."""
         return tuple(source for source, target in self.feeds if target == node)

@@ -1,4 +1,4 @@
-"""What a policy asks of an assignment of formats, as constraints that the solvers of hnfc.sheaf take and name in their reasons."""
+"""Requirements of a policy on a format assignment, as constraints that the solvers of hnfc.sheaf take and name in their reasons."""
 
 from __future__ import annotations
 

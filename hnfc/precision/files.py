@@ -40,11 +40,11 @@ class FileAnalysis:
     function: str
     sample: list[torch.Tensor]
     sites: Sites
-    wishes: Requirements
+    requirements: Requirements
     outcome: Assignment | Infeasible
     calibration: Calibration
     wide: torch.dtype | None
-    """What the reference is in; None for the types of the file."""
+    """Precision of the reference; None for the types of the file."""
 
     @property
     def refused(self) -> bool:
@@ -52,27 +52,27 @@ class FileAnalysis:
 
     @property
     def error(self) -> float:
-        """What the outputs are estimated to be off by, in the terms of the target."""
+        """Estimated error of the outputs, in the terms of the target."""
         assert isinstance(self.outcome, Assignment)
-        return as_given(self.outcome.error, self.sites, self.wishes)
+        return as_given(self.outcome.error, self.sites, self.requirements)
 
     @property
     def measured(self) -> float:
-        """What they are off by on the samples."""
+        """Measured error on the samples."""
         assert isinstance(self.outcome, Assignment) and self.outcome.measured is not None
-        return as_given(self.outcome.measured, self.sites, self.wishes)
+        return as_given(self.outcome.measured, self.sites, self.requirements)
 
     @property
     def proved(self) -> float | None:
-        """What they are proved not to be off by more than, where a proof was asked for."""
+        """Proved error bound, where a proof was requested."""
         assert isinstance(self.outcome, Assignment)
-        return None if self.outcome.certified is None else as_given(self.outcome.certified, self.sites, self.wishes)
+        return None if self.outcome.certified is None else as_given(self.outcome.certified, self.sites, self.requirements)
 
     @property
     def outputs(self) -> tuple[OutputError, ...]:
         """Of each output by itself, where targets are for single ones."""
         assert isinstance(self.outcome, Assignment)
-        return errors_of(self.sites, self.wishes, self.outcome)
+        return errors_of(self.sites, self.requirements, self.outcome)
 
     @property
     def original_size(self) -> float:
@@ -108,7 +108,7 @@ class FileAnalysis:
             "bytes": self.outcome.size,
             "peak_bytes": self.outcome.peak,
             "seconds": self.outcome.seconds,
-            "least": self.wishes.least,
+            "least": self.requirements.least,
             "bound": self.outcome.bound,
             "original_bytes": self.original_size,
             "sites": sites,
@@ -148,28 +148,28 @@ def _own_types(calibration: Calibration) -> dict[int, torch.dtype]:
     return {place: _TYPES[name] for place, name in names.items() if name in _TYPES}
 
 
-def analyze_file(path: str, samples: str, wishes: Requirements, width: float | None = None) -> FileAnalysis:
+def analyze_file(path: str, samples: str, requirements: Requirements, width: float | None = None) -> FileAnalysis:
     """width: the error is proved to be within the target too, for all inputs within it of the samples. Raises ModelError for a file that
     cannot be read or has several functions, and where samples do not fit. Where fp64 is among the formats, the reference is the function
     with its weights and its samples in float64."""
     if width is not None:
         checked_width(width, True)
         # what is proved is the error of the graph beside its own formulas, in which what saturates is what it saturates to
-        wishes = replace(wishes, saturation=False)
+        requirements = replace(requirements, saturation=False)
     imported, function = read_function(read_model(path))
     block, name = function.body.block, function.sym_name.data
     given = [[to_torch(np.asarray(sample[a])) for a in block.args] for sample in from_file(samples, block)]
     # a file keeps what it casts itself, unless it is compared with itself in float64
-    wide = torch.float64 if reference_for(wishes) == torch.float64 else None
+    wide = torch.float64 if reference_for(requirements) == torch.float64 else None
     results = block.last_op.operands if block.last_op is not None else ()
     sites, outcome, calibration = solved(
         imported,
         block,
         ReferenceGraph.of(imported.torch, name, wide, weights=True),
         [[widened(tensor, wide) for tensor in tensors] for tensors in given],
-        wishes,
-        outputs=Outputs(tuple(range(len(results))) if by_output(wishes.target) else ()),
+        requirements,
+        outputs=Outputs(tuple(range(len(results))) if by_output(requirements.target) else ()),
         inputs=range(len(block.args)),
         width=width,
     )
-    return FileAnalysis(imported.torch, name, given[0], sites, wishes, outcome, calibration, wide)
+    return FileAnalysis(imported.torch, name, given[0], sites, requirements, outcome, calibration, wide)

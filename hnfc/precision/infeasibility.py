@@ -40,8 +40,8 @@ class _Refusing:
     def __init__(self, problem: AssignmentProblem, patterns: Mapping[str, list[str]], released: frozenset[str], budgets: str) -> None:
         """budgets: the certificate where nothing but all budgets together is in the way."""
         self.problem, self.patterns, self.released, self.budgets = problem, patterns, released, budgets
-        self.sites, self.wishes = problem.sites, problem.wishes
-        self.running = [form for form in self.wishes.formats if problem.runs(form)]
+        self.sites, self.requirements = problem.sites, problem.requirements
+        self.running = [form for form in self.requirements.formats if problem.runs(form)]
         self.best = {a: self._least_error(a, released) for a in problem.allowances}
         self.failing = [a for a in problem.allowances if self.best[a] > problem.limit(a)]
         self.least = self._least_bytes()
@@ -60,11 +60,11 @@ class _Refusing:
             reasons.append(self._apart(incommon))
         reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
         if without is not None:
-            which = "the values live at once" if self.wishes.least == "peak" else "all values together"
-            tight = f", and take {self.least:,.0f} at least" if self.least > self.wishes.memory else ""
-            reasons.append(f"{which} may take {self.wishes.memory:.4g} bytes{tight}")
+            which = "the values live at once" if self.requirements.least == "peak" else "all values together"
+            tight = f", and take {self.least:,.0f} at least" if self.least > self.requirements.memory else ""
+            reasons.append(f"{which} may take {self.requirements.memory:.4g} bytes{tight}")
         reasons += self._unrun()
-        certificate = SUM if self.failing else MEMORY if self.least > self.wishes.memory else self.budgets
+        certificate = SUM if self.failing else MEMORY if self.least > self.requirements.memory else self.budgets
         certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
         nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
         return Infeasible(
@@ -73,7 +73,7 @@ class _Refusing:
         )  # fmt: skip
 
     def _outputs(self, told: bool, cycle: bool) -> Iterator[str]:
-        """What outputs may be off by and are; without the second where that is not what is in the way, if it is to be told. Where a cycle
+        """Allowed error of each output, and the least achievable one if it is exceeded, or if `told`. Where a cycle
         shows a site without a format, that errors are infinite then says nothing more."""
         for a in self.failing or (self.problem.allowances if told else ()):
             if cycle and math.isinf(self.best[a]):
@@ -83,14 +83,14 @@ class _Refusing:
 
     def _unrun(self) -> Iterator[str]:
         """The formats that were asked for and are not chosen, since the machine does not run them."""
-        others, machine = [form for form in self.wishes.formats if form not in self.running], self.wishes.target_machine
+        others, machine = [form for form in self.requirements.formats if form not in self.running], self.requirements.target_machine
         if machine is not None and others:
             left = "" if self.running else ", and there is no other to choose from"
             yield f"{machine.name} does not run {', '.join(others)}{left}"
 
     def _least_bytes(self) -> float:
         """The bytes of all sites, or of those live at once, with each site in the smallest format that it may have."""
-        if self.wishes.memory == math.inf:
+        if self.requirements.memory == math.inf:
             return 0.0
         smallest: dict[str, str] = {}
         for group in self.problem.groups:
@@ -99,7 +99,7 @@ class _Refusing:
                 return 0.0
             chosen = min(forms, key=lambda form: math.fsum(bytes_of(site, form) for site in group))
             smallest.update({site.name: chosen for site in group})
-        if self.wishes.least == "peak":
+        if self.requirements.least == "peak":
             return self.problem.peak(smallest)
         return math.fsum(bytes_of(site, smallest[site.name]) for site in self.sites.sites)
 
@@ -117,7 +117,7 @@ class _Refusing:
         return forced.get(site.name, needs), has
 
     def _share(self, allowance: Allowance) -> float:
-        """What a site may move an output by if all have equal parts of the budget."""
+        """Equal share of the error budget for a site."""
         return self.problem.limit(allowance) / math.sqrt(max(len(self.sites.sites), 1))
 
     def _culprits(self, allowance: Allowance, in_formats: bool) -> list[Site]:
@@ -163,7 +163,7 @@ class _Refusing:
             ends = f"{pin[0]}, which {pin[1]} asks for, ends at {format_named(pin[0]).largest:.5g}"
             return f"{where(site)} reaches {site.magnitude:.4g}, and {ends}"
         if not self.problem.candidates(site):
-            widest = max(self.running or self.wishes.formats, key=lambda form: format_named(form).largest)
+            widest = max(self.running or self.requirements.formats, key=lambda form: format_named(form).largest)
             if self.problem.vanishes(site, widest):
                 return f"{where(site)} {_too_small(site, widest)}, the widest format allowed"
             ends = f"the widest format allowed, {widest}, ends at {format_named(widest).largest:.5g}"
@@ -177,7 +177,7 @@ class _Refusing:
         return f"{where(site)} needs {needs} bits of significand for an equal part of the error, since {moves}; {held}{short}"
 
     def _faint(self, site: Site, allowance: Allowance) -> str | None:
-        """Why a format with enough bits for normal numbers is too coarse for a site: it has too few for small ones."""
+        """Explanation of a format that has enough bits for normal numbers, and too few for small ones."""
         form = min(self.problem.candidates(site, site.name not in self.released), key=lambda f: self.problem.square(site, f, allowance))
         stored, moved = stored_format(form), site.effect(allowance.output).moved[form]
         if not isinstance(stored, Float) or moved <= site.effect(allowance.output).sensitivity * stored.unit_roundoff:
@@ -202,11 +202,11 @@ class _Refusing:
                 yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {self._extra(found):+,.0f} bytes")
         yield from self._casts(cycle)
         if without is not None:
-            enough = self.problem.peak(without.formats) if self.wishes.least == "peak" else without.size
+            enough = self.problem.peak(without.formats) if self.requirements.least == "peak" else without.size
             yield Relaxation("allow more memory", f"{enough:,.0f} bytes are enough")
         yield from self._targets()
-        for form in (f for f in self.sites.sites[0].moved if f not in self.wishes.formats and is_plain(f)):
-            more = replace(self.wishes, formats=(*self.wishes.formats, form))
+        for form in (f for f in self.sites.sites[0].moved if f not in self.requirements.formats and is_plain(f)):
+            more = replace(self.requirements, formats=(*self.requirements.formats, form))
             if found := AssignmentProblem(self.sites, more, self.problem.margins, self.problem.strict).possible():
                 count = sum(chosen == form for chosen in found.formats.values())
                 yield Relaxation(f"allow {form}", f"{count} sites take it; {found.size:,.0f} bytes in all")
@@ -239,7 +239,7 @@ class _Refusing:
         margins = dict(self.problem.margins)
         for a, target in raised.items():
             margins[a.output] = self._part(a) * target * a.scale / a.limit if a.limit else math.inf
-        if math.inf not in margins.values() and AssignmentProblem(self.sites, self.wishes, margins, self.problem.strict).possible():
+        if math.inf not in margins.values() and AssignmentProblem(self.sites, self.requirements, margins, self.problem.strict).possible():
             what = " and ".join(f"{a.target} to {target:.2g}" for a, target in raised.items())
             yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised))
 
@@ -248,9 +248,9 @@ class _Refusing:
 
     def _without_memory(self) -> Solution | None:
         """The solution that there is with more memory, if that is all that is in the way."""
-        if self.wishes.memory == math.inf:
+        if self.requirements.memory == math.inf:
             return None
-        return AssignmentProblem(self.sites, replace(self.wishes, memory=math.inf), self.problem.margins, self.problem.strict).solve()
+        return AssignmentProblem(self.sites, replace(self.requirements, memory=math.inf), self.problem.margins, self.problem.strict).solve()
 
 
 def _told(cycle: Cycle) -> Iterator[str]:

@@ -21,7 +21,7 @@ from hnfc.core.highs import silent
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _STEPS = 100
 _LESS = (0.0, 1e-6, 1e-4, 1e-3, 1e-2, 5e-2)
-"""What of the budgets is given up, one after the other, where nothing that is whole is within them."""
+"""Budgets that are given up, one after the other, where no integral solution is within them."""
 _MOST_SPLIT = 8
 
 

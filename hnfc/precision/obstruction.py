@@ -106,7 +106,7 @@ SYSTEMS: dict[str, Callable[[AssignmentProblem, frozenset[str]], list[Difference
 
 
 def _floor(site: Site, bits: Callable[[str], int], what: str) -> DifferenceConstraint:
-    """What bounds a site from below even where it has no format: the solver wants every node bounded."""
+    """Lower bound of a site even where it has no format: the solver needs every node bounded."""
     return at_least(site.name, min(0, *map(bits, site.moved)), f"{where(site)} has some {what}")
 
 
@@ -129,7 +129,7 @@ def range_needed(problem: AssignmentProblem, site: Site, is_pinned: bool) -> int
         beyond = site.size_in(form) * room(form) > largest(form)
         overflows = beyond or (not math.isfinite(site.moved[form]) and form not in site.vanishing)
         (bad if overflows else good).append(extent(form))
-    return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.wishes.headroom))[1], good, bad)
+    return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.requirements.headroom))[1], good, bad)
 
 
 def depth_needed(problem: AssignmentProblem, site: Site) -> int | None:
@@ -189,7 +189,7 @@ def _begins(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> s
 
 
 def minds(site: Site) -> str:
-    """Why a small element matters."""
+    """Reason why a small element matters."""
     if any(form in site.vanishing and math.isfinite(by) for form, by in site.moved.items()):
         return "may be why outputs are not finite"
     return "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"

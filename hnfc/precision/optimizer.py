@@ -38,7 +38,7 @@ Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int
 
 @dataclass(frozen=True)
 class PrecisionOptimizer:
-    """What formats must meet. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off: a
+    """Requirements on formats. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off: a
     number for all together, or numbers by outputs, each relative to its own: by index, by name ("output 1") or a pattern of names, of
     which the first that matches counts. Outputs that nothing names have no target, and must be finite.
 
@@ -69,7 +69,7 @@ class PrecisionOptimizer:
     width: float = 0.0
     saturation: bool = True
 
-    def wishes(self) -> Requirements:
+    def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
@@ -114,8 +114,8 @@ class PrecisionOptimizer:
 
     @property
     def reference(self) -> torch.dtype:
-        """What the model is in as the reference."""
-        return reference_for(self.wishes())
+        """Precision of the reference run."""
+        return reference_for(self.requirements())
 
     def _wide(self, model: torch.nn.Module, samples: Samples) -> tuple[torch.nn.Module, Samples, bool]:
         """The model and the samples, or copies in the type of the reference where they are narrower, and whether they are copies; of a
@@ -137,15 +137,15 @@ class PrecisionOptimizer:
         named: Sequence[str] = (),
     ) -> Solved:
         """Formats for the values of the function of a module. given: its arguments, of each sample. named: its results."""
-        wishes = self.wishes()
+        requirements = self.requirements()
         imported, function = read_function(module)
         sites, outcome, found = solved(
-            imported, function.body.block, ReferenceGraph.of(imported.torch, wide=self.reference), given, wishes,
+            imported, function.body.block, ReferenceGraph.of(imported.torch, wide=self.reference), given, requirements,
             elementwise=self.elementwise, outputs=outputs, named=named, width=checked_width(self.width, self.certified),
             parameters={index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)},
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip
-        return sites, wishes, outcome, dict(found.dtypes)
+        return sites, requirements, outcome, dict(found.dtypes)
 
 
 def _given(model: torch.nn.Module, signature: Signature, samples: Sequence[Any]) -> list[list[torch.Tensor]]:

@@ -31,12 +31,12 @@ def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, st
         yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
 
 
-def errors_of(sites: Sites, wishes: Requirements, found: Assignment) -> tuple[OutputError, ...]:
-    """What is known of each output in the terms of the targets, where these are for single ones."""
-    limits = {a.output: a for a in wishes.allowances(sites)}
+def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tuple[OutputError, ...]:
+    """Errors of each output in the terms of the targets, where these are for single ones."""
+    limits = {a.output: a for a in requirements.allowances(sites)}
     rows = []
     for output, size in sites.outputs.items():
-        scale = size if wishes.relative and size else 1.0
+        scale = size if requirements.relative and size else 1.0
         allowed = limits[output].limit / scale if output in limits else math.inf
         measured, proved = (
             errors[output] / scale if output in errors else None for errors in (found.measured_errors, found.certified_errors)
@@ -45,6 +45,6 @@ def errors_of(sites: Sites, wishes: Requirements, found: Assignment) -> tuple[Ou
     return tuple(rows)
 
 
-def as_given(error: float, sites: Sites, wishes: Requirements) -> float:
+def as_given(error: float, sites: Sites, requirements: Requirements) -> float:
     """An error of all outputs in the terms of the target: relative to their root mean square, or absolute."""
-    return error / sites.rms if wishes.relative and sites.rms else error
+    return error / sites.rms if requirements.relative and sites.rms else error

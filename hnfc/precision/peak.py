@@ -22,16 +22,16 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Rows: TypeAlias = Sequence[Sequence[float]]
 
 ALL = 1e-3
-"""What a byte of any value counts beside one at the worst moment: of what peaks alike the least in all is chosen."""
+"""Weight of a byte of any value beside one of the peak: among equal peaks the least total is chosen."""
 _GAP = 1e-4
 """HiGHS may stop so close to its bound."""
 _TOLERANCE = 1e-5
 """More than its own tolerances, each 1e-6 in units of the largest value, may lift its bound by."""
 _SECONDS = 20.0
 _LONGER = 60.0
-"""How long it may take to find anything at all within a budget of memory."""
+"""Time limit for finding any solution within a memory budget."""
 _NEAR = 1e-2
-"""Where it is asked only whether there is anything, so much more than the least bytes may be taken."""
+"""Allowed excess over the least bytes where only feasibility is in question."""
 _ROUNDS = 40
 _TRIES = 3
 
@@ -69,7 +69,7 @@ class Lives:
 
     @property
     def most(self) -> float:
-        """What ALL can make of the bytes of all values: a bound of the peak is below one of `total` by no more."""
+        """Greatest difference that ALL can make between a bound of the peak and one of `total`."""
         return ALL * sum(max(piece.sizes, default=0.0) for piece in self.pieces)
 
     @property

@@ -133,7 +133,7 @@ def _route(points: list[tuple[int, int]], text: str, at: tuple[int, int]) -> str
 
 def _caption(outcome: Assignment | Infeasible) -> list[str]:
     if isinstance(outcome, Infeasible):
-        lines = ["no assignment of formats meets the wishes:", *outcome.reasons, outcome.certificate]
+        lines = ["no assignment of formats meets the requirements:", *outcome.reasons, outcome.certificate]
         return [part for line in lines for part in wrap(line, _LINE, subsequent_indent="\u2003")]
     return [f"estimated error of the outputs {outcome.error:.3g}, allowed {outcome.limit:.3g}; {outcome.size:,.0f} bytes in all"]
 

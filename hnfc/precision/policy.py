@@ -25,7 +25,7 @@ DTYPE_NAMES = {
     "f16": "fp16", "float16": "fp16", "half": "fp16",
     "bf16": "bf16", "bfloat16": "bf16",
 }  # fmt: skip
-"""What JMP calls formats; `half` is what it is on a GPU."""
+"""Names of formats in JMP; `half` as on a GPU."""
 
 _ALL_NAMES = {name: form for form, name in LIBRARY_NAMES.items()} | DTYPE_NAMES
 
@@ -33,7 +33,7 @@ _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 
 class SemanticDType(StrEnum):
-    """What a value is for; a policy says in which format."""
+    """Role of a value; a policy states its format."""
 
     PARAM = "param"
     COMPUTE = "compute"
@@ -92,7 +92,7 @@ class Policy:
         return ",".join(self.part(role) for role in SemanticDType)
 
     def part(self, role: SemanticDType) -> str:
-        """What the policy says of one role: `c=bf16`."""
+        """Format of one role in the policy: `c=bf16`."""
         name = role.to_dtype(self).name
         return f"{role.value[0]}={_SHORT.get(name, name)}"
 

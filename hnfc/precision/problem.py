@@ -32,7 +32,7 @@ _EXACT = 2000
 _EXACT_TIMED = 5000
 """The same of time, for which there is nothing as good beyond: the knapsack knows of no casts."""
 _SECONDS = 10.0
-"""How long it may take for that: with several budgets the last ten-thousandth may take hours."""
+"""Time limit of the last improvement: with several budgets the last ten-thousandth may take hours."""
 Rows = list[list[float]]
 """A number for every choice of every group."""
 Choices: TypeAlias = Sequence[tuple[Sequence[Site], Sequence[str]]]
@@ -45,22 +45,22 @@ class AssignmentProblem:
     Raises UsageError for a pin, a pair without a cast or a target that names nothing.
     """
 
-    def __init__(self, sites: Sites, wishes: Requirements, margins: Errors | None = None, strict: bool = False) -> None:
-        self.sites, self.wishes, self.margins, self.strict = sites, wishes, dict(margins or {}), strict
-        self.allowances = wishes.allowances(sites)
-        self.pins = {site.name: found for site in sites.sites if (found := pinned(site, wishes)) is not None}
-        for pattern in wishes.pins:
+    def __init__(self, sites: Sites, requirements: Requirements, margins: Errors | None = None, strict: bool = False) -> None:
+        self.sites, self.requirements, self.margins, self.strict = sites, requirements, dict(margins or {}), strict
+        self.allowances = requirements.allowances(sites)
+        self.pins = {site.name: found for site in sites.sites if (found := pinned(site, requirements)) is not None}
+        for pattern in requirements.pins:
             if not any(matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"the pin `{pattern}` matches no site; hnfc precision lists them with --all")
-        for pattern in dict.fromkeys(pattern for pair in wishes.uncast for pattern in pair):
+        for pattern in dict.fromkeys(pattern for pair in requirements.uncast for pattern in pair):
             if not any(matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"`{pattern}`, where no cast is allowed, matches no site; hnfc precision lists them with --all")
         by_name = {site.name: site for site in sites.sites}
-        self.pairs = [(u, v) for u, v in sites.edges if wishes.uncast and uncast(by_name[u], by_name[v], wishes.uncast)]
+        self.pairs = [(u, v) for u, v in sites.edges if requirements.uncast and uncast(by_name[u], by_name[v], requirements.uncast)]
         self.groups = _groups(sites, self.pairs)
-        self.timing = Timing(sites, wishes.target_machine) if wishes.target_machine else None
+        self.timing = Timing(sites, requirements.target_machine) if requirements.target_machine else None
         self.undecided = False
-        """Whether a solution was not found in time, without a proof that there is none."""
+        """True if a solution was not found in time, without a proof that there is none."""
 
     def with_cast(self, u: str, v: str) -> AssignmentProblem:
         """The same with a cast between two sites."""
@@ -79,22 +79,24 @@ class AssignmentProblem:
 
     def pinned(self, site: Site, form: str) -> str:
         """The format that a pin gives a site: with saturation where only its masks overflow."""
-        if self.wishes.saturation and is_plain(form) and not math.isfinite(site.moved[form]):
+        if self.requirements.saturation and is_plain(form) and not math.isfinite(site.moved[form]):
             saturated = next((other for other in site.moved if ceiling(other) is not None and split(other)[0] == form), form)
             return saturated if math.isfinite(site.moved[saturated]) else form
         return form
 
     def allowed(self, site: Site) -> list[str]:
         """The formats that are to be chosen from, whether or not the site fits them."""
-        others = [form for form in site.moved if not is_plain(form) and split(form)[0] in self.wishes.formats and self.is_wanted(form)]
-        return [form for form in (*self.wishes.formats, *others) if self.runs(form)]
+        others = [
+            form for form in site.moved if not is_plain(form) and split(form)[0] in self.requirements.formats and self.is_wanted(form)
+        ]
+        return [form for form in (*self.requirements.formats, *others) if self.runs(form)]
 
     def is_wanted(self, form: str) -> bool:
-        """Whether formats with a scale, or with saturation, are wanted, if it is one."""
-        return is_plain(form) or (self.wishes.scaling if ceiling(form) is None else self.wishes.saturation)
+        """Return whether formats with a scale, or with saturation, are wanted, if it is one."""
+        return is_plain(form) or (self.requirements.scaling if ceiling(form) is None else self.requirements.saturation)
 
     def runs(self, form: str) -> bool:
-        machine = self.wishes.target_machine
+        machine = self.requirements.target_machine
         return machine is None or machine.runs(element_of(form))
 
     def fits(self, site: Site, form: str) -> bool:
@@ -103,14 +105,14 @@ class AssignmentProblem:
         return math.isfinite(site.moved[form]) and site.size_in(form) * self.room(form) <= largest(form)
 
     def vanishes(self, site: Site, form: str) -> bool:
-        """Whether an element that is not 0 becomes 0 in the format, and that is what rules it out, rather than that it ends too early."""
+        """Return whether the format is ruled out because an element that is not 0 becomes 0 in it, and not by its largest number."""
         if form not in site.vanishing:
             return False
         return self.strict or (not math.isfinite(site.moved[form]) and site.size_in(form) <= largest(form))
 
     def room(self, form: str) -> float:
         # what fits the model's own format needs no room there: masks are often its lowest number
-        return self.wishes.headroom if largest(form) < largest(_OWN) else 1.0
+        return self.requirements.headroom if largest(form) < largest(_OWN) else 1.0
 
     def affordable(self, site: Site, held: bool) -> list[str]:
         """Those candidates that do not use up a budget by themselves."""
@@ -129,16 +131,16 @@ class AssignmentProblem:
             return None
         size = [[math.fsum(bytes_of(site, form) for site in group) for form in found] for group, found in choices]
         squares = [self._squares(choices, allowance) for allowance in self.allowances]
-        if self.wishes.least == "peak":
+        if self.requirements.least == "peak":
             return self._within_peak(choices, squares)
-        price, unit = (size, 1.0) if self.wishes.least == "bytes" else (self._seconds(choices), 1e-12)
+        price, unit = (size, 1.0) if self.requirements.least == "bytes" else (self._seconds(choices), 1e-12)
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
         cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, spent, strict=True)]
         if any(math.fsum(map(min, square)) > 1 for square in squares):
             return None
-        memory = size if self.wishes.least != "bytes" and self.wishes.memory < math.inf else None
-        timed = self.timing.program(groups, forms, spent) if self.timing and self.wishes.least == "time" else None
+        memory = size if self.requirements.least != "bytes" and self.requirements.memory < math.inf else None
+        timed = self.timing.program(groups, forms, spent) if self.timing and self.requirements.least == "time" else None
         places, bound = self._chosen(cost, squares, memory, timed)
         if places is None:
             return None
@@ -155,27 +157,27 @@ class AssignmentProblem:
         # without the thousandths, of which all budgets together have no more than one each
         least = (time if timed and time is not None else total) if math.isnan(bound) else (bound - len(squares) / 1000) * unit
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
-        return Solution(chosen, total, least, time) if total <= self.wishes.memory else None
+        return Solution(chosen, total, least, time) if total <= self.requirements.memory else None
 
     def _choices(self, released: frozenset[str], cast: bool) -> Choices:
         groups = [[site] for site in self.sites.sites] if cast else self.groups
         return [(group, self.common(group, released)) for group in groups]
 
     def possible(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
-        """Formats that meet the wishes, if any do. Whether there are any is known sooner than which have the least peak."""
-        if self.wishes.least != "peak":
+        """Formats that meet the requirements, if any do. Whether there are any is known sooner than which have the least peak."""
+        if self.requirements.least != "peak":
             return self.solve(released, cast)
         free = copy.copy(self)
-        free.wishes = replace(self.wishes, least="bytes", memory=math.inf)
+        free.requirements = replace(self.requirements, least="bytes", memory=math.inf)
         found = free.solve(released, cast)
-        if found is None or self.peak(found.formats) <= self.wishes.memory:
+        if found is None or self.peak(found.formats) <= self.requirements.memory:
             return found
         choices = self._choices(released, cast)
         return self._within_peak(choices, [self._squares(choices, allowance) for allowance in self.allowances], False)
 
     def _within_peak(self, choices: Choices, squares: Sequence[Rows], least: bool = True) -> Solution | None:
         """With the least bytes live at the worst moment, which is what a budget of memory then is of; or only within that budget."""
-        lives, memory = lives_of(choices), self.wishes.memory
+        lives, memory = lives_of(choices), self.requirements.memory
         try:
             found = least_peak(lives, squares, len(choices) <= _EXACT, memory) if least else within_peak(lives, squares, memory)
         except TimeoutError:
@@ -206,13 +208,13 @@ class AssignmentProblem:
         # of one budget it is known that it cannot be kept; of several only the integer program says so
         if found is None:
             return (None, math.nan) if len(squares) == 1 else self._exactly(cost, squares, None, timed)
-        if found.bound <= self.wishes.memory < found.cost:
+        if found.bound <= self.requirements.memory < found.cost:
             # too close to tell without the optimum
             return self._exactly(cost, squares, None, timed)
         return found.places, found.bound
 
     def _seconds(self, choices: Choices) -> Rows:
-        machine = self.wishes.target_machine
+        machine = self.requirements.target_machine
         if machine is None:
             return [[0.0] * len(forms) for _, forms in choices]
         return [[math.fsum(time_of(site, form, machine) for site in group) for form in forms] for group, forms in choices]
@@ -230,7 +232,7 @@ class AssignmentProblem:
         if neither found anything, or nothing within a budget of bytes that is no less than the bound, it takes as long as it takes."""
         budgets = [Budget(f"the error of {a.name}", _weights(rows), 1.0) for a, rows in zip(self.allowances, squares, strict=True)]
         if size is not None:
-            budgets.append(Budget("memory", _weights(size), self.wishes.memory))
+            budgets.append(Budget("memory", _weights(size), self.requirements.memory))
         domains: dict[Node, Sequence[Value]] = {i: tuple(range(len(row))) for i, row in enumerate(cost)}
         system = System(domains) if timed is None else System(timed.domains, timed.constraints)
         weights, charges = (_weights(cost), ()) if timed is None else (timed.weights, timed.charges)
@@ -248,7 +250,7 @@ class AssignmentProblem:
             spent = math.fsum(map(operator.getitem, cost, places))
         if other is not None and (places is None or (timed is None and other.cost < spent)):
             places, spent = other.places, other.cost
-        if places is None or (self.wishes.least == "bytes" and bound <= self.wishes.memory < spent):
+        if places is None or (self.requirements.least == "bytes" and bound <= self.requirements.memory < spent):
             found = cheapest_in_time(system, weights, tuple(budgets), math.inf, charges)
             return places_of(found), math.nan if found.proved else found.bound
         return places, bound
@@ -279,7 +281,7 @@ def _with_few_casts(forms: Sequence[Sequence[str]], squares: Sequence[Rows]) -> 
 
 
 def lives_of(choices: Choices) -> Lives:
-    """When the sites of groups are live, and what they take in each of the groups' formats."""
+    """Live ranges of the sites of groups, and their sizes in each of the groups' formats."""
     return Lives([
         Piece(index, *site.live, [bytes_of(site, form) for form in forms]) for index, (group, forms) in enumerate(choices) for site in group
     ])  # fmt: skip

@@ -18,17 +18,17 @@ from hnfc.precision.targets import Allowance, Errors, Target, allowances
 from hnfc.precision.values import Site, Sites
 
 LEAST = ("bytes", "peak", "time")
-"""What can be minimized."""
+"""Objectives."""
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What an assignment must meet. target: of the error of the outputs, relative to their root mean square, or absolute; one number
+    """Requirements on an assignment. target: bound of the error of the outputs, relative to their root mean square, or absolute; one number
     for all together, or numbers for single outputs.
 
     pins: formats by patterns of names of sites, modules or operations, as a shell matches them. uncast: pairs of such patterns between
     whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together, or with least="peak" of those
-    live at the worst moment. Raises UsageError for what is no wish, as a target that is not above 0.
+    live at the worst moment. Raises UsageError for what is no requirement, as a target that is not above 0.
     """
 
     target: Target = 1e-3
@@ -41,13 +41,13 @@ class Requirements:
     headroom: float = 2.0
     """By how much a value may become larger than on the samples before it overflows."""
     scaling: bool = True
-    """Whether a value that overflows may be stored with a scale that is a power of two."""
+    """True if a value that overflows may be stored with a scale that is a power of two."""
     target_machine: Machine | None = None
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
-    """What is minimized: `bytes` of all sites; those live at the `peak`, which `memory` is of then; or `time` as `Timing` models it."""
+    """Objective: `bytes` of all sites; peak live bytes (`peak`), which `memory` limits then; or `time` as `Timing` models it."""
     saturation: bool = True
-    """Whether a value of which only masks overflow may be stored with these as numbers that the format has."""
+    """True if a value of which only masks overflow may be stored with these as numbers that the format has."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Mapping) and not self.target > 0:
@@ -86,9 +86,9 @@ class Assignment:
     seconds: float | None = None
     """The modelled time on the machine, casts included, where one is named."""
     measured: float | None = None
-    """What the error on the samples is when the model runs in these formats."""
+    """Measured error on the samples when the model runs in these formats."""
     certified: float | None = None
-    """What the error is proved not to be above, where a proof was asked for."""
+    """Proved error bound, where a proof was requested."""
     errors: Errors = field(default_factory=dict)
     """The estimated error of each output, and with the key None of all; single ones where targets are for them."""
     measured_errors: Errors = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """One change that makes the wishes possible, and what it costs."""
+    """One change that makes the requirements possible, and what it costs."""
 
     change: str
     cost: str
@@ -121,8 +121,8 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Why no assignment meets the wishes, in the reader's words: the constraints of a cycle, if one is the cause, then the worst sites, at
-    most five, and the wishes that they run into.
+    """Explanation of an infeasible assignment in the reader's words: the constraints of a cycle, if one is the cause, then the worst
+    sites, at most five, and the requirements that they run into.
 
     Of pins only those are named without which there would be an assignment. nodes: the sites that the reasons speak of.
     needed: for a site the bits of significand that it needs, and what its format has. relaxations: each resolves it alone.
@@ -134,7 +134,7 @@ class Infeasible:
     relaxations: tuple[Relaxation, ...]
     obstruction: Cycle | None = None
     certificate: str = RUN
-    """What proves it, and what cohomology says of it."""
+    """Proof of it, and its cohomology."""
 
     @property
     def cycle(self) -> tuple[Edge, ...]:
@@ -164,7 +164,7 @@ def checked_width(width: float, certified: bool) -> float | None:
 
 
 def element_of(form: str) -> str:
-    """What machines call the type of elements of a format; "" where they have no such type. That what is beyond is NaN, or is the largest
+    """Element type of a format on machines; "" where they have no such type. That what is beyond is NaN, or is the largest
     number, is the same to them."""
     return "f8E4M3FN" if split(form)[0] == "fp8_e4m3fn" else stored_format(form).dtype
 
@@ -177,15 +177,15 @@ def matches(site: Site, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
 
 
-def pinned(site: Site, wishes: Requirements) -> tuple[str, str] | None:
+def pinned(site: Site, requirements: Requirements) -> tuple[str, str] | None:
     """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
-    for pattern, form in wishes.pins.items():
+    for pattern, form in requirements.pins.items():
         if matches(site, pattern):
             return form, f"the pin `{pattern}`"
-    if wishes.policy is not None:
-        wanted = site.role.to_dtype(wishes.policy)
+    if requirements.policy is not None:
+        wanted = site.role.to_dtype(requirements.policy)
         name = next((known for known in site.moved if is_plain(known) and format_named(known) == wanted), str(wanted))
-        return name, f"the policy `{wishes.policy.part(site.role)}`"
+        return name, f"the policy `{requirements.policy.part(site.role)}`"
     return None
 
 

@@ -32,18 +32,18 @@ WIDE = "fp32"
 """The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
 
 
-def tried_for(wishes: Requirements) -> tuple[str, ...]:
+def tried_for(requirements: Requirements) -> tuple[str, ...]:
     """The formats that values are tried in: those to choose from, of pins and of the policy, and float32. Raises HnfError for others."""
-    policy = [] if wishes.policy is None else [str(role.to_dtype(wishes.policy)) for role in SemanticDType]
-    tried = tuple(dict.fromkeys((*wishes.formats, *wishes.pins.values(), *policy, WIDE)))
+    policy = [] if requirements.policy is None else [str(role.to_dtype(requirements.policy)) for role in SemanticDType]
+    tried = tuple(dict.fromkeys((*requirements.formats, *requirements.pins.values(), *policy, WIDE)))
     for form in tried:
         format_named(form)
     return tried
 
 
-def reference_for(wishes: Requirements) -> torch.dtype:
-    """What the model is in as the reference: what fp64 is better at does not show beside one that is rounded to float32 itself."""
-    return torch.float64 if "fp64" in tried_for(wishes) else torch.float32
+def reference_for(requirements: Requirements) -> torch.dtype:
+    """Precision of the reference run: an advantage of fp64 does not show beside a reference that is rounded to float32 itself."""
+    return torch.float64 if "fp64" in tried_for(requirements) else torch.float32
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def solved(
     block: Block,
     reference: ReferenceGraph,
     given: Sequence[Sequence[torch.Tensor]],
-    wishes: Requirements,
+    requirements: Requirements,
     *,
     elementwise: bool = False,
     outputs: Outputs = TOGETHER,
@@ -94,10 +94,11 @@ def solved(
 ) -> tuple[Sites, Assignment | Infeasible, Calibration]:
     """Formats for the values of a function. given: its arguments, of each sample. parameters: the names of those that are parameters, by
     their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
-    Raises ModelError where the function cannot be run, and UsageError for wishes that name nothing."""
+    Raises ModelError where the function cannot be run, and UsageError for requirements that name nothing."""
     found = calibrate(
-        imported, given, formats=tried_for(wishes), elementwise=elementwise, outputs=outputs, raised=(reference.graph, reference.nodes),
-        headroom=wishes.headroom,
+        imported, given, formats=tried_for(requirements), elementwise=elementwise, outputs=outputs,
+        raised=(reference.graph, reference.nodes),
+        headroom=requirements.headroom,
     )  # fmt: skip
     _check_results(imported, block, found)
     sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
@@ -113,7 +114,7 @@ def solved(
         pairs = zip(mixed, given, strict=True)
         return worst_of([certified_errors(m, t, inputs, width or 0.0, elementwise, outputs) for m, t in pairs])
 
-    outcome = assign_what_holds(sites, wishes, measure, None if width is None else bound)
+    outcome = assign_what_holds(sites, requirements, measure, None if width is None else bound)
     if isinstance(outcome, Assignment):
         outcome = replace(outcome, infinite=_infinite_results(reference.graph, given))
     return sites, outcome, found

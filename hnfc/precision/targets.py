@@ -39,7 +39,7 @@ class Allowance:
 
     @property
     def target(self) -> str:
-        """What the reader changes to allow more."""
+        """Option that allows more."""
         return "the target" if self.output is None else f"the target of {self.name}"
 
     def as_given(self, error: float) -> float:
@@ -48,7 +48,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class OutputError:
-    """What is known of one output in the formats that were found, in the terms of the target; `allowed` is infinite without a target."""
+    """Errors of one output in the formats that were found, in the terms of the target; `allowed` is infinite without a target."""
 
     name: str
     allowed: float

@@ -24,7 +24,7 @@ from hnfc.sheaf.system import Constraint, Value
 _ARITHMETIC = ("bf16", "fp16", "fp32", "fp64")
 _WIDER = {("bf16", "fp16"): "fp32", ("fp16", "bf16"): "fp32"}
 _ONLY_STORED = {"fp8_e4m3fn": "bf16", "fp8_e5m2": "bf16"}
-"""What is computed with in another format, where no other value asks for a wider one."""
+"""Compute formats besides storage, where no other value needs a wider one."""
 _DTYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "f32", "fp64": "f64"}
 
 
@@ -92,21 +92,21 @@ class Timing:
         ))  # fmt: skip
 
     def _arithmetic(self, formats: Mapping[str, str]) -> dict[str, str]:
-        """What each operation computes in, by the site of its result."""
+        """Compute format of each operation, by the site of its result."""
         return {v: reduce(wider, (arithmetic(formats[name]) for name in (v, *us))) for v, us in self.operands.items() if us}
 
     def _bytes(self, count: float) -> float:
         return count / self.machine.bandwidth
 
     def _stored(self, site: Site, form: str) -> float:
-        """What depends on the format of the value alone: reads by operations whose results are no sites, and all of what no site feeds."""
+        """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
         passes = max(site.reads - len(self.readers[site.name]), 0)
         if self.operands[site.name]:
             return self._bytes(passes * bytes_of(site, form))
         return self._work(site, arithmetic(form)) + self._bytes((passes + 1) * bytes_of(site, form))
 
     def _computed(self, v: str, form: str) -> float:
-        """What depends on the format that an operation computes in: arithmetic, and what it reads and writes."""
+        """Time that depends on the compute format of an operation: arithmetic, reads and writes."""
         site = self.by_name[v]
         moved = math.fsum((bytes_of(site, form), *(bytes_of(self.by_name[u], form) for u in self.operands[v])))
         return self._work(site, form) + self._bytes(moved)

@@ -1,4 +1,4 @@
-"""What `PrecisionOptimizer.analyze_training` found for a step of training, and which of its gradients are numbers at all."""
+"""Findings of `PrecisionOptimizer.analyze_training` for a step of training, and the gradients that are finite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOISE = 0.1
 _WHOLE = 2048
 """float16 has all whole numbers up to this."""
 _SAME = 1e-2
-"""How far gradients of two computations in float32 may be apart,"""
+"""Tolerance for gradients of two computations in float32,"""
 _NOISES = 10
 """besides so many times what one rounding of all that is given does to them."""
 
@@ -77,7 +77,7 @@ class TrainingAnalysis(PrecisionAnalysis):
         """The power of two to multiply the loss by so that as few gradients as can be vanish in a format and none overflows, with the
         headroom that was asked for: what `torch.amp.GradScaler` may start with. Below 1 where gradients are too large as they are."""
         reached = max((site.magnitude for site in growing(self.sites)), default=0.0)
-        return 2.0 ** math.floor(math.log2(largest(form) / (self.wishes.headroom * reached))) if reached else 1.0
+        return 2.0 ** math.floor(math.log2(largest(form) / (self.requirements.headroom * reached))) if reached else 1.0
 
 
 def growing(sites: Sites) -> list[Site]:
@@ -114,7 +114,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
 
 
 def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
-    """What is asked of the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
+    """Requirements on the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
     nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
     norms = ResultNorms.of(raise_function(captured.module), given, _parameters(captured)).norms
     names = names_of_results(captured.signature)
@@ -172,7 +172,7 @@ def _parameters(captured: Captured) -> Set[int]:
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
-    """Whether it has small whole numbers only, as a mask of 0 and 1 does: formats have these as they are, and what is made of them, such as
+    """Return whether it has small integers only, as a mask of 0 and 1 does: formats have these as they are, and what is made of them, as
     1 - mask, is exact."""
     return not tensor.is_floating_point() or bool(((tensor == tensor.round()) & (tensor.abs() <= _WHOLE)).all())
 

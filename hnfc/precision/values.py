@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from hnfc.frontend.torch_mlir import Imported
 
 _DIMENSION = 128
-"""What a size counts that is not known."""
+"""Stand-in for an unknown size."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How far one output moves: for relative errors of up to 1, and by the name of a format, as in Site."""
+    """Perturbation of one output: for relative errors of up to 1, and by the name of a format, as in Site."""
 
     sensitivity: float
     moved: Mapping[str, float] = field(repr=False)
@@ -63,9 +63,9 @@ class Site:
     work: float = 0.0
     """Operations on elements that compute it."""
     matrix: bool = False
-    """Whether they are a product of matrices or a convolution."""
+    """True if they are a product of matrices or a convolution."""
     reads: int = 0
-    """How many operations read it."""
+    """Number of operations that read it."""
     apart: Mapping[int, Effect] = field(default_factory=dict, repr=False)
     """The same for single outputs, where targets are for these."""
     shape: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Site:
     least: float = 0.0
     """The size of the least element that is not 0, where one becomes 0 in a format; 0 where it is not known."""
     backward: bool = False
-    """Whether a backward pass computes it; `module` is that of the operation whose gradient it is."""
+    """True if a backward pass computes it; `module` is that of the operation whose gradient it is."""
     ordinary: float = 0.0
     """The size of the greatest element that is no mask."""
 
@@ -108,7 +108,7 @@ class Sites:
     outputs: Mapping[int, float] = field(default_factory=dict)
     """The size of each output, where targets are for single ones."""
     names: Mapping[int, str] = field(default_factory=dict)
-    """What outputs are called, where it is not "output 0" and so on."""
+    """Names of outputs, where they are not "output 0" and so on."""
     lacking: frozenset[tuple[int, str]] = frozenset()
     """The places of operations in the FX graph, with formats that torch cannot do them in."""
 
@@ -198,7 +198,7 @@ def _moments(block: Block, calibration: Calibration) -> dict[Operation, int]:
 
 
 def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple[int, int]:
-    """When some of the values, or what only moves their elements, is still to be used."""
+    """Live range of some of the values, and of the values that only move their elements."""
     made = [moments[v.owner] for v in values if isinstance(v.owner, Operation) and not isinstance(v.owner, ConstantOp | WeightOp)]
     if len(made) < len(values):
         return -1, max(moments.values(), default=0)
@@ -214,7 +214,7 @@ def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple
 
 
 def _only_moves(operation: Operation) -> bool:
-    """Whether every element of the result is one of the first operand, which keeps its format."""
+    """Return whether every element of the result is one of the first operand, which keeps its format."""
     if isinstance(operation, DetachOp):
         return True
     moves = isinstance(operation, NumOp) and operation.FACTS.access is Access.MOVEMENT and operation.FACTS.exactness is Exactness.SELECTION
@@ -222,7 +222,7 @@ def _only_moves(operation: Operation) -> bool:
 
 
 def _has_pole(use: Use) -> bool:
-    """Whether an operation has no value where this operand is 0."""
+    """Return whether an operation has no value where this operand is 0."""
     if not isinstance(use.operation, NumOp):
         return False
     facts = use.operation.FACTS
@@ -259,7 +259,7 @@ def _roots(block: Block, calibration: Calibration) -> dict[SSAValue, SSAValue]:
 
 
 def _computing(root: SSAValue) -> Operation | Block:
-    """What computes the elements: one operation of torch may be several here, of which only the result of the last is observed."""
+    """Operation that computes the elements: one of torch may be several here, of which only the result of the last is observed."""
     owner = root.owner
     while isinstance(owner, Operation) and _only_moves(owner) and isinstance(owner.operands[0].owner, Operation):
         owner = owner.operands[0].owner

@@ -28,7 +28,7 @@ Margins: TypeAlias = dict[int | None, float]
 
 
 def assign_what_holds(
-    sites: Sites, wishes: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
 ) -> Assignment | Infeasible:
     """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
@@ -36,36 +36,36 @@ def assign_what_holds(
     proved not to be above, which are held to the targets as well. An output without a target must be finite. Where a run refutes the
     formats that estimates choose, fewer formats are tried: what some of the formats allow, all of them do.
     """
-    outcome = _attempted(sites, wishes, measure, bound)
+    outcome = _attempted(sites, requirements, measure, bound)
     if isinstance(outcome, Assignment) or outcome.certificate != RUN:
         return outcome
-    first = assign(sites, wishes)
-    for fewer in _fewer(wishes):
+    first = assign(sites, requirements)
+    for fewer in _fewer(requirements):
         found = _attempted(sites, fewer, measure, bound)
         if isinstance(found, Assignment):
             return replace(found, bound=first.bound) if isinstance(first, Assignment) else found
     return outcome
 
 
-def _fewer(wishes: Requirements) -> Iterator[Requirements]:
-    """The same wishes with fewer ways to store a value: without scales, then without one format and another, the coarsest first."""
-    plain = replace(wishes, scaling=False)
-    if wishes.scaling:
+def _fewer(requirements: Requirements) -> Iterator[Requirements]:
+    """The same requirements with fewer ways to store a value: without scales, then without one format and another, the coarsest first."""
+    plain = replace(requirements, scaling=False)
+    if requirements.scaling:
         yield plain
-    order = sorted(wishes.formats, key=lambda form: format_named(form).precision)
+    order = sorted(requirements.formats, key=lambda form: format_named(form).precision)
     subsets = [kept for size in range(len(order) - 1, 0, -1) for kept in combinations(order[::-1], size)]
     for kept in subsets[:_MOST_SUBSETS]:
-        yield replace(wishes, formats=tuple(form for form in wishes.formats if form in kept))
-        if wishes.scaling:
-            yield replace(plain, formats=tuple(form for form in wishes.formats if form in kept))
+        yield replace(requirements, formats=tuple(form for form in requirements.formats if form in kept))
+        if requirements.scaling:
+            yield replace(plain, formats=tuple(form for form in requirements.formats if form in kept))
 
 
 def _attempted(
-    sites: Sites, wishes: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
 ) -> Assignment | Infeasible:
     """The same with these formats and ways alone."""
-    limits = wishes.allowances(sites)
-    outcome = assign(sites, wishes)
+    limits = requirements.allowances(sites)
+    outcome = assign(sites, requirements)
     # what holds of stricter targets is no bound for those that were asked for
     least = outcome.bound if isinstance(outcome, Assignment) else math.nan
     margins: Margins = {a.output: 1.0 for a in limits}
@@ -92,11 +92,11 @@ def _attempted(
                 )  # fmt: skip
                 if bound is not None or not too_loose:
                     return held
-                return _cheaper(held, margins, too_loose, limits, partial(assign, sites, wishes, strict=strict), measure)
+                return _cheaper(held, margins, too_loose, limits, partial(assign, sites, requirements, strict=strict), measure)
             stricter = None
             if not last and all(math.isfinite(proved[a.output]) for a in unproved):
                 _tighten(margins, unproved, proved)
-                stricter = assign(sites, wishes, margins, strict)
+                stricter = assign(sites, requirements, margins, strict)
             if stricter is None or isinstance(stricter, Infeasible):
                 return _unproved(unproved, proved, measured)
             outcome = stricter
@@ -104,7 +104,7 @@ def _attempted(
         missed = _missed(over, measured, finite)
         if not last and (free := _without_saturation(sites, outcome)) is not None and _keeps(limits, measure(free)):
             # what stands for infinity is compared, or a row has nothing else: no matter of how finely anything is rounded
-            wishes = replace(wishes, saturation=False)
+            requirements = replace(requirements, saturation=False)
         elif last or (not finite and strict):
             break
         elif finite:
@@ -112,7 +112,7 @@ def _attempted(
             _tighten(margins, over, measured)
         else:
             strict = True
-        outcome = assign(sites, wishes, margins, strict)
+        outcome = assign(sites, requirements, margins, strict)
     changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
     return Infeasible((missed,), (), {}, tuple(changes))
@@ -122,7 +122,7 @@ def _cheaper(
     held: Assignment, margins: Margins, too_loose: Margins, limits: Sequence[Allowance],
     solve: Callable[[Margins], Assignment | Infeasible], measure: Callable[[Assignment], Errors],
 ) -> Assignment:  # fmt: skip
-    """What is stricter than it had to be is tried less strict: between margins that held and margins that did not."""
+    """Search for a looser margin between those that held and those that did not."""
     for _ in range(_BETWEEN):
         if any(held.measured_errors[a.output] * _TOLERANCE > a.limit for a in limits):
             break
@@ -186,7 +186,7 @@ def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> In
 
 
 def _missed(over: Sequence[Allowance], measured: Errors, finite: bool) -> str:
-    """What a run shows; an output without a target is told of only where it is not finite."""
+    """Result of a run; an output without a target is reported only where it is not finite."""
     ran = "run on the samples in the formats that the estimates allow"
     if not finite:
         return f"{ran}, outputs are not finite"

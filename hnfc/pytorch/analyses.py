@@ -64,7 +64,7 @@ class Analysis:
 
 
 def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0, per: Per = "tensor") -> Analysis:
-    """Where a model loses accuracy: estimates from the samples, or bounds for each of them.
+    """Loss of accuracy in a model, value by value: estimates from the samples, or bounds for each of them.
 
     certified: bounds that hold for all inputs within `width` of each element of the samples; parameters are what they are. Without it,
     sensitivities by one backward pass on each sample. per: "element", or the number of an axis, for bounds of each element or of each

@@ -1,4 +1,4 @@
-"""What `hnfc.optimize` did to a model: which rule, where, why it is safe, and what it did to the error."""
+"""Differences between a model and its optimized form: each rule, its location, its proof, and its effect on the error."""
 
 from __future__ import annotations
 

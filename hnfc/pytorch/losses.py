@@ -46,7 +46,7 @@ def with_loss(model: torch.nn.Module, loss: Loss | None) -> torch.nn.Module:
 
 
 def _targets(loss: Loss) -> int:
-    """How many arguments the loss takes after the output: those without a default; one where Python does not know."""
+    """Number of arguments that the loss takes after the output: those without a default; one where Python does not know."""
     try:
         parameters = inspect.signature(loss.forward if isinstance(loss, torch.nn.Module) else loss).parameters.values()
     except (ValueError, TypeError):

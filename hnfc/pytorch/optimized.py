@@ -28,7 +28,7 @@ Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Answers(Protocol):
-    """What answers the calls of a module."""
+    """Callable that answers the calls of a module."""
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
@@ -37,7 +37,7 @@ class Answers(Protocol):
 
 
 class Optimized:
-    """What the class of an optimized module has before the class of the original.
+    """Base of an optimized module's class, before the class of the original.
 
     Its `__dict__` starts as that of the original, so parameters, buffers and submodules are the same objects under the same names.
     """

@@ -35,7 +35,7 @@ from hnfc.report.text import report_data, text_report
 
 @dataclass(frozen=True)
 class ArgumentKind:
-    """What a flattened input must be: a tensor of this dtype on this device, or (dtype None) exactly `value`."""
+    """Requirement on a flattened input: a tensor of this dtype on this device, or (dtype None) exactly `value`."""
 
     dtype: torch.dtype | None = None
     device: torch.device | None = None
@@ -149,7 +149,7 @@ class CapturedProgram:
         return self.sizes.fit(inputs)
 
     def fits_state(self, tensors: Sequence[Any]) -> bool:
-        """Whether parameters and buffers among the arguments are such as the graph is for."""
+        """Return whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
             if kind is not None and (tensor.dtype, tensor.device, tensor.shape, is_sharded(tensor)) != kind:
                 return False
@@ -163,7 +163,7 @@ class CapturedProgram:
     # the answer
 
     def run(self, module: Any, inputs: Sequence[Any], tensors: list[Any]) -> Any:
-        """What the model returns. tensors: the arguments of the graph, as `signature.gather` gives them."""
+        """Result of the model. tensors: the arguments of the graph, as `signature.gather` gives them."""
         with contextlib.ExitStack() as regions:
             for device, _ in self.autocast:
                 regions.enter_context(torch.autocast(device, enabled=False))
@@ -299,7 +299,7 @@ def autocast_state() -> tuple[tuple[str, torch.dtype], ...]:
 
 @dataclass(frozen=True)
 class Report:
-    """What was done to a graph, free of anything of MLIR."""
+    """Record of the changes to a graph, free of MLIR objects."""
 
     text: str
     data: dict[str, Any]

@@ -35,7 +35,7 @@ class GraphRewriter:
         return measures.curvature(model, sample)
 
     def diff(self, model: torch.nn.Module, better: torch.nn.Module) -> Difference:
-        """What was rewritten in `better`, where, and why it is safe."""
+        """Rewrites in `better`, with locations and proofs."""
         return diff(model, better)
 
 

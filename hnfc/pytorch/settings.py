@@ -16,7 +16,7 @@ from hnfc.pipeline.rulesets import RuleSet
 
 @dataclass(frozen=True)
 class Settings:
-    """How models are rewritten; what each means is said at `hnfc.optimize`."""
+    """Settings of the rewriting of models; `hnfc.optimize` explains each."""
 
     rules: RuleSet
     ranges: Mapping[str, tuple[float, float]] | str | None = None
@@ -26,7 +26,7 @@ class Settings:
     dynamic_shapes: Shapes = None
     search: Search = field(default_factory=Search)
     edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
-    """What is done to each graph after the rules."""
+    """Transformation of each graph after the rules."""
 
     @property
     def observed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which sizes of its inputs a graph is for: what torch.export took for granted of them while it traced."""
+"""Sizes of its inputs that a graph is for: the assumptions of torch.export while it traced."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sizes:
         return Sizes(shapes, bounds, captured.guards)
 
     def fit(self, inputs: Sequence[Any]) -> bool:
-        """Whether the graph is for inputs of these sizes."""
+        """Return whether the graph is for inputs of these sizes."""
         sizes: dict[str, int] = {}
         for shape, given in zip(self.shapes, inputs, strict=True):
             if shape is not None and not (isinstance(given, torch.Tensor) and self._fits(shape, given.shape, sizes)):

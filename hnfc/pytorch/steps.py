@@ -162,7 +162,7 @@ class Steps:
             raise
 
     def _changed(self, now: dict[str, bool]) -> str:
-        """What requires a gradient now and did not, or the other way round."""
+        """Tensors that require a gradient now and did not, or the other way round."""
         differing = {name: required for name, required in now.items() if required != self.sample.get(name, required)}
         by = {required: [name for name, other in differing.items() if other == required] for required in (False, True)}
         said = {False: "no gradient is required of", True: "a gradient is required of"}

@@ -1,4 +1,4 @@
-"""What `hnfc check` said of files, kept: asked again, it answers without reading their rules or loading what would judge them.
+"""Cache of `hnfc check`: a second run on the same files reads no rules and loads no prover.
 
 An answer is good for the same files, with the same texts, and all that they import; the same options; and the same sources of the
 language, the prover and the report. It is kept only where every rule is decided: what ran out of time may fare better.
@@ -55,7 +55,7 @@ class CheckQuery:
         self.store = cache_directory() / "checks" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
 
     def answer(self) -> CheckReport | None:
-        """What was said before, if it is still what would be said."""
+        """Earlier answer, if it still holds."""
         kept = read_store(self.store)
         if kept.get("version") != version():
             return None

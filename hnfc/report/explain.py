@@ -119,7 +119,7 @@ def rule_text(book: Rulebook, rule: core.Rule) -> str:
 
 
 def reals(verdict: Verdict) -> list[str]:
-    """What stands below the steps of a proof, or in their place."""
+    """Remarks below the steps of a proof, or in their place."""
     lines = [] if verdict.proved else [f"{verdict.reason}."]
     if verdict.counterexample is not None:
         lines.append(f"Counterexample: `{verdict.counterexample}`.")
@@ -167,7 +167,7 @@ def error_lines(rule: core.Rule, errors: ErrorReport) -> list[tuple[str, str]]:
 
 
 def accuracy(errors: ErrorReport) -> str:
-    """Which side's rounding error has the smaller bound, in a sentence or two."""
+    """Comparison of the bounds of both sides' rounding errors, in a sentence or two."""
     known = "This is proved" if errors.proved else "This was observed, and is not proved"
     remarks = [note for note in errors.notes if note != "the bounds are equal"]
     aside = f" ({'; '.join(remarks)})" if remarks else ""
@@ -193,7 +193,7 @@ def _conditions(text: str) -> str:
 
 
 def _ratios(errors: ErrorReport) -> str:
-    """How much larger the right side's bound may be."""
+    """Factor by which the right side's bound may be larger."""
     parts = []
     if errors.example is not None:
         parts.append(f"It is {ratio_text(errors.example.ratio)} the left one at `{errors.example.given}`")

@@ -22,7 +22,7 @@ from hnfc.report.terms import condition, shown, term
 
 MOST_CASES = 6
 LONGEST = 240
-"""How long a term may be that is shown."""
+"""Greatest length of a term that is shown."""
 
 FAMILIAR = frozenset((
     "add", "sub", "mul", "div", "neg", "exp", "log", "sqrt", "square", "abs", "maximum", "minimum", "sum", "max", "min", "compare", "sin",
@@ -121,7 +121,7 @@ def proof_steps(rule: Rule, verdict: Verdict) -> list[str]:
 
 
 def _meaning(rule: Rule) -> str:
-    """What is read, and the definitions of the operations that have one."""
+    """Formulas as they are read, and the definitions of the operations that have one."""
     named: dict[str, str] = {}
     for side in (rule.pattern, rule.replacement):
         for node in walk(side):
@@ -139,7 +139,7 @@ def _definition(text: str) -> str:
 
 
 def _definedness(cases: list[Told]) -> list[str]:
-    """Where the left side has a value, and what the right side needs for one."""
+    """Domain of the left side, and the needs of the right side."""
     left = list(dict.fromkeys(text for case in cases for text in case.defined))
     needs = [[text for text in case.needed if text not in left] for case in cases]
     right = list(dict.fromkeys(text for texts in needs for text in texts))

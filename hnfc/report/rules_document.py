@@ -48,7 +48,7 @@ def rules_markdown(
 
 
 def _title(book: Rulebook, rules: Sequence[core.Rule]) -> str:
-    """What the library is for, as its file says."""
+    """Purpose of the library, from its file."""
     declarations = book.files[rules[0].file].declarations
     return next((d.title for d in declarations if isinstance(d, syntax.Library) and d.title), "rules")
 

@@ -1,4 +1,4 @@
-"""What was done to a model, in words for the terminal and as JSON."""
+"""Report on a model, in words for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ _CAUSES = {"where": "its condition", "when": "its use", "types": "shapes or type
 
 
 def why_not(compiled: Compiled, name: str, places: list[Nearly], width: int) -> str:
-    """Where a rule ran, where it fitted and did not run, and where it nearly fitted; how often each happened."""
+    """Locations at which a rule ran, fitted without running, or nearly fitted, with counts."""
     counted = compiled.statistics.get(name)
     numbers = "was tried nowhere: no place has its kind of root"
     if counted:
@@ -171,7 +171,7 @@ def why_not(compiled: Compiled, name: str, places: list[Nearly], width: int) -> 
 
 
 def _is_quiet(reason: str) -> bool:
-    """Whether there is nothing to do about it: the rule is not for this place, its trouble is not there, or it would only cost."""
+    """Return whether there is nothing to do about it: the rule is not for this place, its trouble is not there, or it would only cost."""
     looked_for = reason.startswith("not needed") and "no samples" not in reason
     return reason == NO_GAIN or reason.startswith("does not hold") or looked_for
 
@@ -181,7 +181,7 @@ def json_report(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    """What was done to the model, as what JSON can hold."""
+    """Report as JSON values."""
     return {
         "operations": compiled.operations,
         "samples": compiled.samples,

@@ -47,7 +47,7 @@ def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> 
 
 
 def _by_type(key: str, value: Any, op: NumOp, bindings: Bindings) -> bool:
-    """Whether the operation's types say what a rule names as an attribute: the target of a cast, the place of an axis of size 1."""
+    """Return whether the operation's types say what a rule names as an attribute: the target of a cast, the place of an axis of size 1."""
     if key == "to":
         if isinstance(value, core.DTypeOf):
             captured = bindings.get(value.capture)

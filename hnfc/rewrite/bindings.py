@@ -1,4 +1,4 @@
-"""What the names of a rule stand for at one match."""
+"""Bindings of a rule's names at one match."""
 
 from __future__ import annotations
 

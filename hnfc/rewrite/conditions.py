@@ -1,4 +1,4 @@
-"""Whether a rule's `where` and `when` hold at one match.
+"""True if a rule's `where` and `when` hold at one match.
 
 `where` must be known: from intervals, types and sizes. `when` is advice: where samples of the model were observed it
 is measured on them, and without samples a property of the values counts as unknown, that is as not given.
@@ -37,7 +37,7 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass
 class Observations:
-    """What the values of the program were on samples, in the model's precision; values made later are computed when asked for."""
+    """Values of the program on samples, in the model's precision; later values are computed on demand."""
 
     samples: list[dict[SSAValue, Array]] = field(default_factory=list)
     weights: WeightReader | None = None
@@ -252,7 +252,7 @@ class ConditionChecker:
         return Judgement(found, condition, "not on the samples")
 
     def _cancels(self, value: SSAValue, operations: list[Operation], unit_roundoff: float) -> bool:
-        """Whether a sum lost half of its digits or more: |a ± b| < √u · (|a| + |b|)."""
+        """Return whether a sum lost half of its digits or more: |a ± b| < √u · (|a| + |b|)."""
         owner = value.owner
         if not isinstance(owner, Operation) or owner.name not in ("num.add", "num.sub"):
             return False

@@ -1,4 +1,4 @@
-"""Why a rule does not fit a place: how much of its left side is there, and the first part that is not.
+"""Diagnosis of a rule that does not fit: the parts of its left side that are there, and the first that is not.
 
 A match is all or nothing; here each part of the pattern is given the best part of the program that is left for it, and the parts that find
 none are told. It explains and decides nothing: whether a rule runs is the matcher's business.
@@ -43,7 +43,7 @@ class Nearly:
 
 @dataclass(frozen=True)
 class _Fit:
-    """How many parts are there, what is missing first, and what the names of the rule stand for."""
+    """Number of parts that are there, the first missing one, and the bindings."""
 
     found: int
     missing: str

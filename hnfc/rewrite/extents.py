@@ -1,4 +1,4 @@
-"""Where sizes come from that are not known when compiling: two values whose types agree in `?` may still differ in size."""
+"""Sources of sizes that are not known when compiling: two values whose types agree in `?` may still differ in size."""
 
 from __future__ import annotations
 

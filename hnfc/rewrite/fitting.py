@@ -20,7 +20,7 @@ Sizes = tuple[frozenset[Source], ...]
 
 
 def fit(root: Operation, made: Iterable[Operation]) -> bool:
-    """Whether the operations that were made have a type at run time, since what the root is computed from has one."""
+    """Return whether the operations that were made have a type at run time, since what the root is computed from has one."""
     made = [op for op in made if any(DYNAMIC in _shape(operand) for operand in op.operands)]
     if not made:
         return True

@@ -34,7 +34,7 @@ REWRITES_PER_OPERATION = 20
 MIN_REWRITES = 200
 _MAX_NEAR_MISSES = 200
 _REACH = 5
-"""How far above a new value a pattern that sees it can have its root."""
+"""Greatest height of a pattern's root above a new value that it sees."""
 _MAX_USERS = 24
 _GROUPS = (Product, Sum, Root)
 NO_GAIN = "it would not lower the cost"
@@ -160,7 +160,7 @@ class Greedy:
         return RewriteStep(match, builder.operations, value, given + vouched)
 
     def _permitted(self, match: Match, op: Operation) -> bool:
-        """Whether `where` is known to hold, or vouched for, and `when` holds too."""
+        """Return whether `where` is known to hold, or vouched for, and `when` holds too."""
         rule = match.compiled.rule
         judge = ConditionChecker(match, self.ranges, self.observations)
         where, when = judge.judge(rule.where), judge.judge(rule.when)
@@ -174,7 +174,7 @@ class Greedy:
         return True
 
     def _gains(self, match: Match, after: ReplacementBuilder) -> bool:
-        """Whether the replacement takes fewer arithmetic operations than the pattern as it stands."""
+        """Return whether the replacement takes fewer arithmetic operations than the pattern as it stands."""
         compiled = match.compiled
         before = ReplacementBuilder(match.bindings, _element(match.root))
         before.value(compiled.rule.pattern if compiled.replacement is compiled.rule.replacement else compiled.rule.replacement)
@@ -183,7 +183,7 @@ class Greedy:
         return gains
 
     def _surely_no_gain(self, match: Match) -> bool:
-        """Whether the same rule was seen not to pay for operands of the same shapes."""
+        """Return whether the same rule was seen not to pay for operands of the same shapes."""
         key = _shapes(match)
         return key is not None and key in self._no_gain
 

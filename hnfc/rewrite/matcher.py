@@ -62,17 +62,17 @@ class CompiledRule:
 
     @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
-        """What a chain must hold for the pattern to fit, and how many of each."""
+        """Parts that an n-ary term must hold for the pattern to fit, with their numbers."""
         return tuple(Counter(_chain_parts(self.pattern)).items()) if isinstance(self.pattern, SumPattern | ProductPattern) else ()
 
     @cached_property
     def takes_coefficient(self) -> bool:
-        """Whether a chain needs a constant factor for the pattern to fit."""
+        """Return whether a chain needs a constant factor for the pattern to fit."""
         return isinstance(self.pattern, ProductPattern) and any(isinstance(f, CapturePattern) and f.const for f, _ in self.pattern.factors)
 
     @cached_property
     def gains_by_shape(self) -> bool:
-        """Whether only operands of different shapes can make it pay: elementwise operations, and as many of each on either side."""
+        """Return whether only operands of different shapes can make it pay: elementwise operations, and as many of each on either side."""
         before, after = _operations(self.rule.pattern), _operations(self.rule.replacement)
         return self.needs_gain and before == after and set(before) <= {"add", "sub", "mul", "div"}
 
@@ -87,7 +87,7 @@ class CompiledRule:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a rule fits: what its names stand for, and what the chain at the root holds beyond the pattern.
+    """Match of a rule: the bindings of its names, and the rest of the n-ary term at the root.
 
     The root equals `scale · replacement + rest` (sums) or `scale · replacement · rest` (products).
     """
@@ -249,7 +249,7 @@ def _subject_parts(chain: Sum | Product) -> Iterator[str]:
 
 
 def _one_type(op: Operation) -> bool:
-    """Whether the operation, its operands and theirs are all of one type."""
+    """Return whether the operation, its operands and theirs are all of one type."""
     kind = op.results[0].type
     for operand in op.operands:
         owner = operand.owner

@@ -283,11 +283,11 @@ class Matching:
 
 
 _PLAIN = (Fraction, float, frozenset, Integers, Root, Product, Sum)
-"""What a binding can be besides a value of the program (isinstance of those is slow: they have an abstract base)."""
+"""Kinds of bindings besides values of the program (isinstance of those is slow: they have an abstract base)."""
 
 
 def same_number(a: Number, b: Number) -> bool:
-    """Whether two constants are one number; decimals in a rule stand for the nearest float64."""
+    """Return whether two constants are one number; decimals in a rule stand for the nearest float64."""
     try:
         return a == b or float(a) == float(b)
     except OverflowError:
@@ -336,6 +336,6 @@ def _element(item: Item | Product | Sum | Fraction) -> str | None:
 
 
 def _are_matrices(op: Operation) -> bool:
-    """What rules are proved for: operands of rank 2 or more, and at least one element along the contracted axis."""
+    """Assumptions of proofs on products: operands of rank 2 or more, and at least one element along the contracted axis."""
     a, b = (shape_of(operand) for operand in op.operands)
     return len(a) >= 2 and len(b) >= 2 and a[-1] != 0

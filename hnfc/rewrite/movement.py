@@ -24,7 +24,7 @@ MOVES = frozenset(("slice", "concat", "pad", "gather", "broadcast", "conv"))
 
 
 def is_movement(name: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a rule's application has its settings in the rule's own form."""
+    """Return whether a rule's application has its settings in the rule's own form."""
     if name in ("reshape", "transpose"):
         return any(isinstance(attributes.get(key), core.Capture | core.Apply) for key in ("shape", "perm"))
     return name in MOVES and ("axis" in attributes or name == "conv")

@@ -36,12 +36,12 @@ _FLOATS = frozenset(type(ELEMENT_TYPES[name]) for name in FORMATS)
 
 
 def is_float(value: SSAValue) -> bool:
-    """Whether the elements stand for real numbers."""
+    """Return whether the elements stand for real numbers."""
     return type(getattr(value.type, "element_type", None)) in _FLOATS
 
 
 def over_reals(op: Operation) -> bool:
-    """Whether the operation computes what its formula over the reals says: integers wrap and truncate, complex numbers are no reals."""
+    """Return whether the operation computes its formula over the reals: integers wrap and truncate, complex numbers are no reals."""
     cls = type(op)
     if is_float(op.results[0]):
         return cls is not _CAST or not _is_complex(op.operands[0])
@@ -93,7 +93,7 @@ def constant_of(value: SSAValue) -> Number | None:
 
 
 def is_interior(op: Operation, family: frozenset[type]) -> bool:
-    """Whether the operation is part of a larger chain of the same family."""
+    """Return whether the operation is part of a larger chain of the same family."""
     use = op.results[0].get_user_of_unique_use()
     return type(use) in family
 
@@ -174,5 +174,5 @@ def product_of(value: SSAValue, inner: bool = False) -> Product:
 
 
 def kind(item: Item) -> str:
-    """What the decision tree switches on: `+` and `*` for chains, else the name of the operation; `` for inputs."""
+    """Key of the decision tree: `+` and `*` for chains, else the name of the operation; `` for inputs."""
     return "sqrt" if isinstance(item, Root) else _KINDS.get(type(item.owner), "")

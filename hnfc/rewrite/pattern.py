@@ -46,7 +46,7 @@ class OperationPattern:
 
     @cached_property
     def is_movement(self) -> bool:
-        """Whether the settings are in the rule's own form: along one axis."""
+        """Return whether the settings are in the rule's own form: along one axis."""
         return is_movement(self.operation.name.removeprefix("num."), self.settings)
 
 

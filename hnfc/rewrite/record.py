@@ -1,4 +1,4 @@
-"""What a run of the rewriter did, and what it nearly did: plain data for reports."""
+"""Record of a run of the rewriter, near misses included: plain data for reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NearMiss:
 
 @dataclass
 class Statistics:
-    """How often a rule was tried at a place that has its kind of root and parts, fitted, ran, and was kept from running; by what, and
+    """Counts of a rule: tried where root and parts have its kinds, fitted, ran, and was kept from running; by what, and
     the seconds that all of it took."""
 
     tried: int = 0
@@ -63,7 +63,7 @@ class RewriteOutcome:
     notes: list[str] = field(default_factory=list)
 
     def final(self, value: SSAValue) -> SSAValue:
-        """What stands in the place of the value now."""
+        """Replacement of the value."""
         while value in self.replaced:
             value = self.replaced[value]
         return value

@@ -56,7 +56,7 @@ def run_tests(book: Rulebook) -> Iterator[TestResult]:
 
 
 def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
-    """What is wrong with the case, and the way out; two empty texts if it holds."""
+    """Fault of the case, and the way out; two empty texts if it holds."""
     captures = core.captures(rule.pattern)
     axes = {axis for node in core.walk(rule.pattern) for axis in _axes_of(node) if isinstance(axis, str)}
     block = Block()

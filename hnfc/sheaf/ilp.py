@@ -22,7 +22,7 @@ from hnfc.sheaf.system import Constraint, System, Value
 
 _TRIES = 3
 Weights = Mapping[Node, Mapping[Value, float]]
-"""What a node costs at a value; 0 where nothing is said."""
+"""Cost of a node at a value; 0 by default."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hnfc.sheaf.system import Section
 
 @dataclass(frozen=True)
 class Obstruction:
-    """What the cohomology says of one local section.
+    """Cohomology of one local section.
 
     `cocycle` is z = d⁰c on the overlaps, without its zeros. Where s has no partner in context `blocked_by`, there is no z:
     s is refuted at once.
@@ -32,7 +32,7 @@ class Obstruction:
 
     @property
     def refutes(self) -> bool:
-        """Whether this proves that no global section restricts to `section`."""
+        """Return whether this proves that no global section restricts to `section`."""
         return not self.vanishes
 
 

@@ -58,7 +58,7 @@ def cohomologies(nodes: Sequence[Node], relations: Sequence[Relation]) -> tuple[
 
 
 def is_solvable(nodes: Sequence[Node], relations: Sequence[Relation]) -> bool:
-    """Whether [offsets] = 0 in H¹, for any scales."""
+    """Return whether [offsets] = 0 in H¹, for any scales."""
     columns: list[dict[int, int]] = [{} for _ in nodes]
     for (row, column), entry in _rows(nodes, relations).items():
         columns[column][row] = entry

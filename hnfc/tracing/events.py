@@ -1,4 +1,4 @@
-"""What a trace finds, as plain data."""
+"""Findings of a trace, as plain data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ValueRange:
 
 @dataclass(eq=False)
 class Event:
-    """What went wrong at one operation, in how many elements of its result, and why.
+    """Fault at one operation, the number of elements of its result, and the reason.
 
     kind: `input` (an input, parameter or buffer is not finite), `overflow`, `pole` (infinite since an operand lies where the operation has
     no value), `underflow`, `undefined` (NaN), `constant` (the program puts NaN or infinity in), `cancellation`, or `absorption` (what is

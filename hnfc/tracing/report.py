@@ -15,7 +15,7 @@ _MOST = 8
 
 @dataclass
 class Trace:
-    """What the run of a model on a sample met, in order. `first` is the one to look at."""
+    """Events of a model's run on a sample, in order. `first` is the one to look at."""
 
     events: list[Event]
     operations: int
@@ -23,7 +23,7 @@ class Trace:
     error: float = 0.0
     """The largest relative error of the results."""
     compiled: list[ValueRange] = field(default_factory=list)
-    """What compiled code gave for each floating-point result, where the model was compiled."""
+    """Values of each floating-point result from compiled code, where the model was compiled."""
     notes: list[str] = field(default_factory=list)
     """Description of what is not finite though no operation is at fault."""
 
@@ -31,7 +31,7 @@ class Trace:
         return _report(self)
 
     def __bool__(self) -> bool:
-        """Whether anything went wrong."""
+        """Return whether anything went wrong."""
         return bool(self.events)
 
 

@@ -27,7 +27,7 @@ NO_DIGIT = 0.5
 
 @dataclass(frozen=True)
 class Error:
-    """How far values are from the true ones: elements that are not finite where the truth is, and the largest relative
+    """Error of values against the true ones: elements that are not finite where the truth is, and the largest relative
     error of the others (measured against the smallest normal number where the truth is smaller).
 
     common: the relative error that one element in a hundred exceeds. scaled: the largest error beside the largest value.
@@ -127,7 +127,7 @@ class Original:
         region.clone_into(self._region, value_mapper=self._copies)
 
     def reference(self, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> Reference:
-        """What the wanted values were and should have been, by their names in the function that was copied; values that a rewrite
+        """Observed and true wanted values, by their names in the function that was copied; values that a rewrite
         made were nothing in it."""
         samples = [{self._copies[value]: array for value, array in sample.items()} for sample in inputs]
         names = {self._copies[value]: value for value in wanted if value in self._copies}
@@ -141,7 +141,7 @@ class Original:
 
 @dataclass
 class Reference:
-    """What the values of the original function were on each sample, and what they should have been."""
+    """Values of the original function on each sample, observed and true."""
 
     inputs: list[dict[SSAValue, Array]]
     observed: list[dict[SSAValue, Array]]
@@ -152,7 +152,7 @@ class Reference:
     def of(
         block: Block, inputs: list[dict[SSAValue, Array]], weights: WeightReader | None, wanted: Sequence[SSAValue] | None = None
     ) -> Reference:
-        """What is known of the wanted values (None: of all)."""
+        """Reference of the wanted values (None: of all)."""
         if not inputs:
             return Reference([], [], [], "none")
         found = [result for op in block.ops for result in op.results] if wanted is None else wanted

@@ -33,7 +33,7 @@ class Sample:
     imports: str | None = None
     """The operation that an import of the torch function must contain, if not this one; "" for none."""
     real: bool = True
-    """Whether `real` is checked (it is None, or stands for attributes under which there is no formula)."""
+    """True if `real` is checked (it is None, or stands for attributes under which there is no formula)."""
 
     def operands(self, seed: int, dtype: Any = np.float64) -> list[np.ndarray[Any, Any]]:
         """Values in the domain that `dtype` (f64, f32, f16, bf16) represents."""

@@ -91,7 +91,7 @@ def test_the_rules_that_are_named_are_enough():
 
 
 def is_in(program: Program, number: int, value: SSAValue, known: dict[tuple[int, SSAValue], bool]) -> bool:
-    """Whether a class holds the expression of a value, its parts in the classes of operands."""
+    """Return whether a class holds the expression of a value, its parts in the classes of operands."""
     graph, key = program.graph, (program.graph.find(number), value)
     if key not in known:
         owner = value.owner

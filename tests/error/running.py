@@ -67,7 +67,7 @@ def in_float64(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_underflow(side: Expr, sample: Sample, form: str) -> bool:
-    """Whether nothing on the way to the value is smaller than the normal numbers of the format: the model speaks of no others."""
+    """Return whether nothing on the way to the value is smaller than the normal numbers of the format: the model speaks of no others."""
     from hnfc.dsl.core import Apply, walk
 
     for node in walk(side):

@@ -51,7 +51,7 @@ def least_bytes(problem: AssignmentProblem) -> float | None:
         if within and all(chosen[u] == chosen[v] for u, v in problem.pairs):
             found.append(sum(bytes_of(s, f) for s, f in pairs))
     size = min(found, default=None)
-    return None if size is None or size > problem.wishes.memory else size
+    return None if size is None or size > problem.requirements.memory else size
 
 
 def with_lives(draw: random.Random, sites: Sites, steps: int) -> Sites:

@@ -18,8 +18,8 @@ def mlp() -> torch.nn.Module:
 X = torch.randn(8, 6, generator=torch.Generator().manual_seed(1))
 
 
-def analyzed(model: torch.nn.Module, x: torch.Tensor = X, **wishes) -> PrecisionAnalysis:
-    return PrecisionOptimizer(**wishes).analyze(model, x)
+def analyzed(model: torch.nn.Module, x: torch.Tensor = X, **requirements) -> PrecisionAnalysis:
+    return PrecisionOptimizer(**requirements).analyze(model, x)
 
 
 @pytest.mark.parametrize("width", [0.0, 1e-3])
@@ -67,7 +67,7 @@ def test_a_tighter_proof_than_the_target_is_found_by_stricter_estimates():
     assert found.error <= found.proved <= 1e-2
 
 
-@pytest.mark.parametrize("wishes", [{"width": 1e-3}, {"certified": True, "width": -1.0}, {"certified": True, "width": float("nan")}])
-def test_a_width_is_that_of_a_proof(wishes: dict[str, float]) -> None:
+@pytest.mark.parametrize("requirements", [{"width": 1e-3}, {"certified": True, "width": -1.0}, {"certified": True, "width": float("nan")}])
+def test_a_width_is_that_of_a_proof(requirements: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="width"):
-        PrecisionOptimizer(**wishes).analyze(torch.nn.Linear(2, 2), torch.ones(1, 2))  # type: ignore[arg-type]
+        PrecisionOptimizer(**requirements).analyze(torch.nn.Linear(2, 2), torch.ones(1, 2))  # type: ignore[arg-type]

@@ -69,8 +69,8 @@ def batch(seed: int, unmasked: bool = False) -> tuple[torch.Tensor, torch.Tensor
     return x, keep
 
 
-def analyzed(model: torch.nn.Module, *samples: tuple[torch.Tensor, ...], **wishes: object) -> PrecisionAnalysis:
-    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), **wishes}
+def analyzed(model: torch.nn.Module, *samples: tuple[torch.Tensor, ...], **requirements: object) -> PrecisionAnalysis:
+    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), **requirements}
     return PrecisionOptimizer(**given).analyze(model.eval(), *samples)  # type: ignore[arg-type]
 
 
@@ -171,15 +171,15 @@ def test_other_elements_have_their_headroom() -> None:
             return torch.softmax(x + (1 - keep) * LOWEST, -1)
 
     x, keep = torch.tensor([[20000.0, 19999.0, 3.0]]), torch.tensor([[1.0, 1.0, 0.0]])
-    wishes = {"scaling": False, "target_accuracy": 0.9}
-    assert analyzed(Added(), (x, keep), **wishes).get_precision_assignment()["add"] == "fp32"
-    assert analyzed(Added(), (x, keep), headroom=1.5, **wishes).get_precision_assignment()["add"] == "fp16|2^15"
+    requirements = {"scaling": False, "target_accuracy": 0.9}
+    assert analyzed(Added(), (x, keep), **requirements).get_precision_assignment()["add"] == "fp32"
+    assert analyzed(Added(), (x, keep), headroom=1.5, **requirements).get_precision_assignment()["add"] == "fp16|2^15"
 
 
 def test_a_pin_and_a_policy_name_the_format_that_saturates() -> None:
     model = Attention("product")
-    for wishes in ({"pins": {"add": "fp16"}, "formats": ("fp32",)}, {"policy": "p=f16,c=f16,o=f16", "formats": ("fp32",)}):
-        assert analyzed(model, batch(0), **wishes).get_precision_assignment()["add"] == "fp16|2^15"
+    for requirements in ({"pins": {"add": "fp16"}, "formats": ("fp32",)}, {"policy": "p=f16,c=f16,o=f16", "formats": ("fp32",)}):
+        assert analyzed(model, batch(0), **requirements).get_precision_assignment()["add"] == "fp16|2^15"
     refused = analyzed(model, batch(0), pins={"add": "fp16"}, saturation=False).outcome
     assert isinstance(refused, Infeasible) and refused.cycle == (("ground", "add", 128), ("add", "ground", -16))
 

@@ -33,8 +33,8 @@ class Branches(torch.nn.Module):
 X = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
 
 
-def analyzed(**wishes: object) -> PrecisionAnalysis:
-    return PrecisionOptimizer(**wishes).analyze(Branches().eval(), X)  # type: ignore[arg-type]
+def analyzed(**requirements: object) -> PrecisionAnalysis:
+    return PrecisionOptimizer(**requirements).analyze(Branches().eval(), X)  # type: ignore[arg-type]
 
 
 PINNED = {"target_accuracy": 1e-6, "pins": {"trunk.add": "bf16"}, "uncast": [("trunk.add", "tanh")]}
@@ -82,8 +82,8 @@ def test_a_cycle_refutes_and_is_minimal(seed: int, small: float) -> None:
     pins = {f"s{i}": draw.choice(("bf16", "fp16", "fp32")) for i in range(4) if draw.random() < 0.4}
     uncast = [(f"s{i}", f"s{i + 1}") for i in range(3) if draw.random() < 0.6]
     formats = draw.choice((("bf16",), ("bf16", "fp16"), ("bf16", "fp16", "fp32"), ("fp16", "fp32")))
-    wishes = Requirements(2.0 ** draw.uniform(-16, 0), False, formats, pins, uncast, scaling=False)
-    problem = AssignmentProblem(sites, wishes)
+    requirements = Requirements(2.0 ** draw.uniform(-16, 0), False, formats, pins, uncast, scaling=False)
+    problem = AssignmentProblem(sites, requirements)
     cycle, size = cycle_of(problem), least_bytes(problem)
     found = problem.solve()
     assert (found is None) == (size is None) and (found is None or found.size == size)
@@ -108,22 +108,22 @@ def test_each_line_of_help_resolves_it_alone(seed: int) -> None:
     sites = made_sites(draw, 4, 1)
     pins = {f"s{i}": draw.choice(("bf16", "fp16")) for i in range(4) if draw.random() < 0.5}
     uncast = [(f"s{i}", f"s{i + 1}") for i in range(3) if draw.random() < 0.5]
-    wishes = Requirements(2.0 ** draw.uniform(-12, 0), False, ("bf16", "fp16"), pins, uncast, 40.0, scaling=False)
-    outcome = assign(sites, wishes)
+    requirements = Requirements(2.0 ** draw.uniform(-12, 0), False, ("bf16", "fp16"), pins, uncast, 40.0, scaling=False)
+    outcome = assign(sites, requirements)
     for change in outcome.relaxations if isinstance(outcome, Infeasible) else ():
         words = change.change.split()
         if words[0] == "release":
-            changed = replace(wishes, pins={k: v for k, v in pins.items() if k != words[-1].strip("`")})
+            changed = replace(requirements, pins={k: v for k, v in pins.items() if k != words[-1].strip("`")})
         elif words[0] == "raise":
-            changed = replace(wishes, target=float(words[-1]))
+            changed = replace(requirements, target=float(words[-1]))
         elif words[:3] == ["allow", "more", "memory"]:
-            changed = replace(wishes, memory=float(change.cost.split()[0].replace(",", "")))
+            changed = replace(requirements, memory=float(change.cost.split()[0].replace(",", "")))
         elif words[:2] == ["allow", "a"]:
-            changed = replace(wishes, uncast=[pair for pair in uncast if set(pair) != {words[-3], words[-1]}])
+            changed = replace(requirements, uncast=[pair for pair in uncast if set(pair) != {words[-3], words[-1]}])
         elif words == ["allow", "the", "casts"]:
-            changed = replace(wishes, uncast=())
+            changed = replace(requirements, uncast=())
         else:
-            changed = replace(wishes, formats=(*wishes.formats, words[-1]))
+            changed = replace(requirements, formats=(*requirements.formats, words[-1]))
         assert isinstance(assign(sites, changed), Assignment), change
 
 

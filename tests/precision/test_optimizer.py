@@ -46,8 +46,8 @@ def measured(model: torch.nn.Module, mixed: torch.nn.Module, x: torch.Tensor) ->
     return float((found - true).square().mean().sqrt() / true.square().mean().sqrt())
 
 
-def analyzed(model: torch.nn.Module, x: torch.Tensor, **wishes: object) -> PrecisionAnalysis:
-    return PrecisionOptimizer(**wishes).analyze(model, x)  # type: ignore[arg-type]
+def analyzed(model: torch.nn.Module, x: torch.Tensor, **requirements: object) -> PrecisionAnalysis:
+    return PrecisionOptimizer(**requirements).analyze(model, x)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("target", [1e-2, 1e-3, 2e-4, 3e-5])
@@ -112,8 +112,8 @@ def test_a_vanishing_divisor_is_a_reason() -> None:
             return m / (torch.sqrt(v) + 1e-8)
 
     zero = torch.tensor([0.0, 0.5])
-    for wishes in ({"formats": ("fp16",), "scaling": False}, {"pins": {"add": "fp16"}}):
-        found = PrecisionOptimizer(**wishes).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
+    for requirements in ({"formats": ("fp16",), "scaling": False}, {"pins": {"add": "fp16"}}):
+        found = PrecisionOptimizer(**requirements).analyze(Adam(), (zero, zero))  # type: ignore[arg-type]
         assert isinstance(found.outcome, Infeasible) and found.outcome.nodes == ("add",)
         assert "is a divisor" in found.outcome.reasons[0] and "1e-08 may not become 0" in found.outcome.reasons[0]
         assert found.outcome.cycle == (("ground", "add", 26), ("add", "ground", -24))
@@ -347,8 +347,8 @@ def test_the_names_of_the_literature() -> None:
 
 def test_the_picture() -> None:
     model, x = encoder(1, 32), normal(2, 8, 32)
-    for wishes in ({"target_accuracy": 1e-4}, {"target_accuracy": 1e-4, "pins": {"*norm2*": "bf16"}}):
-        tree = ElementTree.fromstring(analyzed(model, x, **wishes).visualize_obstruction())
+    for requirements in ({"target_accuracy": 1e-4}, {"target_accuracy": 1e-4, "pins": {"*norm2*": "bf16"}}):
+        tree = ElementTree.fromstring(analyzed(model, x, **requirements).visualize_obstruction())
         assert len(tree.findall(".//{http://www.w3.org/2000/svg}rect")) > 5
 
 

@@ -96,7 +96,7 @@ def test_what_is_not_live_at_the_peak_may_be_wide() -> None:
     assert isinstance(bytes_, Assignment) and isinstance(peak, Assignment)
     assert peak.peak < bytes_.peak and bytes_.size <= peak.size
     # bounds are of the target that was asked for, which was made stricter
-    first, least = (assign(found.sites, found.wishes) for found in by.values())
+    first, least = (assign(found.sites, found.requirements) for found in by.values())
     assert isinstance(first, Assignment) and isinstance(least, Assignment)
     assert bytes_.bound == first.bound == first.size and 0.97 * least.peak < peak.bound == least.bound <= least.peak
 
@@ -155,12 +155,12 @@ def test_memory_near_the_least_peak_among_all_assignments(seed: int, monkeypatch
     sites = with_lives(draw, made_sites(draw, 6, outputs, 2.0), 5)
     target: dict[int | str, float] = {o: 2.0 ** draw.uniform(-11, -5) for o in range(outputs)}
     uncast = [(f"s{i}", f"s{i + 1}") for i in range(5) if draw.random() < 0.3]
-    wishes = Requirements(target, False, uncast=uncast, scaling=False, saturation=False, least="peak")
-    least = least_peak_of(AssignmentProblem(sites, wishes))
+    requirements = Requirements(target, False, uncast=uncast, scaling=False, saturation=False, least="peak")
+    least = least_peak_of(AssignmentProblem(sites, requirements))
     if draw.random() < 0.5:
         monkeypatch.setattr("hnfc.precision.problem._EXACT", 0)
     for memory in (math.inf,) if least is None else (least, least + 0.5, least - 0.5, 0.9 * least, 1.1 * least):
-        problem = AssignmentProblem(sites, replace(wishes, memory=memory))
+        problem = AssignmentProblem(sites, replace(requirements, memory=memory))
         enough = least is not None and least <= memory
         found, possible = problem.solve(), problem.possible()
         assert (found is not None) == (possible is not None) == enough and not problem.undecided
@@ -175,11 +175,11 @@ def test_the_peak_may_be_a_little_less_than_that_of_what_takes_the_least_in_all(
     elsewhere = [replace(made_site(f"e{i}", [1e-9], elements=1000), live=(i, i)) for i in range(1, 5)]
     first = replace(made_site("a", [1.0], elements=5000), live=(0, 0))
     sites = Sites((first, *elsewhere), (), 1.0)
-    wishes = Requirements(1.0, False, ("bf16", "fp32"), least="peak")
-    least = assign(sites, wishes)
+    requirements = Requirements(1.0, False, ("bf16", "fp32"), least="peak")
+    least = assign(sites, requirements)
     assert isinstance(least, Assignment)
-    assert isinstance(assign(sites, replace(wishes, memory=least.peak)), Assignment)
-    assert isinstance(assign(sites, replace(wishes, memory=least.peak - 1)), Infeasible)
+    assert isinstance(assign(sites, replace(requirements, memory=least.peak)), Assignment)
+    assert isinstance(assign(sites, replace(requirements, memory=least.peak - 1)), Infeasible)
 
 
 def halves(draw: random.Random, count: int) -> Sites:
@@ -202,20 +202,22 @@ def test_targets_that_leave_little_are_met_beyond_the_solver(count: int, slack: 
     monkeypatch.setattr("hnfc.precision.problem._EXACT", min(count - 1, 2000))
     sites = halves(random.Random(0), count)
     half = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites) / 2)
-    wishes = Requirements(dict.fromkeys((0, 1), half * (1 + slack)), False, ("bf16", "fp16"), scaling=False, saturation=False)
+    requirements = Requirements(dict.fromkeys((0, 1), half * (1 + slack)), False, ("bf16", "fp16"), scaling=False, saturation=False)
     for least in ("bytes", "peak"):
-        found = assign(sites, replace(wishes, least=least))
+        found = assign(sites, replace(requirements, least=least))
         assert isinstance(found, Assignment) and max(found.errors[0], found.errors[1]) <= half * (1 + slack) * (1 + 1e-9)
 
 
 def test_what_is_not_decided_in_time_is_not_said_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = halves(random.Random(0), 100)
     half = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites) / 2)
-    wishes = Requirements(dict.fromkeys((0, 1), half * (1 + 1e-3)), False, ("bf16", "fp16"), scaling=False, saturation=False, least="peak")
-    assert isinstance(assign(sites, wishes), Assignment)
+    requirements = Requirements(
+        dict.fromkeys((0, 1), half * (1 + 1e-3)), False, ("bf16", "fp16"), scaling=False, saturation=False, least="peak"
+    )
+    assert isinstance(assign(sites, requirements), Assignment)
     for name in ("_SECONDS", "_LONGER"):
         monkeypatch.setattr(f"hnfc.precision.peak.{name}", 0.0)
-    refused = assign(sites, wishes)
+    refused = assign(sites, requirements)
     assert isinstance(refused, Infeasible) and refused.certificate == UNDECIDED
 
 

@@ -45,8 +45,8 @@ class Pair(torch.nn.Module):
 X = torch.randn(64, 8, generator=torch.Generator().manual_seed(1))
 
 
-def analyzed(target: object, **wishes: object) -> PrecisionAnalysis:
-    return PrecisionOptimizer(target_accuracy=target, **wishes).analyze(Pair().eval(), X)  # type: ignore[arg-type]
+def analyzed(target: object, **requirements: object) -> PrecisionAnalysis:
+    return PrecisionOptimizer(target_accuracy=target, **requirements).analyze(Pair().eval(), X)  # type: ignore[arg-type]
 
 
 def relative_errors(found: PrecisionAnalysis, x: torch.Tensor) -> list[float]:
@@ -162,8 +162,8 @@ def test_what_estimates_allow_and_a_run_does_not_is_held_for_each_output() -> No
 def test_the_fewest_bytes_within_several_targets(seed: int) -> None:
     draw = random.Random(seed)
     sites = made_sites(draw, 6, 3, 1.0)
-    wishes = Requirements({i: 2.0 ** draw.uniform(-11, -6) for i in range(draw.randint(1, 3))}, False, scaling=False)
-    problem = AssignmentProblem(sites, wishes)
+    requirements = Requirements({i: 2.0 ** draw.uniform(-11, -6) for i in range(draw.randint(1, 3))}, False, scaling=False)
+    problem = AssignmentProblem(sites, requirements)
     found, size = problem.solve(), least_bytes(problem)
     assert (found is None) == (size is None) and (found is None or found.size == size)
 
@@ -226,17 +226,17 @@ def test_what_the_solver_does_not_prove_in_time_is_bounded(seed: int, monkeypatc
     draw = random.Random(seed)
     sites = made_sites(draw, 120, 3, 4.0)
     narrow = {o: sum(site.apart[o].moved["bf16"] ** 2 for site in sites.sites) ** 0.5 for o in range(3)}
-    wishes = Requirements({o: 0.1 * error for o, error in narrow.items()}, False, scaling=False)
-    proved = assign(sites, wishes)
+    requirements = Requirements({o: 0.1 * error for o, error in narrow.items()}, False, scaling=False)
+    proved = assign(sites, requirements)
     monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
-    found = assign(sites, wishes)
+    found = assign(sites, requirements)
     assert isinstance(proved, Assignment) and isinstance(found, Assignment) and proved.bound == proved.size
     assert found.bound <= proved.size <= found.size < 1.02 * found.bound
     assert all(found.errors[o] <= 0.1 * error * (1 + 1e-12) for o, error in narrow.items())
     # whether so few bytes are enough is not left open
     for memory, enough in ((proved.size, True), (proved.size - 1, False)):
-        assert isinstance(assign(sites, replace(wishes, memory=memory)), Assignment) == enough
-    refused = assign(sites, replace(wishes, target=dict.fromkeys(range(3), 1e-9), formats=("bf16",)))
+        assert isinstance(assign(sites, replace(requirements, memory=memory)), Assignment) == enough
+    refused = assign(sites, replace(requirements, target=dict.fromkeys(range(3), 1e-9), formats=("bf16",)))
     assert isinstance(refused, Infeasible)
 
 

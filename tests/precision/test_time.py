@@ -30,10 +30,10 @@ CASTS = (torch.ops.aten.to.dtype, torch.ops.aten.mul.Scalar, torch.ops.aten.clam
 X = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
 
 
-def analyzed(**wishes) -> PrecisionAnalysis:
+def analyzed(**requirements) -> PrecisionAnalysis:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)).eval()
-    return PrecisionOptimizer(**{"target_accuracy": 2e-3, **wishes}).analyze(model, X)
+    return PrecisionOptimizer(**{"target_accuracy": 2e-3, **requirements}).analyze(model, X)
 
 
 def test_formats_that_the_machine_does_not_run_are_not_chosen():
@@ -47,13 +47,13 @@ def test_formats_that_the_machine_does_not_run_are_not_chosen():
 @pytest.mark.parametrize("target", [1e-1, 1e-2, 2e-3])
 def test_no_assignment_within_the_error_takes_less_time(target):
     found = analyzed(target_accuracy=target, target="h100", least="time", formats=("bf16", "fp32"))
-    sites, wishes, machine = found.sites, found.wishes, shipped_targets().target("h100")
-    outcome = assign(sites, wishes)
+    sites, requirements, machine = found.sites, found.requirements, shipped_targets().target("h100")
+    outcome = assign(sites, requirements)
     assert isinstance(outcome, Assignment)
     best = math.inf
     for forms in itertools.product(("bf16", "fp32"), repeat=len(sites.sites)):
         pairs = list(zip(sites.sites, forms, strict=True))
-        if sum(site.moved[form] ** 2 for site, form in pairs) <= wishes.limit(sites) ** 2:
+        if sum(site.moved[form] ** 2 for site, form in pairs) <= requirements.limit(sites) ** 2:
             best = min(best, Timing(sites, machine).seconds({site.name: form for site, form in pairs}))
     assert outcome.seconds == pytest.approx(best, rel=1e-6)
     assert outcome.bound == pytest.approx(best, rel=1e-6)
@@ -77,13 +77,13 @@ def test_the_model_of_time_by_hand():
     assert time_of(site, "bf16", machine) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("wishes", "words"), [
+@pytest.mark.parametrize(("requirements", "words"), [
     ({"target": "abacus"}, "there is no target `abacus`"), ({"least": "time"}, "time is modelled on a target"),
     ({"target": "cpu", "least": "joules"}, "bytes, peak or time"),
 ])  # fmt: skip
-def test_wishes_that_do_not_fit(wishes, words):
+def test_wishes_that_do_not_fit(requirements, words):
     with pytest.raises(UsageError, match=words):
-        analyzed(**wishes)
+        analyzed(**requirements)
 
 
 def timed_sites(draw: random.Random, count: int, outputs: int = 1) -> Sites:
@@ -106,15 +106,15 @@ def test_least_time_with_casts_among_all_assignments(seed: int) -> None:
     draw = random.Random(seed)
     sites = timed_sites(draw, 6)
     uncast = [("s1", "s2")] if seed % 3 == 0 else []
-    wishes = Requirements(2.0 ** draw.uniform(-10, 2), False, uncast=uncast, scaling=False, target_machine=H100, least="time")
-    problem, timing = AssignmentProblem(sites, wishes), Timing(sites, H100)
+    requirements = Requirements(2.0 ** draw.uniform(-10, 2), False, uncast=uncast, scaling=False, target_machine=H100, least="time")
+    problem, timing = AssignmentProblem(sites, requirements), Timing(sites, H100)
     (allowance,), names, best = problem.allowances, [site.name for site in sites.sites], math.inf
     for forms in itertools.product(*(problem.candidates(site) for site in sites.sites)):
         chosen = dict(zip(names, forms, strict=True))
         error = sum(problem.square(site, form, allowance) for site, form in zip(sites.sites, forms, strict=True))
         if error <= problem.limit(allowance) ** 2 and all(chosen[u] == chosen[v] for u, v in problem.pairs):
             best = min(best, timing.seconds(chosen))
-    found = assign(sites, wishes)
+    found = assign(sites, requirements)
     assert isinstance(found, Infeasible) == (best == math.inf)
     if isinstance(found, Assignment):
         assert found.seconds == pytest.approx(best, rel=1e-6) and found.bound == pytest.approx(best, rel=1e-6)
@@ -132,8 +132,8 @@ def chain(sensitivities: list[float]) -> Sites:
 def test_formats_do_not_change_to_and_fro_where_casts_take_more_than_they_save() -> None:
     # every other value needs float32; with float16 between them each operation computes in float32 and its result is cast
     sites = chain([1.0, 2.0**-14] * 4)
-    wishes = Requirements(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100)
-    cheap, fast = assign(sites, wishes), assign(sites, replace(wishes, least="time"))
+    requirements = Requirements(2.0**-13, False, ("fp16", "fp32"), scaling=False, target_machine=H100)
+    cheap, fast = assign(sites, requirements), assign(sites, replace(requirements, least="time"))
     assert isinstance(cheap, Assignment) and isinstance(fast, Assignment)
     assert [form for _, form in sorted(cheap.formats.items())] == ["fp32", "fp16"] * 4
     assert set(fast.formats.values()) == {"fp32"}
@@ -215,10 +215,10 @@ def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
 def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = timed_sites(random.Random(3), 40)
     error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
-    wishes = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
-    exact = assign(sites, wishes)
+    requirements = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    exact = assign(sites, requirements)
     monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
-    found = assign(sites, wishes)
+    found = assign(sites, requirements)
     assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
     timing = Timing(sites, H100)
     assert found.bound <= exact.seconds <= found.seconds == pytest.approx(timing.seconds(found.formats))
@@ -229,10 +229,10 @@ def test_beyond_the_solver_casts_are_counted_afterwards(monkeypatch: pytest.Monk
 def test_what_is_not_proved_in_time_has_a_bound_with_its_casts(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = timed_sites(random.Random(5), 60)
     error = math.sqrt(sum(site.moved["bf16"] ** 2 for site in sites.sites if math.isfinite(site.moved["bf16"])))
-    wishes = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
-    exact = assign(sites, wishes)
+    requirements = Requirements(0.1 * error, False, scaling=False, target_machine=H100, least="time")
+    exact = assign(sites, requirements)
     monkeypatch.setattr("hnfc.precision.problem._SECONDS", 1e-3)
-    found = assign(sites, wishes)
+    found = assign(sites, requirements)
     assert isinstance(exact, Assignment) and isinstance(found, Assignment) and exact.seconds is not None and found.seconds is not None
     assert found.bound <= exact.seconds * (1 + 1e-9) and exact.seconds <= found.seconds * (1 + 1e-9) and found.error <= found.limit
 
@@ -252,9 +252,9 @@ def test_pins_to_what_the_machine_has_no_rate_for_leave_the_bound_one(monkeypatc
         for number, site in enumerate(sites.sites)
     )
     pins = {site.name: "Q8_0" for site in held[:5]}
-    wishes = Requirements(1e3, False, pins=pins, scaling=False, saturation=False, target_machine=H100, least="time")
+    requirements = Requirements(1e3, False, pins=pins, scaling=False, saturation=False, target_machine=H100, least="time")
     monkeypatch.setattr("hnfc.precision.problem._EXACT_TIMED", 10)
-    found = assign(replace(sites, sites=held, outputs={}), wishes)
+    found = assign(replace(sites, sites=held, outputs={}), requirements)
     assert isinstance(found, Assignment) and found.seconds is not None and found.bound <= found.seconds * (1 + 1e-9)
 
 
@@ -274,15 +274,15 @@ def test_a_machine_that_runs_none_of_the_formats_is_the_reason(formats: tuple[st
     assert any(relaxation.change == "allow fp32" for relaxation in refused.relaxations)
 
 
-@pytest.mark.parametrize(("wishes", "words"), [
+@pytest.mark.parametrize(("requirements", "words"), [
     ({"target_accuracy": 0.0}, "above 0"), ({"target_accuracy": -1e-3}, "above 0"), ({"target_accuracy": math.nan}, "above 0"),
     ({"formats": ()}, "name one at least"), ({"memory_budget": math.nan}, "from 0"), ({"memory_budget": -5.0}, "from 0"),
     ({"headroom": 0.5}, "number from 1"), ({"headroom": math.nan}, "number from 1"),
     ({"uncast": [("nowhere", "*")]}, "`nowhere`, where no cast"), ({"uncast": [("*", "")]}, "empty pattern"),
 ])  # fmt: skip
-def test_what_is_no_wish_is_said(wishes: dict[str, object], words: str) -> None:
+def test_what_is_no_wish_is_said(requirements: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        analyzed(**wishes)
+        analyzed(**requirements)
 
 
 @pytest.mark.parametrize(("width", "certified", "words"), [

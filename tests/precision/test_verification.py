@@ -27,9 +27,9 @@ def off_by(factor: float, runs: list[Assignment]) -> Callable[[Assignment], Erro
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_as_strict_as_it_must_be(seed: int) -> None:
     sites = made_sites(random.Random(seed), 60, 1, spread=3.0)
-    wishes, runs = Requirements(1e-3, relative=False), list[Assignment]()
-    plain = assign(sites, wishes)
-    found = assign_what_holds(sites, wishes, off_by(3.0, runs))
+    requirements, runs = Requirements(1e-3, relative=False), list[Assignment]()
+    plain = assign(sites, requirements)
+    found = assign_what_holds(sites, requirements, off_by(3.0, runs))
     assert isinstance(plain, Assignment) and isinstance(found, Assignment)
     assert 3.0 * plain.error > 1.1e-3 and found.size > plain.size
     assert found.measured == pytest.approx(3.0 * found.error)

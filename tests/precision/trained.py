@@ -64,8 +64,10 @@ def tied() -> nn.Module:
     return net
 
 
-def analyzed(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor] | None = None, **wishes: object) -> TrainingAnalysis:
-    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), **wishes}).analyze_training(net, sample, loss=loss)  # type: ignore[arg-type]
+def analyzed(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor] | None = None, **requirements: object) -> TrainingAnalysis:
+    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), **requirements}).analyze_training(
+        net, sample, loss=loss
+    )  # type: ignore[arg-type]
 
 
 def gradients(net: nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -213,7 +213,7 @@ class Model:
 
 
 def agree(x: Any, y: Any, digits: int = 50) -> bool | None:
-    """Whether the balls overlap; None where they are too wide for so many digits, or a value is not settled."""
+    """Return whether the balls overlap; None where they are too wide for so many digits, or a value is not settled."""
     if UNDEFINED in (x, y):
         return x is y
     if isinstance(x, Mark) or isinstance(y, Mark):

@@ -78,7 +78,7 @@ def chosen(model: Model, wanted: Iterable[object], known: dict) -> Iterator[dict
 
 
 def true_fact(model: Model, fact: Fact, known: dict) -> bool:
-    """Whether the fact is not surely false, at any of the indices that it speaks of."""
+    """Return whether the fact is not surely false, at any of the indices that it speaks of."""
     return all(model.holds(fact.cond, ixs) is not False for ixs in chosen(model, fact.cond.ixs, known))
 
 

@@ -1,0 +1,44 @@
+"""Docstrings open with a noun or an imperative verb, and the glossary has every term once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+QUESTION = re.compile(r"(What|How|Where|Which|Who|Whose|Whether|When|Why)\b")
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every docstring: of modules, classes, functions, and of attributes and constants below them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        first = body[:1] if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else []
+        after = [second for one, second in zip(body, body[1:], strict=False) if isinstance(one, ast.Assign | ast.AnnAssign)]
+        for statement in (*first, *after):
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+                yield statement.lineno, statement.value.value.strip()
+
+
+@pytest.mark.parametrize("folder", ["dialects", "dsl", "hnfc"])
+def test_no_docstring_opens_with_a_question_word(folder: str) -> None:
+    files = [p for p in sorted((ROOT / folder).rglob("*.py")) if not any(q.is_symlink() for q in (p, *p.parents))]
+    found = [f"{path.relative_to(ROOT)}:{line}: {text[:60]}" for path in files for line, text in docstrings(path) if QUESTION.match(text)]
+    assert not found
+
+
+def test_a_planted_docstring_is_found(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text('"""A module."""\nX = 1\n"""What X is."""\n\n\ndef f():\n    """How it works."""\n')
+    assert [line for line, text in docstrings(tmp_path / "planted.py") if QUESTION.match(text)] == [3, 7]
+
+
+def test_the_glossary_is_sorted_and_has_each_term_once() -> None:
+    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    terms = [line.split("|")[1].strip() for line in lines if line.startswith("| ")][2:]
+    assert terms == sorted(set(terms), key=str.lower)
