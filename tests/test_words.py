@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
         if not isinstance(body, list):
             continue
         first = body[:1] if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else []
-        after = [second for one, second in zip(body, body[1:], strict=False) if isinstance(one, ast.Assign | ast.AnnAssign)]
+        after = [second for one, second in pairwise(body) if isinstance(one, ast.Assign | ast.AnnAssign)]
         for statement in (*first, *after):
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
                 yield statement.lineno, statement.value.value.strip()
