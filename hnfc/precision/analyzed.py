@@ -67,7 +67,8 @@ class PrecisionAnalysis:
 
         With an assignment p it is d⁰p, the casts that mixed precision makes: a coboundary, of class 0. Without one it is ω on the cycle
         that refutes the requirements, whose sum is its class on that cycle; or, where no cycle does, from each site that is short of
-        bits to the target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says which it is.
+        bits to the target ("outputs") how many it lacks: it says where, and no class of it proves anything. `outcome.certificate` says
+        which it is.
         """
         if isinstance(self.outcome, Assignment) and self.h0_dim:
             return {}
