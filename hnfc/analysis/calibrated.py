@@ -40,7 +40,7 @@ _COMPUTED = {"bf16": {"bf16", "fp8_e4m3fn", "fp8_e5m2"}, "fp16": {"fp16"}}
 _VARIANCE = 1 / 3
 """Of a number between -1 and 1, all equally likely."""
 _STRIDE = 104_729
-"""Between the seeds of the signs of outputs that are asked for one by one."""
+"""Between the seeds of the signs of outputs that are requested one by one."""
 _MOST_KEPT, _LEAST_KEPT = 2**12, 2**8
 """Elements of a value, evenly spaced, that are kept for counting: of all samples together, and of each at least."""
 
@@ -56,7 +56,7 @@ class Calibration:
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     """The type of each node that is a tensor, by its place."""
     outputs: dict[int, float] = field(default_factory=dict)
-    """The size of each output, where they are asked for one by one."""
+    """The size of each output, where they are requested one by one."""
     lacking: set[tuple[int, str]] = field(default_factory=set)
     """The places of operations in the FX graph, with formats that torch cannot do them in."""
 

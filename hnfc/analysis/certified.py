@@ -45,7 +45,7 @@ class Bounds:
     condition: float
     nan: bool = False
     errors: Array | None = None
-    """The bound of each element, or of each place along one axis, where that was asked for."""
+    """The bound of each element, or of each place along one axis, where that was requested."""
 
     @property
     def relative(self) -> float:

@@ -52,7 +52,7 @@ class Finding:
     nan: bool = False
     """Of a bound: whether an element may be NaN."""
     errors: np.ndarray[Any, Any] | None = None
-    """The bound of each element, or of each place along one axis, where that was asked for and the value has that axis."""
+    """The bound of each element, or of each place along one axis, where that was requested and the value has that axis."""
 
     def data(self) -> dict[str, Any]:
         found = {key: value for key, value in asdict_without_value(self).items() if value is not None}

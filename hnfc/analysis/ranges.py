@@ -1,4 +1,4 @@
-"""An interval for every value of a function, from the intervals of its inputs: one transfer per operation, when asked."""
+"""An interval for every value of a function, from the intervals of its inputs: one transfer per operation, on demand."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from hnfc.dialects.facts import Facts, NoFormula
 
 @dataclass
 class Tape:
-    """The `Math` protocol on nodes. recording: whether derivatives will be asked for; otherwise nothing is kept."""
+    """The `Math` protocol on nodes. recording: whether derivatives will be requested; otherwise nothing is kept."""
 
     nodes: list[TapeNode] = field(default_factory=list)
     recording: bool = True

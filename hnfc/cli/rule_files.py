@@ -15,7 +15,7 @@ _GRAVITY = (DONE, NOT_PROVED, WRONG)
 
 
 def with_book(paths: list[str], run: Callable[[Any], int], lenient: bool = False) -> int:
-    """Runs it on the rules of the files. lenient: also where some declarations are faulty, which are told of first."""
+    """Runs it on the rules of the files. lenient: also where some declarations are faulty, which are reported first."""
     faults: list[Any] = []
     try:
         book = load_files(paths, faults if lenient else None)

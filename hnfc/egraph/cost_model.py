@@ -53,7 +53,7 @@ class Pricing:
         return [self._price([*((weight, part) for part in parts), *self._others()]) for parts in foretelling]
 
     def of(self, chosen: Choice, roots: Sequence[int]) -> float:
-        """The cost of a choice as a whole; infinite for one that loses many more bits on the samples than the first that was asked for,
+        """The cost of a choice as a whole; infinite for one that loses many more bits on the samples than the first that was requested,
         which is the one that stands: whatever is minimised, numbers are not to be lost for it."""
         total = cost_of(chosen, self._price(self._others()))
         if self.values.samples:

@@ -1,7 +1,7 @@
 """Formats with a scale for a whole tensor: `fp16*2^5` holds x as float16 numbers 2⁵ times smaller, `fp16*2^-5` as numbers 2⁵ times larger.
 A power of two rounds nothing. And formats with saturation: `fp16|2^15` holds what is beyond ±2¹⁵ as that.
 
-What a name says is asked for each value of a model many times, and never changes: it is read once."""
+What a name says is requested each value of a model many times, and never changes: it is read once."""
 
 from __future__ import annotations
 

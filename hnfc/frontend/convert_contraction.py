@@ -141,7 +141,7 @@ def avg_pool(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue
 
 @converts("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d", "aten._adaptive_avg_pool2d")
 def adaptive_avg_pool(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
-    """The mean over all places, where one place is asked for."""
+    """The mean over all places, where one place is requested."""
     x, sizes = args
     if ints(sizes) is None or set(sizes) != {1}:
         return None

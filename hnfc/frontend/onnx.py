@@ -201,7 +201,7 @@ def _failed(module: ir.Module, error: ir.MLIRError) -> list[tuple[ir.Operation, 
 
 
 def _tidy(module: ir.Module, name: str) -> None:
-    """Sizes that the model computes from tensors become numbers; what torch-mlir asserts of them goes: no model asked for it."""
+    """Sizes that the model computes from tensors become numbers; what torch-mlir asserts of them goes: no model requested it."""
     _run(_TIDY, module, name)
     inside = [view.operation for function in module.body.operations for region in function.operation.regions
               for block in region.blocks for view in block.operations]  # fmt: skip

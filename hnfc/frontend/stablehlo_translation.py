@@ -76,7 +76,7 @@ class Translation:
         self.dims: dict[ir.Value, list[Size | None]] = {}
         self.thin: dict[ir.Value, ir.Value] = {}
         self.counts: dict[ir.Value, list[Size]] = {}
-        """The sizes that a StableHLO tensor of integers lists, where they have been asked for."""
+        """The sizes that a StableHLO tensor of integers lists, where they have been requested."""
         self._numbers: dict[ir.Value, Any] = {}
 
     # what is known of a torch tensor

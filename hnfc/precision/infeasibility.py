@@ -82,7 +82,7 @@ class _Refusing:
             yield f"{a.name} may be off by {self.problem.limit(a):.3g}{by}"
 
     def _unrun(self) -> Iterator[str]:
-        """The formats that were asked for and are not chosen, since the machine does not run them."""
+        """The requested formats that are not chosen, since the machine does not run them."""
         others, machine = [form for form in self.requirements.formats if form not in self.running], self.requirements.target_machine
         if machine is not None and others:
             left = "" if self.running else ", and there is no other to choose from"

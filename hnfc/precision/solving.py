@@ -29,7 +29,7 @@ from hnfc.precision.values import Sites, sites_of
 from hnfc.precision.verification import assign_what_holds
 
 WIDE = "fp32"
-"""The format of the reference, unless fp64 is asked for: a model in a narrower one is analyzed as if it were in this one."""
+"""The format of the reference, unless fp64 is requested: a model in a narrower one is analyzed as if it were in this one."""
 
 
 def tried_for(requirements: Requirements) -> tuple[str, ...]:

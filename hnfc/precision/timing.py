@@ -1,4 +1,4 @@
-"""The time that a model takes in given formats on a machine, casts included, and how an integer program is told of it.
+"""The time that a model takes in given formats on a machine, casts included, and its terms in an integer program.
 
 The model of what runs is the graph that `applied` makes, one operation after the other, nothing fused: an operation computes in the
 narrowest format that holds its result and all that it reads, and takes its arithmetic, the bytes of these in that format, and a pass over
@@ -139,7 +139,7 @@ class Timing:
 
     def _charges(self, group: Mapping[str, int], forms: Sequence[Sequence[str]], possible: Sequence[str]) -> Iterator[Charge]:
         """For each value and each format that it is cast to, or from where it is computed: what the cheapest cast costs, and what dearer
-        ones cost more. The formats that are no cheaper are told of together, which makes the relaxation of the program tight."""
+        ones cost more. The formats that are no cheaper are charged together, which makes the relaxation of the program tight."""
         for name, site in self.by_name.items():
             for users, count in (([name] if self.operands[name] else [], stored_bytes), (self.readers[name], cast_bytes)):
                 for form in possible if users else ():

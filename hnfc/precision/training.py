@@ -75,7 +75,7 @@ class TrainingAnalysis(PrecisionAnalysis):
 
     def loss_scale(self, form: str = "fp16") -> float:
         """The power of two to multiply the loss by so that as few gradients as can be vanish in a format and none overflows, with the
-        headroom that was asked for: what `torch.amp.GradScaler` may start with. Below 1 where gradients are too large as they are."""
+        headroom that was requested: what `torch.amp.GradScaler` may start with. Below 1 where gradients are too large as they are."""
         reached = max((site.magnitude for site in growing(self.sites)), default=0.0)
         return 2.0 ** math.floor(math.log2(largest(form) / (self.requirements.headroom * reached))) if reached else 1.0
 

@@ -66,7 +66,7 @@ def _attempted(
     """The same with these formats and ways alone."""
     limits = requirements.allowances(sites)
     outcome = assign(sites, requirements)
-    # what holds of stricter targets is no bound for those that were asked for
+    # what holds of stricter targets is no bound for those that were requested
     least = outcome.bound if isinstance(outcome, Assignment) else math.nan
     margins: Margins = {a.output: 1.0 for a in limits}
     too_loose: Margins = {}
@@ -76,7 +76,7 @@ def _attempted(
         if isinstance(outcome, Infeasible):
             if not missed:
                 return outcome
-            # what refutes stricter targets does not refute those that were asked for
+            # what refutes stricter targets does not refute those that were requested
             return replace(outcome, reasons=(missed, *outcome.reasons), obstruction=None, certificate=RUN)
         last = attempt + 1 == _ROUNDS
         measured = measure(outcome)

@@ -33,7 +33,7 @@ class Answers(Protocol):
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
     def forget_others(self, module: Any) -> None:
-        """Is told that the module's tensors are of another type or in another place."""
+        """Handle a notice that the module's tensors are of another type or in another place."""
 
 
 class Optimized:

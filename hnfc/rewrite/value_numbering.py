@@ -14,7 +14,7 @@ _NEVER_EQUAL = (OPERATIONS["opaque"],)
 
 
 class Numbering:
-    """Numbers values when asked, operands first; what was numbered once keeps its number."""
+    """Numbers values on demand, operands first; what was numbered once keeps its number."""
 
     def __init__(self) -> None:
         self._numbers: dict[SSAValue, int] = {}

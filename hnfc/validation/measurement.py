@@ -117,7 +117,7 @@ def affordable(block: Block, inputs: list[dict[SSAValue, Array]]) -> list[dict[S
 
 
 class Original:
-    """A function as it is now, to be asked about its values after it has been rewritten."""
+    """Copy of a function as it is now, whose values are read after it has been rewritten."""
 
     def __init__(self, block: Block) -> None:
         self._region = Region()
