@@ -98,6 +98,9 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "hnfc/accuracy": LANGUAGE
     | {
+        "hnfc/analysis": "ranges of regions",
+        "hnfc/pipeline": "the group of rules that were found",
+        "hnfc/rewrite": "values on samples",
         "dsl/soundness": "ball arithmetic",
         "hnfc/core": "verdicts",
         "hnfc/frontend": "FPCore",
@@ -116,6 +119,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pipeline": "what was compiled",
     },
     "hnfc/pytorch": {
+        "hnfc/accuracy": "the search for better forms",
         "dialects": "intervals and types",
         "hnfc/core": "errors, samples, tensors",
         "hnfc/validation": "gradients before and after",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,15 @@ GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 @dataclass(frozen=True)
 class ImprovementSettings:
     """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
-    bring. unproved: whether series without a proved remainder, and rules whose condition failed at points, may be used."""
+    bring. daily: whether half of the points for training and testing are everyday ones. unproved: whether series without a proved
+    remainder, and rules whose condition failed at points, may be used."""
 
     training: int = 256
     branching: int = 768
     testing: int = 1000
     guarding: int = 4000
     least: float = 0.1
+    daily: bool = False
     unproved: bool = False
     seed: int = 1
     limits: SearchLimits = field(default_factory=SearchLimits)
@@ -61,7 +63,6 @@ class Branch:
 class Improved:
     """before, after: mean bits of error on the points of `test`, which nothing was chosen by. improved: whether `term` is a new form."""
 
-    program: FPCoreProgram
     terms: Terms
     original: Term
     term: Term
@@ -78,6 +79,13 @@ class Improved:
     def improved(self) -> bool:
         return self.term is not self.original
 
+
+@dataclass(frozen=True)
+class ImprovedProgram(Improved):
+    """An FPCore program with what was found for it."""
+
+    program: FPCoreProgram = field(kw_only=True)
+
     @property
     def text(self) -> str:
         """The program as FPCore: as it was written, with another expression if there is a better one."""
@@ -91,22 +99,29 @@ def rules_for_programs() -> tuple[core.Rule, ...]:
     return tuple(rule for rule in rules if found[rule.name].proved)
 
 
-def improve(program: FPCoreProgram, rules: Sequence[core.Rule] | None = None, settings: ImprovementSettings | None = None) -> Improved:
+def improve(
+    program: FPCoreProgram, rules: Sequence[core.Rule] | None = None, settings: ImprovementSettings | None = None
+) -> ImprovedProgram:
     """The program with a smaller mean error, or as it was where none was found.
 
     rules: identities to rewrite with; those of GROUPS if not given. Raises NotImproved for a program that is not in binary64 throughout, or
     that has no points at which it could be measured.
     """
-    began = time.perf_counter()
-    chosen = settings or ImprovementSettings()
     rules = rules_for_programs() if rules is None else rules
     terms = Terms()
     original, conditions = program_term(program, terms)
     if not program.arguments:
         raise NotImproved("a program without arguments is one number")
     domain = Domain(tuple(program.arguments), tuple(conditions), program.ranges)
+    found = improve_term(terms, original, domain, rules, settings or ImprovementSettings())
+    return ImprovedProgram(*(getattr(found, f.name) for f in fields(found)), program=program)
+
+
+def improve_term(terms: Terms, original: Term, domain: Domain, rules: Sequence[core.Rule], chosen: ImprovementSettings) -> Improved:
+    """A term with a smaller mean error on the domain, or the term itself. Raises NotImproved where it cannot be measured."""
+    began = time.perf_counter()
     rng = np.random.default_rng(chosen.seed)
-    training = draw(original, domain, chosen.training, rng)
+    training = _points(original, domain, chosen.training, rng, chosen.daily)
     if len(training) < 16:
         raise NotImproved("hardly any point meets the precondition and has a finite value")
     pool = _search(terms, original, training, rules, chosen, domain)
@@ -115,7 +130,7 @@ def improve(program: FPCoreProgram, rules: Sequence[core.Rule] | None = None, se
     guard = Guard(terms, domain, first, candidates, chosen.unproved)
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(training))
     term = assembled(terms, tree)
-    test = draw(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003))
+    test = _points(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily)
     evaluator = TermEvaluator(test.inputs)
     before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
     branches = tuple(Branch(where, form) for where, form in paths(tree))
@@ -123,7 +138,12 @@ def improve(program: FPCoreProgram, rules: Sequence[core.Rule] | None = None, se
     if after > before - chosen.least or not guard.passes(tree, test):
         term, after, branches, seen = original, before, (Branch((), first),), 0
     before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
-    return Improved(program, terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, seen)
+    return Improved(terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, seen)
+
+
+def _points(term: Term, domain: Domain, count: int, rng: np.random.Generator, daily: bool) -> Sample:
+    drawn = draw(term, domain, count, rng)
+    return joined(drawn, everyday(term, domain, count, rng)) if daily else drawn
 
 
 def _candidates(

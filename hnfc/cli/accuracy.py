@@ -9,7 +9,7 @@ from typing import Any
 from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
 from hnfc.accuracy.account import BranchAccount
 from hnfc.accuracy.harm import MOST_LOST
-from hnfc.accuracy.improving import Improved
+from hnfc.accuracy.improving import ImprovedProgram
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import verdicts
@@ -84,7 +84,7 @@ def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:
     return {rule: (rule.name, found[rule.name].proved) for rule in rules}
 
 
-def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
+def _words(improved: ImprovedProgram, branches: list[BranchAccount]) -> list[str]:
     name, points = improved.program.name, len(improved.test)
     if not improved.improved:
         return [f"{name}: {improved.before:.2f} bits of error on {points} points; no better form was found, in {improved.seconds:.2f} s"]
@@ -101,7 +101,7 @@ def _words(improved: Improved, branches: list[BranchAccount]) -> list[str]:
     return lines
 
 
-def _data(improved: Improved, branches: list[BranchAccount]) -> dict[str, Any]:
+def _data(improved: ImprovedProgram, branches: list[BranchAccount]) -> dict[str, Any]:
     return {
         "name": improved.program.name, "improved": improved.improved, "bits_before": improved.before,
         "bits_after": improved.after,

@@ -47,10 +47,10 @@ def parser(command: str) -> argparse.ArgumentParser:
 def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     """The options that say how a model is rewritten."""
     default, drawn = (f"{level} (default)", "; samples are drawn from it") if level else ("stability", "")
-    scalar = "; accuracy for FPCore programs" if level else ""
     parser.add_argument(
         "-O", dest="level", default=level, metavar="LEVEL",
-        help=f"{default}, fusion, folding, reassociation, precision, compensated, all, none; or rule groups{scalar}",
+        help=f"{default}, fusion, folding, reassociation, precision, compensated, accuracy (a search for better forms), all, none; "
+        "or rule groups",
     )  # fmt: skip
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",

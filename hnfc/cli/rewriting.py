@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
+from hnfc.accuracy.tensors import RegionForms
 from hnfc.backend.on_iree import sentence, written
 from hnfc.cli.terminal import Progress, report_diagnostics, say, write
 from hnfc.core.samples import parse_range
@@ -52,6 +53,7 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
         unproved=rules.unproved,
         validate=not options.no_validate,
         search=search,
+        forms=RegionForms() if rules.searches else None,
         **request,
     )
     return Rewriting(options, made, rules)

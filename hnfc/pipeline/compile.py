@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import FORMATS, format_of
 from hnfc.dsl import core
+from hnfc.dsl.soundness import Verdict
 from hnfc.egraph.explorer import Explorer
 from hnfc.egraph.search import Search
 from hnfc.frontend.torch_mlir import Imported, import_module
@@ -36,6 +37,11 @@ from hnfc.validation.differential import MOST_ELEMENTS, Runner, Trial, add_probe
 from hnfc.validation.measurement import Error, Original, Reference, affordable, unit_roundoff
 
 Progress = Callable[[str], None]
+
+
+FOUND = "found"
+"""Group of rules that were found for one program."""
+FormSearch = Callable[[Block, Ranges, Observations], Mapping[core.Rule, Verdict]]
 
 
 @dataclass
@@ -56,6 +62,8 @@ class Request:
     """Rules that run without a proof; like those of `assume` they are tried on the samples only, not on probes."""
     validate: bool = True
     search: Search = field(default_factory=Search)
+    forms: FormSearch | None = None
+    """Search for proved rules that are good for this program alone; they run after all phases."""
     runner: Runner | None = None
     """Runner of the user, on which errors are measured. None: hnfc's own evaluation."""
     fixed: frozenset[int] = frozenset()
@@ -129,6 +137,8 @@ class Compiled:
     """Outputs that are worse on an input beyond the samples, and how."""
     withdrawn: list[str] = field(default_factory=list)
     """Reasons why rules or a search were undone."""
+    found: dict[str, Verdict] = field(default_factory=dict)
+    """Verdicts on the rules that were found for this program."""
     runner: str = ""
     """Name of the runner that output errors were measured on; empty for hnfc's own evaluation."""
     trials: list[Trial] = field(default_factory=list)
@@ -293,14 +303,24 @@ def _function(compiled: Compiled, function: FuncOp, request: Request, excluded: 
         truth = original.reference(samples, imported.weight, outputs).truth if original is not None else []
         options = {"assume": request.assume, "weights": imported.weight, "samples": samples, "truth": truth}
         explorer = Explorer.of(block, request.search, intervals, rules=chosen, place=imported.location, **options)
-    for rules in request.phases:
-        progress("rewriting …")
+
+    def rewrite(rules: Iterable[core.Rule], ranges: Ranges, observations: Observations) -> None:
         matcher = Matcher(compile_rules(rule for rule in rules if rule.name not in excluded))
-        ranges = Ranges(intervals, imported.weight)
-        observations = Observations([dict(sample) for sample in samples], imported.weight)
         greedy = Greedy(matcher, ranges, observations, request.assume, imported.location, origins=origins, outcome=outcome)
         greedy.prober, greedy.vouched = Prober(ranges, observations), vouched
         greedy.run(block)
+
+    def known() -> tuple[Ranges, Observations]:
+        return Ranges(intervals, imported.weight), Observations([dict(sample) for sample in samples], imported.weight)
+
+    for rules in request.phases:
+        progress("rewriting …")
+        rewrite(rules, *known())
+    if request.forms is not None:
+        progress("searching for better forms …")
+        found = request.forms(block, *known())
+        compiled.found.update({rule.name: verdict for rule, verdict in found.items()})
+        rewrite(found, *known())
     if explorer is not None:
         progress("searching …")
         explorer.run(outcome, origins)

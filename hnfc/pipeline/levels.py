@@ -12,14 +12,15 @@ LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "folding": (_STABLE, ("folding",)),
     "precision": (("precision",),),
     "compensated": (("compensated",),),
+    "accuracy": (_STABLE,),
     "all": (_STABLE, ("fusion", "movement"), ("reassociation",), ("precision",)),
 }
 
 FORMS = ("algebra", "reassociation")
 """Groups of equal forms, which searches beyond greedy go through at every level."""
 
-SCALAR = "accuracy"
-"""The group of rules that only the search over forms of a program of numbers tries."""
+SEARCHED = "accuracy"
+"""The level that searches for better forms of pointwise regions after the rules, and the group of rules that only this search tries."""
 
 
 class UnknownLevel(Exception):
@@ -36,6 +37,6 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
         raise UnknownLevel(
             f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}"
         )
-    if SCALAR in names:
-        raise UnknownLevel(f"-O {SCALAR} is for FPCore programs (.fpcore), by itself: its rules pay for some numbers only")
+    if SEARCHED in names:
+        raise UnknownLevel(f"-O {SEARCHED} is a level by itself: the rules of that group pay for some numbers only")
     return (names,)

@@ -14,6 +14,7 @@ from torch import fx
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
+from hnfc.accuracy.tensors import RegionForms
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
@@ -223,6 +224,7 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
         samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
         assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
+        forms=RegionForms() if settings.rules.searches else None,
     )  # fmt: skip
     return request, given
 

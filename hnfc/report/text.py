@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Status, Verdict
-from hnfc.pipeline.compile import Applied, Compiled
+from hnfc.pipeline.compile import FOUND, Applied, Compiled
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validation.measurement import TOLERANCE, Error
@@ -21,6 +22,7 @@ _MAX_NEAR = 8
 def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: list[str], width: int) -> str:
     """The report: each rule that ran with its places, then totals, what was opaque, what nearly ran."""
     lines: list[str] = []
+    verdicts = {**verdicts, **compiled.found}
     by_rule: dict[str, list[Applied]] = {}
     for applied in compiled.applied:
         by_rule.setdefault(applied.rule.name, []).append(applied)
@@ -48,6 +50,9 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, obs
     read = sum(place.backwards for place in places)
     lines = [f"{name}{count}" + (", read from right to left" + (f" at {read} of them" if read < len(places) else "") if read else "")]
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
+    if verdict is not None and rule.group == FOUND:
+        form = rule_line(rule).partition(" where ")[0]
+        lines += textwrap.wrap(form, width - 4, initial_indent="    form  ", subsequent_indent="          ")
     given = next((p.given for p in places if p.given), "")
     lines.append(f"    safe  {proof}" + (f"; {given} {'on the observed inputs' if observed else 'holds here'}" if given else ""))
     by_place: dict[str, list[Applied]] = {}
@@ -182,6 +187,7 @@ def json_report(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> str:
 
 def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
     """Report as JSON values."""
+    verdicts = {**verdicts, **compiled.found}
     return {
         "operations": compiled.operations,
         "samples": compiled.samples,

@@ -1,0 +1,160 @@
+"""Pointwise regions of a tensor program as terms: what computes a value element by element, and the values that this starts from.
+
+Whatever the shapes are, each element of the region's value is one function of the elements at its index. A reduction, a product of
+matrices or a cast ends a region: its result is a variable of the term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.accuracy.terms import Term, Terms
+from hnfc.dialects.facts import Access, Result
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp
+from hnfc.dialects.num.elementary import DetachOp
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.dsl import core
+
+MOST_OPERATIONS = 40
+MOST_LEAVES = 3
+_PREDICATE = "predicate"
+
+
+@dataclass(frozen=True)
+class PointwiseRegion:
+    """A value as a term, and as the pattern that finds it. leaves: the values that variables stand for, by their names."""
+
+    root: SSAValue
+    leaves: dict[str, SSAValue]
+    term: Term
+    pattern: core.Expr
+
+    @property
+    def element(self) -> str:
+        return element_of(self.root) or ""
+
+
+def element_of(value: SSAValue) -> str | None:
+    return ELEMENT_NAMES.get(value.type.element_type) if isinstance(value.type, TensorType) else None
+
+
+def regions(block: Block, terms: Terms) -> Iterator[PointwiseRegion]:
+    """The regions that end at a value which is used by something else; where one is too large, those of its operands. Largest first."""
+    starts = [value for op in block.ops for value in op.results if _is_inner(value) and not all(map(_is_inner_use, value.uses))]
+    seen: set[SSAValue] = set()
+    stack = starts
+    while stack:
+        value = stack.pop()
+        if value in seen or not _is_inner(value):
+            continue
+        seen.add(value)
+        found = region_at(value, terms)
+        if found is not None:
+            yield found
+        else:
+            stack += value.owner.operands if isinstance(value.owner, Operation) else ()
+
+
+def region_at(root: SSAValue, terms: Terms) -> PointwiseRegion | None:
+    """The region that ends at a value; None where it has too many operations or leaves, or no operation that may lose digits."""
+    element = element_of(root)
+    made: dict[SSAValue, tuple[Term, core.Expr]] = {}
+    leaves: dict[str, SSAValue] = {}
+    stack = [root]
+    while stack:
+        value = stack[-1]
+        if value in made:
+            stack.pop()
+            continue
+        if not _is_inner(value) or (element_of(value) not in (element, "i1")):
+            number = _number(value)
+            if number is not None:
+                made[value] = terms.const(number), core.Literal(number)
+            elif element_of(value) != element or len(leaves) == MOST_LEAVES:
+                return None
+            else:
+                name = f"x{len(leaves)}"
+                leaves[name] = value
+                made[value] = terms.var(name), core.Capture(name)
+            continue
+        operation = value.owner
+        assert isinstance(operation, NumOp)
+        missing = [operand for operand in operation.operands if operand not in made]
+        if missing:
+            stack += missing
+            continue
+        if len(made) > MOST_OPERATIONS:
+            return None
+        made[value] = _made(operation, [made[operand] for operand in operation.operands], terms)
+    term, pattern = made[root]
+    return PointwiseRegion(root, leaves, term, pattern) if leaves and isinstance(pattern, core.Apply) and term.args else None
+
+
+def _made(operation: NumOp, operands: list[tuple[Term, core.Expr]], terms: Terms) -> tuple[Term, core.Expr]:
+    name = operation.name.removeprefix("num.")
+    attributes = operation.attributes_as_python()
+    term = _term(name, [t for t, _ in operands], attributes.get(_PREDICATE), terms)
+    return term, core.Apply(type(operation), tuple(e for _, e in operands), tuple(attributes.items()))
+
+
+def _term(name: str, operands: list[Term], predicate: str | None, terms: Terms) -> Term:
+    """The operation in those that identities are written in."""
+    match name:
+        case "square":
+            return terms.make("mul", operands[0], operands[0])
+        case "reciprocal":
+            return terms.make("div", terms.one, operands[0])
+        case "rsqrt":
+            return terms.make("div", terms.one, terms.make("sqrt", operands[0]))
+    return terms.make(name, *operands, value=predicate)
+
+
+def _is_inner(value: SSAValue) -> bool:
+    """Return whether the value comes from an operation that can be inside a region."""
+    operation = value.owner
+    if not isinstance(operation, NumOp) or operation.FACTS.access is not Access.ELEMENTWISE or isinstance(operation, DetachOp):
+        return False
+    if operation.FACTS.real is None or operation.FACTS.evaluate is None or operation.FACTS.result is Result.ATTRIBUTE:
+        return False
+    if len(operation.results) != 1 or not operation.properties.keys() <= {_PREDICATE}:
+        return False
+    return element_of(value) in FORMATS or element_of(value) == "i1"
+
+
+def _is_inner_use(use: object) -> bool:
+    operation = use.operation  # type: ignore[attr-defined]
+    return bool(operation.results) and _is_inner(operation.results[0])
+
+
+def _number(value: SSAValue) -> Fraction | None:
+    """The finite number that a constant holds."""
+    if not isinstance(value.owner, ConstantOp):
+        return None
+    number = float(value.owner.attributes_as_python()["value"])
+    return Fraction(number) if number - number == 0 else None
+
+
+def expression_of(term: Term) -> core.Expr:
+    """The term as the right side of a rule; what occurs more than once is one node."""
+    known: dict[Term, core.Expr] = {}
+
+    def visit(t: Term) -> core.Expr:
+        if t not in known:
+            match t.op:
+                case "var":
+                    known[t] = core.Capture(str(t.value))
+                case "const":
+                    known[t] = core.Literal(Fraction(t.value))
+                case _:
+                    attributes = (("predicate", t.value),) if t.op == "compare" else ()
+                    known[t] = core.Apply(OPERATIONS[t.op], tuple(map(visit, t.args)), attributes)
+        return known[t]
+
+    return visit(term)

@@ -1,0 +1,151 @@
+"""Better forms for pointwise regions of a tensor program, each as a rule of this program that is proved before it runs.
+
+The search is the one for programs of numbers (`improving`); what it finds is written as a rule from the region to the new form, proved
+by the prover, and left to the rewriter, which tries it on probes, and to validation, as any other rule.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Block, SSAValue
+
+from hnfc.accuracy.element_types import TypedEvaluator, bits_lost, rounded_inputs
+from hnfc.accuracy.everyday import everyday
+from hnfc.accuracy.improving import ImprovementSettings, NotImproved, improve_term, rules_for_programs
+from hnfc.accuracy.ordinals import Floats
+from hnfc.accuracy.points import Domain
+from hnfc.accuracy.reference import exact_values
+from hnfc.accuracy.regions import PointwiseRegion, expression_of, regions
+from hnfc.accuracy.search import SearchLimits
+from hnfc.accuracy.terms import Term, Terms
+from hnfc.analysis.ranges import Ranges
+from hnfc.core.verdicts import verdicts
+from hnfc.dialects.types import FORMATS
+from hnfc.dsl import core
+from hnfc.dsl.soundness import Verdict
+from hnfc.pipeline.compile import FOUND
+from hnfc.rewrite.conditions import Observations
+
+SECONDS = 20.0
+"""Time for the search in all regions of a function; those that it does not reach stay as they are."""
+POINTS = 400
+LEAST_GAIN = 0.25
+"""Mean bits that a form must gain in the element type, at everyday points and at those of the samples."""
+MOST_LOST = 3.0
+"""Bits that it may lose at any of these points: 8 units roundoff."""
+_SETTINGS = ImprovementSettings(daily=True, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0))
+
+
+@dataclass
+class RegionForms:
+    """Search for better forms of the pointwise regions of a program; what was found for a region is kept for the next call."""
+
+    seconds: float = SECONDS
+    _terms: Terms = field(default_factory=Terms)
+    _known: dict[Any, core.Rule | None] = field(default_factory=dict)
+
+    def __call__(self, block: Block, ranges: Ranges, observations: Observations) -> dict[core.Rule, Verdict]:
+        """Proved rules that rewrite regions of the block to better forms, each with its verdict."""
+        identities = rules_for_programs()
+        deadline = time.monotonic() + self.seconds
+        found: dict[Any, core.Rule] = {}
+        for region in regions(block, self._terms):
+            domain = _domain(region, ranges)
+            key = (region.term, region.element, tuple(domain.interval(name) for name in domain.names))
+            if key not in self._known and time.monotonic() < deadline:
+                form = _better_form(region, self._terms, domain, observations, identities)
+                self._known[key] = None if form is None else _rule(len(self._known) + 1, region, form, domain)
+            rule = self._known.get(key)
+            if rule is not None:
+                found[key] = rule
+        rules = list(dict.fromkeys(found.values()))
+        judged = verdicts(replace(rule, where=core.TRUE) for rule in rules)
+        # most forms need no condition; for the others the ranges are one
+        open_ = [rule for rule in rules if not judged[rule.name].proved and rule.where is not core.TRUE]
+        conditional = verdicts(open_)
+        free = {replace(rule, where=core.TRUE): judged[rule.name] for rule in rules if judged[rule.name].proved}
+        return free | {rule: conditional[rule.name] for rule in open_ if conditional[rule.name].proved}
+
+
+def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:
+    largest = FORMATS[region.element].largest
+    intervals = {name: ranges.of(leaf) for name, leaf in region.leaves.items()}
+    return Domain(tuple(region.leaves), (), {name: (max(i.lo, -largest), min(i.hi, largest)) for name, i in intervals.items()})
+
+
+def _better_form(
+    region: PointwiseRegion, terms: Terms, domain: Domain, observations: Observations, identities: Sequence[core.Rule]
+) -> Term | None:
+    """A form that is better at everyday points and those of the samples, in the element type, and at none of them worse."""
+    rng = np.random.default_rng(1)
+    daily = everyday(region.term, domain, POINTS, rng).inputs
+    seen = _seen(region, observations)
+    points = {name: np.concatenate([daily[name], seen[name]]) if seen else daily[name] for name in domain.names}
+    points = rounded_inputs(points, region.element)
+    exact, _ = exact_values(region.term, points)
+    form = FORMATS[region.element]
+    counted = np.isfinite(exact) & (np.abs(exact) <= form.largest)
+    points, exact = {name: x[counted] for name, x in points.items()}, exact[counted]
+    if len(exact) < 16:
+        return None
+    before = _lost(region.term, points, exact, region.element)
+    if before.mean() < LEAST_GAIN and before.max() < 2 * MOST_LOST:
+        return None
+    try:
+        made = improve_term(terms, region.term, domain, identities, _SETTINGS)
+    except NotImproved:
+        return None
+    if made.term is region.term:
+        return None
+    after = _lost(made.term, points, exact, region.element)
+    gained = before.mean() - after.mean() >= LEAST_GAIN or before.max() - after.max() >= 2 * MOST_LOST
+    return made.term if gained and bool((after <= before + MOST_LOST).all()) else None
+
+
+def _lost(term: Term, points: Mapping[str, Floats], exact: Floats, element: str) -> Floats:
+    return bits_lost(TypedEvaluator(points, element).values(term), exact, element)
+
+
+def _seen(region: PointwiseRegion, observations: Observations) -> dict[str, Floats] | None:
+    """Elements of the leaves at the same indices in the samples."""
+    columns: dict[str, list[Any]] = {name: [] for name in region.leaves}
+    for index in range(len(observations.samples)):
+        arrays = [_array(observations, leaf, index) for leaf in region.leaves.values()]
+        if any(array is None for array in arrays):
+            return None
+        try:
+            spread = np.broadcast_arrays(*arrays)
+        except ValueError:
+            return None
+        chosen = np.random.default_rng(index).integers(0, max(spread[0].size, 1), min(POINTS, spread[0].size))
+        for name, array in zip(columns, spread, strict=True):
+            columns[name].append(array.reshape(-1)[chosen].astype(np.float64))
+    return {name: np.concatenate(parts) for name, parts in columns.items()} if observations.samples else None
+
+
+def _array(observations: Observations, leaf: SSAValue, index: int) -> Any:
+    found = observations.of(leaf)
+    return None if found is None else found[index]
+
+
+def _rule(number: int, region: PointwiseRegion, form: Term, domain: Domain) -> core.Rule:
+    conditions = []
+    for name, leaf in region.leaves.items():
+        del leaf
+        lo, hi = domain.interval(name)
+        largest = FORMATS[region.element].largest
+        if lo > -largest and math.isfinite(lo):
+            conditions.append(core.Comparison("ge", core.Capture(name), core.Literal(Fraction(lo))))
+        if hi < largest and math.isfinite(hi):
+            conditions.append(core.Comparison("le", core.Capture(name), core.Literal(Fraction(hi))))
+    where = core.AllOf(tuple(conditions)) if conditions else core.TRUE
+    reason = "a form with less error, found for this model by the identities of hnfc's rules"
+    rule = core.Rule(f"form_{number}", FOUND, reason, "hnfc -O accuracy", region.pattern, expression_of(form), where)
+    return replace(rule, structural=True)

@@ -1,0 +1,79 @@
+"""Pointwise regions of tensor programs in better forms: found by search, proved, and no worse anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hnfc
+from hnfc.accuracy.regions import regions
+from hnfc.accuracy.tensors import RegionForms
+from hnfc.accuracy.terms import Terms
+from hnfc.analysis.ranges import Ranges
+from hnfc.dialects.interval import Interval
+from hnfc.rewrite.conditions import Observations
+from tests.graphs import Graph
+
+FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
+    "difference of squares": (2, lambda g, one, x, y: g.sub(g.mul(x, x), g.square(y))),
+    "square roots": (1, lambda g, one, x: g.sub(g.sqrt(g.add(x, one)), g.sqrt(x))),
+    "small angle": (1, lambda g, one, x: g.div(g.sub(one, g.cos(x)), g.mul(x, x))),
+    "relative growth": (1, lambda g, one, x: g.div(g.sub(g.exp(x), one), x)),
+    "reciprocals": (1, lambda g, one, x: g.sub(g.reciprocal(x), g.div(one, g.add(x, one)))),
+}
+
+
+def forms(graph: Graph, ranges: Ranges | None = None) -> dict[Any, Any]:
+    return RegionForms()(graph.block, ranges or Ranges({}), Observations([]))
+
+
+@pytest.mark.parametrize("element", ["f64", "f32"])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_better_form_is_found_and_proved(name: str, element: str) -> None:
+    count, build = FORMS[name]
+    g = Graph(*[(element, 3)] * count)
+    g.returns(build(g, g.constant(1.0, element), *g.args))
+    found = forms(g)
+    assert len(found) == 1 and all(verdict.proved for verdict in found.values())
+
+
+def test_a_region_ends_at_what_is_not_pointwise() -> None:
+    g = Graph((4, 5))
+    (x,) = g.args
+    centered = g.sub(x, g.div(g.sum(x, axes=(1,)), 5.0))
+    g.returns(g.sub(1.0, g.cos(centered)))
+    (region, *_) = regions(g.block, Terms())
+    assert len(region.leaves) == 2 and {op.owner.name for op in region.leaves.values() if hasattr(op.owner, "name")} == {"num.sum"}
+
+
+def test_what_is_accurate_stays() -> None:
+    g = Graph((4,), (4,))
+    x, y = g.args
+    g.returns(g.add(g.mul(x, y), 1.0), g.exp(x), g.maximum(x, y))
+    assert not forms(g, Ranges({x: Interval(1.0, 2.0), y: Interval(1.0, 2.0)}))
+
+
+class Levels(torch.nn.Module):
+    """The mean distance of neighbouring levels 1/n."""
+
+    def forward(self, n: torch.Tensor) -> torch.Tensor:
+        return (1 / n - 1 / (n + 1)).mean()
+
+
+def test_a_module_at_the_level_accuracy() -> None:
+    torch.manual_seed(0)
+    x = 1e4 * (1 + torch.rand(4, 5))
+    model = Levels()
+    better = hnfc.optimize(model, x, "accuracy")
+    true = model(x.double())
+    before, after = (float(abs(m(x).double() - true) / true.abs()) for m in (model, better))
+    assert after < before / 10
+    assert "form_" in str(hnfc.diff(model, better)) and "proved over the reals" in str(hnfc.diff(model, better))
+    y = x.clone().requires_grad_()
+    wide = x.double().requires_grad_()
+    (slope,), (wanted,) = torch.autograd.grad(better(y), y), torch.autograd.grad(model(wide), wide)
+    np.testing.assert_allclose(slope.numpy(), wanted.numpy(), rtol=1e-5)
