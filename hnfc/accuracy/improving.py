@@ -25,6 +25,7 @@ from hnfc.accuracy.search import Candidate, Localizer, Pool, SearchLimits, cover
 from hnfc.accuracy.series import ExpansionPoint, NoSeries
 from hnfc.accuracy.terms import Term, Terms, variables
 from hnfc.accuracy.truncation import truncations
+from hnfc.accuracy.unfolding import unfolded
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
@@ -37,8 +38,9 @@ GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 @dataclass(frozen=True)
 class ImprovementSettings:
     """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
-    bring. daily: whether half of the points for training and testing are everyday ones. unproved: whether series without a proved
-    remainder, and rules whose condition failed at points, may be used."""
+    bring. daily: whether half of the points for training and testing are everyday ones. unfold: whether the search also starts from
+    the term with functions such as log1p written out, which no step accounts for. unproved: whether series without a proved remainder,
+    and rules whose condition failed at points, may be used."""
 
     training: int = 256
     branching: int = 768
@@ -46,6 +48,7 @@ class ImprovementSettings:
     guarding: int = 4000
     least: float = 0.1
     daily: bool = False
+    unfold: bool = False
     unproved: bool = False
     seed: int = 1
     limits: SearchLimits = field(default_factory=SearchLimits)
@@ -179,6 +182,8 @@ def _search(
     if first.mean <= limits.enough:
         return pool
     pool.add(arithmetic.all_tidy(original))
+    if settings.unfold:
+        pool.add(arithmetic.all_tidy(unfolded(terms, original, domain)))
     localizer = Localizer(training)
     start = list(pool.found.values())
     search(pool, start, table, localizer, limits)

@@ -6,12 +6,12 @@ matrices or a cast ends a region: its result is a variable of the term.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from hnfc.accuracy.terms import Term, Terms
 from hnfc.dialects.facts import Access, Result
@@ -45,25 +45,10 @@ def element_of(value: SSAValue) -> str | None:
     return ELEMENT_NAMES.get(value.type.element_type) if isinstance(value.type, TensorType) else None
 
 
-def regions(block: Block, terms: Terms) -> Iterator[PointwiseRegion]:
-    """The regions that end at a value which is used by something else; where one is too large, those of its operands. Largest first."""
-    starts = [value for op in block.ops for value in op.results if _is_inner(value) and not all(map(_is_inner_use, value.uses))]
-    seen: set[SSAValue] = set()
-    stack = starts
-    while stack:
-        value = stack.pop()
-        if value in seen or not _is_inner(value):
-            continue
-        seen.add(value)
-        found = region_at(value, terms)
-        if found is not None:
-            yield found
-        else:
-            stack += value.owner.operands if isinstance(value.owner, Operation) else ()
-
-
-def region_at(root: SSAValue, terms: Terms) -> PointwiseRegion | None:
-    """The region that ends at a value; None where it has too many operations or leaves, or no operation that may lose digits."""
+def region_at(root: SSAValue, terms: Terms, walls: Collection[SSAValue] = ()) -> PointwiseRegion | None:
+    """The region that ends at a value; None where there is none, or it has too many operations or leaves. walls: values that end it."""
+    if not _is_inner(root):
+        return None
     element = element_of(root)
     made: dict[SSAValue, tuple[Term, core.Expr]] = {}
     leaves: dict[str, SSAValue] = {}
@@ -73,7 +58,7 @@ def region_at(root: SSAValue, terms: Terms) -> PointwiseRegion | None:
         if value in made:
             stack.pop()
             continue
-        if not _is_inner(value) or (element_of(value) not in (element, "i1")):
+        if not _is_inner(value) or value in walls or (element_of(value) not in (element, "i1")):
             number = _number(value)
             if number is not None:
                 made[value] = terms.const(number), core.Literal(number)
@@ -126,11 +111,6 @@ def _is_inner(value: SSAValue) -> bool:
     if len(operation.results) != 1 or not operation.properties.keys() <= {_PREDICATE}:
         return False
     return element_of(value) in FORMATS or element_of(value) == "i1"
-
-
-def _is_inner_use(use: object) -> bool:
-    operation = use.operation  # type: ignore[attr-defined]
-    return bool(operation.results) and _is_inner(operation.results[0])
 
 
 def _number(value: SSAValue) -> Fraction | None:

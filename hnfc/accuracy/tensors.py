@@ -22,7 +22,7 @@ from hnfc.accuracy.improving import ImprovementSettings, NotImproved, improve_te
 from hnfc.accuracy.ordinals import Floats
 from hnfc.accuracy.points import Domain
 from hnfc.accuracy.reference import exact_values
-from hnfc.accuracy.regions import PointwiseRegion, expression_of, regions
+from hnfc.accuracy.regions import PointwiseRegion, expression_of, region_at
 from hnfc.accuracy.search import SearchLimits
 from hnfc.accuracy.terms import Term, Terms
 from hnfc.analysis.ranges import Ranges
@@ -40,7 +40,12 @@ LEAST_GAIN = 0.25
 """Mean bits that a form must gain in the element type, at everyday points and at those of the samples."""
 MOST_LOST = 3.0
 """Bits that it may lose at any of these points: 8 units roundoff."""
-_SETTINGS = ImprovementSettings(daily=True, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0))
+MOST_FAILURES = 12
+"""Regions that may be searched in vain."""
+LEAST_POINTS = 16
+_SETTINGS = ImprovementSettings(
+    daily=True, unfold=True, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0)
+)
 
 
 @dataclass
@@ -55,17 +60,28 @@ class RegionForms:
         """Proved rules that rewrite regions of the block to better forms, each with its verdict."""
         identities = rules_for_programs()
         deadline = time.monotonic() + self.seconds
-        found: dict[Any, core.Rule] = {}
-        for region in regions(block, self._terms):
+        found: list[core.Rule] = []
+        improved: set[SSAValue] = set()
+        failed = 0
+        # operands first: the smallest region that loses digits, and larger ones only where it has no better form
+        for value in [result for op in block.ops for result in op.results]:
+            region = region_at(value, self._terms, improved)
+            if region is None or time.monotonic() > deadline or failed > MOST_FAILURES:
+                continue
             domain = _domain(region, ranges)
             key = (region.term, region.element, tuple(domain.interval(name) for name in domain.names))
-            if key not in self._known and time.monotonic() < deadline:
-                form = _better_form(region, self._terms, domain, observations, identities)
+            if key not in self._known:
+                points = _points(region, domain, observations)
+                form = None
+                if points is not None:
+                    form = _better_form(region, self._terms, domain, points, identities)
+                    failed += form is None
                 self._known[key] = None if form is None else _rule(len(self._known) + 1, region, form, domain)
-            rule = self._known.get(key)
+            rule = self._known[key]
             if rule is not None:
-                found[key] = rule
-        rules = list(dict.fromkeys(found.values()))
+                found.append(rule)
+                improved.add(value)
+        rules = list(dict.fromkeys(found))
         judged = verdicts(replace(rule, where=core.TRUE) for rule in rules)
         # most forms need no condition; for the others the ranges are one
         open_ = [rule for rule in rules if not judged[rule.name].proved and rule.where is not core.TRUE]
@@ -80,33 +96,44 @@ def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:
     return Domain(tuple(region.leaves), (), {name: (max(i.lo, -largest), min(i.hi, largest)) for name, i in intervals.items()})
 
 
-def _better_form(
-    region: PointwiseRegion, terms: Terms, domain: Domain, observations: Observations, identities: Sequence[core.Rule]
-) -> Term | None:
-    """A form that is better at everyday points and those of the samples, in the element type, and at none of them worse."""
-    rng = np.random.default_rng(1)
-    daily = everyday(region.term, domain, POINTS, rng).inputs
+@dataclass(frozen=True)
+class _MeasuredPoints:
+    """Points of a region, the true values there, and the bits that the region loses."""
+
+    inputs: dict[str, Floats]
+    exact: Floats
+    before: Floats
+
+
+def _points(region: PointwiseRegion, domain: Domain, observations: Observations) -> _MeasuredPoints | None:
+    """Everyday points and those of the samples; None where the region loses hardly anything there."""
+    daily = everyday(region.term, domain, POINTS, np.random.default_rng(1)).inputs
     seen = _seen(region, observations)
     points = {name: np.concatenate([daily[name], seen[name]]) if seen else daily[name] for name in domain.names}
     points = rounded_inputs(points, region.element)
     exact, _ = exact_values(region.term, points)
-    form = FORMATS[region.element]
-    counted = np.isfinite(exact) & (np.abs(exact) <= form.largest)
+    counted = np.isfinite(exact) & (np.abs(exact) <= FORMATS[region.element].largest)
     points, exact = {name: x[counted] for name, x in points.items()}, exact[counted]
-    if len(exact) < 16:
+    if len(exact) < LEAST_POINTS:
         return None
     before = _lost(region.term, points, exact, region.element)
-    if before.mean() < LEAST_GAIN and before.max() < 2 * MOST_LOST:
-        return None
+    accurate = before.mean() < LEAST_GAIN or before.max() < 2 * MOST_LOST
+    return None if accurate else _MeasuredPoints(points, exact, before)
+
+
+def _better_form(
+    region: PointwiseRegion, terms: Terms, domain: Domain, points: _MeasuredPoints, identities: Sequence[core.Rule]
+) -> Term | None:
+    """A form that is better at the points, in the element type, and at none of them worse."""
     try:
         made = improve_term(terms, region.term, domain, identities, _SETTINGS)
     except NotImproved:
         return None
     if made.term is region.term:
         return None
-    after = _lost(made.term, points, exact, region.element)
-    gained = before.mean() - after.mean() >= LEAST_GAIN or before.max() - after.max() >= 2 * MOST_LOST
-    return made.term if gained and bool((after <= before + MOST_LOST).all()) else None
+    after = _lost(made.term, points.inputs, points.exact, region.element)
+    gained = points.before.mean() - after.mean() >= LEAST_GAIN or points.before.max() - after.max() >= 2 * MOST_LOST
+    return made.term if gained and bool((after <= points.before + MOST_LOST).all()) else None
 
 
 def _lost(term: Term, points: Mapping[str, Floats], exact: Floats, element: str) -> Floats:

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 import hnfc
-from hnfc.accuracy.regions import regions
+from hnfc.accuracy.regions import region_at
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.terms import Terms
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.interval import Interval
+from hnfc.dsl.core import TRUE
 from hnfc.rewrite.conditions import Observations
 from tests.graphs import Graph
 
@@ -23,6 +24,7 @@ FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
     "square roots": (1, lambda g, one, x: g.sub(g.sqrt(g.add(x, one)), g.sqrt(x))),
     "small angle": (1, lambda g, one, x: g.div(g.sub(one, g.cos(x)), g.mul(x, x))),
     "relative growth": (1, lambda g, one, x: g.div(g.sub(g.exp(x), one), x)),
+    "complement in logarithms": (1, lambda g, one, x: g.log1p(g.neg(g.exp(x)))),
     "reciprocals": (1, lambda g, one, x: g.sub(g.reciprocal(x), g.div(one, g.add(x, one)))),
 }
 
@@ -31,8 +33,10 @@ def forms(graph: Graph, ranges: Ranges | None = None) -> dict[Any, Any]:
     return RegionForms()(graph.block, ranges or Ranges({}), Observations([]))
 
 
-@pytest.mark.parametrize("element", ["f64", "f32"])
-@pytest.mark.parametrize("name", FORMS)
+CASES = [*((name, "f32") for name in FORMS), ("square roots", "f64"), ("small angle", "f16")]
+
+
+@pytest.mark.parametrize(("name", "element"), CASES)
 def test_a_better_form_is_found_and_proved(name: str, element: str) -> None:
     count, build = FORMS[name]
     g = Graph(*[(element, 3)] * count)
@@ -45,9 +49,18 @@ def test_a_region_ends_at_what_is_not_pointwise() -> None:
     g = Graph((4, 5))
     (x,) = g.args
     centered = g.sub(x, g.div(g.sum(x, axes=(1,)), 5.0))
-    g.returns(g.sub(1.0, g.cos(centered)))
-    (region, *_) = regions(g.block, Terms())
+    g.returns(result := g.sub(1.0, g.cos(centered)))
+    region = region_at(result, Terms())
+    assert region is not None
     assert len(region.leaves) == 2 and {op.owner.name for op in region.leaves.values() if hasattr(op.owner, "name")} == {"num.sum"}
+
+
+def test_ranges_are_conditions_where_a_form_needs_them() -> None:
+    g = Graph((3,), (3,))
+    x, a = g.args
+    g.returns(g.log(g.sub(1.0, g.pow(x, a))))
+    found = forms(g, Ranges({x: Interval(1e-6, 1 - 1e-7), a: Interval(1e-3, 100.0)}))
+    assert any(rule.where is not TRUE and verdict.proved for rule, verdict in found.items())
 
 
 def test_what_is_accurate_stays() -> None:
