@@ -192,6 +192,7 @@ PUBLIC = {
 AT_START = "loads Z3 or ball arithmetic, which a verdict that is known does without"
 SPECIAL = "scipy.special takes as long to load as the rest of the dialect"
 OPTIONAL = "an optional package"
+NAMED = "xDSL's tools load a dialect, pass or target once it is named"
 TORCH = "runs on torch, which is an optional package"
 LATE = {
     ("dialects/num/activation.py", "scipy.special"): SPECIAL,
@@ -219,13 +220,11 @@ LATE = {
     ("hnfc/precision/__init__.py", "hnfc.precision.optimizer"): TORCH,
     ("hnfc/precision/casting.py", "hnfc.formats.torch_rounding"): TORCH,
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
-    ("hnfc/cli/opt.py", "xdsl.dialects.builtin"): "hnfc-opt --help loads no compiler",
-    ("hnfc/cli/opt.py", "xdsl.parser"): "hnfc-opt --help loads no compiler",
-    ("hnfc/cli/opt.py", "xdsl.utils.arg_spec"): "hnfc-opt --help loads no compiler",
-    ("hnfc/cli/opt.py", "xdsl.utils.exceptions"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
-    ("hnfc/cli/opt.py", "hnfc.pipeline.passes"): "hnfc-opt --help loads no compiler",
+    ("hnfc/pipeline/universe.py", "hnfc.dialects.num"): NAMED,
+    ("hnfc/pipeline/universe.py", "hnfc.pipeline.passes"): NAMED,
+    ("hnfc/pipeline/universe.py", "hnfc.pipeline.torch_forms"): NAMED,
     ("hnfc/cli/terminal.py", "rich.console"): "loaded once a command takes longer than two seconds",
 }
 """Imports inside functions, and why they are not at the top."""

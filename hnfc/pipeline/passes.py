@@ -1,45 +1,31 @@
-"""The arrows of the road as xDSL passes, so that `hnfc-opt` runs any part of it and prints the IR between."""
+"""The stages of the pipeline as xDSL passes, so that `hnfc-opt` runs any part of it and prints the IR between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from torch_mlir import ir
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func, FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from hnfc.backend.torch_mlir import build, export
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.verdicts import verdicts
-from hnfc.dialects.num import NUM
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped, shipped_targets
 from hnfc.egraph.explorer import Explorer
 from hnfc.egraph.search import search_of
-from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.frontend.torch_mlir import import_module
+from hnfc.pipeline.context import PipelineContext
 from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
 from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.record import RewriteOutcome
-
-
-class PipelineContext(Context):
-    """A context that remembers where the module came from. `source` is read by import-torch; `exported` is what export-torch made."""
-
-    def __init__(self, source: ir.Module | None = None) -> None:
-        super().__init__()
-        for dialect in (Builtin, Func, NUM):
-            self.load_dialect(dialect)
-        self.source = source
-        self.imported: Imported | None = None
-        self.replaced: dict[SSAValue, SSAValue] = {}
-        self.exported: ir.Module | None = None
 
 
 def _functions(module: ModuleOp) -> list[FuncOp]:
