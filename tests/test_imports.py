@@ -104,7 +104,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "flint": "balls and polynomials",
     },
     "hnfc/report": {
-        "dialects": "the constants of proofs",
+        "dialects": "the constants of proofs, facts of operations",
+        "dialects/num": "the page of the dialect",
         "dsl": "rules",
         "dsl/soundness": "verdicts and proofs",
         "dsl/ieee": "verdicts in formats",
