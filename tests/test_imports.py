@@ -175,7 +175,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/frontend": "models",
         "hnfc/backend": "forms of output",
         "hnfc/analysis": "hnfc analyze",
-        "hnfc/rewrite": "hnfc test, --why-not",
+        "hnfc/rewrite": "hnfc test, --why-not, rules as PDL",
         "hnfc/egraph": "options of a search",
         "hnfc/pipeline": "hnfc MODEL",
         "hnfc/accuracy": "FPCore programs",
