@@ -163,6 +163,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pipeline": "public names",
         "hnfc/precision": "public names",
         "hnfc/pytorch": "public names",
+        "hnfc/rewrite": "public names",
         "hnfc/tracing": "public names",
     },
     "hnfc/cli": {

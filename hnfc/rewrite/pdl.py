@@ -64,10 +64,10 @@ def pdl_pattern(rule: core.Rule) -> pdl.PatternOp:
         raise NotInPdl("it holds in both directions, and a cost decides between them")
     if not isinstance(rule.pattern, core.Apply):
         raise NotInPdl("its left side is no operation")
-    types = _Types()
+    types = _TypeTerms()
     types.read_pattern(rule.pattern)
     body = Block()
-    writer = _Writer(types, Builder(InsertPoint.at_end(body)))
+    writer = _PatternWriter(types, Builder(InsertPoint.at_end(body)))
     root = writer.pattern(rule.pattern)
     right = Block()
     writer.builder = Builder(InsertPoint.at_end(right))
@@ -83,7 +83,7 @@ Term = tuple[Any, ...]
 
 
 @dataclass
-class _Types:
+class _TypeTerms:
     """The types of expressions as terms; equal terms are equal types. None: a number, in any shape that fits what it meets."""
 
     equal: dict[Term, Term] = field(default_factory=dict)
@@ -161,10 +161,10 @@ _CAPTURED, _TRUTH, _REDUCED, _RESULT = _KINDS = ("captured", "truth", "reduced",
 
 
 @dataclass
-class _Writer:
+class _PatternWriter:
     """Writes one pattern: the left side first, then what replaces it."""
 
-    types: _Types
+    types: _TypeTerms
     builder: Builder
     type_values: dict[Term, SSAValue] = field(default_factory=dict)
     captured: dict[str, SSAValue] = field(default_factory=dict)
