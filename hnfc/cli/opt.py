@@ -24,18 +24,21 @@ _EXAMPLE = """passes:
   lift                  canonical form of movement
   rewrite{group=NAME}   the proved rules of a level or group (default stability)
   saturate{group=NAME}  equality saturation, and the cheapest form
+  share                 drop what rewrites made twice
   erase-dead            drop what nothing uses
   export-torch          num → the torch dialect
 and those of xDSL (canonicalize, cse, dce …).
 
 example:
   hnfc-opt examples/naive_attention.mlir -p 'import-torch,lift,rewrite{group=stability},export-torch'"""
-_IMPORT, _EXPORT = "import-torch", "export-torch"
+_IMPORT = "import-torch"
+_WITH_MEMORY = (_IMPORT, "share", "export-torch")
+"""Passes that need what others before them did, which tools of xDSL do not keep."""
 _UNIVERSES = (XDSL_UNIVERSE, HNFC_UNIVERSE)
 
 
 class OptDriver(xDSLOptMain):
-    """xDSL's driver. Between `import-torch` and `export-torch` it keeps the torch module, which the export patches."""
+    """xDSL's driver. Its passes hand on the torch module that was read, which `export-torch` patches, and the record of rewrites."""
 
     def register_all_dialects(self) -> None:
         self.ctx = self.pipeline_context = PipelineContext()
@@ -52,7 +55,7 @@ class OptDriver(xDSLOptMain):
     def register_all_passes(self) -> None:
         for universe in _UNIVERSES:
             self.available_passes |= universe.all_passes
-        self.available_passes |= {name: load_pass(name) for name in (_IMPORT, _EXPORT)}
+        self.available_passes |= {name: load_pass(name) for name in _WITH_MEMORY}
 
     def register_all_targets(self) -> None:
         for universe in _UNIVERSES:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hnfc.dsl.soundness import Status, Verdict
-from hnfc.pipeline.compile import Applied, Compiled
+from hnfc.pipeline.compiled import Applied, Compiled
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validation.measurement import TOLERANCE, Error

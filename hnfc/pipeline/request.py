@@ -1,0 +1,43 @@
+"""The request to rewrite a model: rules, ranges, samples, and limits of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hnfc.core.samples import Array
+from hnfc.dialects.interval import Interval
+from hnfc.dsl import core
+from hnfc.egraph.search import Search
+from hnfc.validation.differential import Runner
+
+
+@dataclass
+class Request:
+    """What to do to a model. phases: the rules of each phase, proved or allowed by name.
+
+    samples: arrays by the place of the argument, instead of those of a file (`calibrate`). observed: whether conditions may be
+    shown from the ranges of the samples where none are declared, which then hold for inputs like these.
+    """
+
+    phases: Sequence[Sequence[core.Rule]] = ()
+    ranges: Sequence[tuple[str, Interval]] = ()
+    calibrate: str | None = None
+    samples: Sequence[Sequence[Array]] = ()
+    observed: bool = False
+    assume: frozenset[str] = frozenset()
+    unproved: frozenset[str] = frozenset()
+    """Rules that run without a proof; like those of `assume` they are tried on the samples only, not on probes."""
+    validate: bool = True
+    search: Search = field(default_factory=Search)
+    runner: Runner | None = None
+    """Runner of the user, on which errors are measured. None: hnfc's own evaluation."""
+    fixed: frozenset[int] = frozenset()
+    """Arguments that are parameters and buffers: probes leave them as they are."""
+    native: bool = False
+    """True if the model is exported for torch alone (see `Compiled.export`)."""
+    measured: bool = True
+    """True if old and new are compared; without it the samples serve conditions of rules only."""
+    excluded: tuple[str, ...] = ()
+    """Rules that do not run, since `withdrawn` was seen of them."""
+    withdrawn: tuple[str, ...] = ()
