@@ -29,7 +29,8 @@ shipped: $(VENV)/.installed
 	$(BIN)/python -m hnfc.core.verdicts
 
 docs: $(VENV)/.installed
-	@echo "== writing docs/rules.md, a page of all rules with their proofs"
+	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"
+	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
 
 models: $(VENV)/.installed-models

@@ -23,8 +23,9 @@ from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.torch_mlir import import_module, new_context, read
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import phases
+from hnfc.pipeline.request import Request
 from hnfc.rewrite.canonicalization import lift
 
 X, S, R = "!torch.vtensor<[2,16,32],f32>", "!torch.vtensor<[2,16,16],f32>", "!torch.vtensor<[2,16,1],f32>"

@@ -208,7 +208,8 @@ def good(x: torch.Tensor) -> torch.Tensor:
 
 def _hnfc(model: nn.Module, x: torch.Tensor) -> tuple[float, int]:
     from hnfc.frontend.pytorch import capture
-    from hnfc.pipeline.compile import Request, compile_module
+    from hnfc.pipeline.compile import compile_module
+    from hnfc.pipeline.request import Request
 
     rules, module = hnfc.load_rules("stability"), capture(model, (x,)).module
     start = time.perf_counter()

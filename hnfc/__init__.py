@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from hnfc.pytorch.differences import diff as diff
     from hnfc.pytorch.rewriter import GraphRewriter as GraphRewriter
     from hnfc.pytorch.rewriter import optimize as optimize
+    from hnfc.rewrite.greedy import RulePattern as RulePattern
     from hnfc.tracing import trace as trace
 
 _HOMES = {
     "analyze": "hnfc.pytorch.analyses",
     "optimize": "hnfc.pytorch.rewriter",
     "GraphRewriter": "hnfc.pytorch.rewriter",
+    "RulePattern": "hnfc.rewrite.greedy",
     "load_rules": "hnfc.pipeline.rulesets",
     "diff": "hnfc.pytorch.differences",
     "trace": "hnfc.tracing",

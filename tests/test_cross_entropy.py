@@ -7,7 +7,8 @@ import torch
 
 from hnfc.backend.fx import raise_function
 from hnfc.dsl.rulebook import shipped
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.request import Request
 from tests.exporting import export_torch, text
 
 

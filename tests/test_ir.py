@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hnfc.dialects.num import OPERATIONS
+from hnfc.pipeline.passes import PASSES
+from hnfc.pipeline.universe import HNFC_UNIVERSE
+
 FOLDER = Path(__file__).parent / "ir"
 
 
@@ -17,3 +21,19 @@ def test_the_ir_files() -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Passed" in done.stdout
+
+
+def test_every_operation_has_a_round_trip() -> None:
+    lines = (FOLDER / "ops.mlir").read_text(encoding="utf-8").splitlines()
+    written = {word for line in lines if not line.startswith("//") for word in line.split()}
+    assert [operation.name for operation in OPERATIONS.values() if operation.name not in written] == []
+
+
+def test_every_pass_has_a_file() -> None:
+    runs = [line for path in FOLDER.glob("*.mlir") for line in path.read_text(encoding="utf-8").splitlines() if "RUN:" in line]
+    assert [name for name in PASSES if not any(name in run for run in runs)] == []
+
+
+def test_tools_of_xdsl_find_passes_by_their_names() -> None:
+    assert {name: load().name for name, load in HNFC_UNIVERSE.all_passes.items()} == {name: name for name in HNFC_UNIVERSE.all_passes}
+    assert HNFC_UNIVERSE.all_passes.keys() == PASSES.keys() - {"import-torch", "share", "export-torch"}

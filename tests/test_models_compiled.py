@@ -26,8 +26,10 @@ from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import Verdict
 from hnfc.frontend.torch_mlir import read
-from hnfc.pipeline.compile import Compiled, Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.levels import phases
+from hnfc.pipeline.request import Request
 from hnfc.report.text import text_report
 from tests.exporting import export_torch
 from tests.models import MODELS, REAL

@@ -73,6 +73,9 @@ def test_an_installed_wheel_works_from_elsewhere_without_torch(wheel: Path, tmp_
     assert where.startswith(str(site))
     assert "usage: hnfc" in run(hnfc, "--help", cwd=tmp_path)
     assert "passes:" in run(folder / "bin" / "hnfc-opt", "--help", cwd=tmp_path)
+    xdsl_opt = (python, "-m", "xdsl.tools.xdsl_opt")
+    assert "erase-dead" in run(*xdsl_opt, "--help", cwd=tmp_path)
+    assert "num.log1p" in run(*xdsl_opt, ROOT / "tests" / "ir" / "xdsl_opt.mlir", "-p", "rewrite{group=stability}", cwd=tmp_path)
     assert "proved" in run(hnfc, "rules", "softmax_fusion", cwd=tmp_path).lower()
     model = tmp_path / "model.mlir"
     shutil.copy(ROOT / "examples" / "naive_attention.mlir", model)

@@ -62,7 +62,7 @@ class NumOp(IRDLOperation, ABC):
         for index, operand in enumerate(operands):
             accepted = facts.accepts if index in facts.alike else facts.others
             if accepted is not ANY and kind_of(operand.element_type) not in accepted:
-                raise TypeMismatch(f"expected operand {index} to have elements of {_named(accepted)}, but got {element_name(operand)}")
+                raise TypeMismatch(f"expected operand {index} to have elements of {kind_names(accepted)}, but got {element_name(operand)}")
         return cls.infer(operands, attributes)
 
     def attributes_as_python(self) -> dict[str, Any]:
@@ -122,7 +122,8 @@ class NumOp(IRDLOperation, ABC):
             raise VerifyException(f"{self.name}: expected result type {expected}, but got {got}")
 
 
-def _named(kinds: Kind) -> str:
+def kind_names(kinds: Kind) -> str:
+    """The kinds of element types in words."""
     return " or ".join(f"{name} type" for kind, name in _KIND_NAMES.items() if kind in kinds)
 
 

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, SymbolRefAttr, TensorType
-from xdsl.irdl import irdl_op_definition, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from hnfc.dialects.facts import Access, Exactness, Facts
@@ -45,10 +46,14 @@ def constant_text(value: float) -> str:
 
 @irdl_op_definition
 class ConstantOp(SourceOp):
-    """`value` everywhere. The value is a double even where the element type is narrower: a Python scalar keeps its digits."""
+    """`value` everywhere. The value is a double even where the element type is narrower: a Python scalar keeps its digits.
+
+    Written `num.constant 0.25 : tensor<2x3xf32>`, and `num.constant "inf" : tensor<f32>` where it is not finite.
+    """
 
     name = "num.constant"
     value = prop_def(FloatAttr)
+    traits = traits_def(ConstantLike())
     FACTS: ClassVar = Facts(
         access=Access.SOURCE,
         exactness=Exactness.CORRECT,

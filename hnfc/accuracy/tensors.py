@@ -30,7 +30,7 @@ from hnfc.core.verdicts import verdicts
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict
-from hnfc.pipeline.compile import FOUND
+from hnfc.pipeline.request import FOUND
 from hnfc.rewrite.conditions import Observations
 
 SECONDS = 20.0

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
 
 from hnfc.backend.execution import comparing
 from hnfc.backend.iree import compile_iree
@@ -15,14 +17,13 @@ from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 from hnfc.cli.rewriting import prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
-from hnfc.core.dead_code import erase_dead
 from hnfc.core.errors import UsageError
 from hnfc.frontend.models import read_model
-from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.context import PipelineContext
+from hnfc.pipeline.passes import ImportTorchPass, LiftPass
 from hnfc.report.table import width
 from hnfc.report.text import why_not
-from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.diagnosis import nearly
 
 _BINARY = ("mlirbc", "vhlo", "iree")
@@ -56,16 +57,16 @@ def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any
     """For each rule the places that come closest to it in the model as it was read."""
     if not names:
         return {}
-    imported = import_module(module)
+    context = PipelineContext()
+    context.begin(module)
+    PassPipeline((ImportTorchPass(), LiftPass())).apply(context, ModuleOp([]))
+    imported = context.imported
+    assert imported is not None
     found: dict[str, list[Any]] = {name: [] for name in names}
     known = {rule.name: rule for phase in rules.phases for rule in phase}
     for function in (op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks):
-        block = function.body.block
-        renamed, origins = lift(block)
-        erase_dead([op for op in block.ops if not any(result.uses for result in op.results)])
-        imported.rebase(renamed, origins)
         for name in names:
-            found[name] += nearly(known[name], block, imported.location)
+            found[name] += nearly(known[name], function.body.block, imported.location)
     return found
 
 

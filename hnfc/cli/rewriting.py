@@ -12,7 +12,7 @@ from hnfc.cli.terminal import Progress, report_diagnostics, say, write
 from hnfc.core.samples import parse_range
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.egraph.search import search_of
-from hnfc.pipeline.compile import Request
+from hnfc.pipeline.request import Request
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.report.table import width
 from hnfc.report.text import json_report, text_report

@@ -63,10 +63,12 @@ def _fmt() -> argparse.ArgumentParser:
 
 def _list() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="hnfc rules", description="Lists the shipped rules with their verdicts, or shows some of them.",
-        epilog="example:\n  hnfc rules softmax_fusion", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="hnfc rules", description="Lists rules with their verdicts, or shows some of them.",
+        epilog="examples:\n  hnfc rules softmax_fusion\n  hnfc rules my.hnf --emit pdl",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("names", nargs="*", metavar="NAME", help="rules or groups; all of them if none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="shipped rules or groups, or files (.hnf); by default all shipped rules")
+    parser.add_argument("--emit", choices=("pdl",), help="write the proved rules in MLIR's PDL dialect; stderr names the others")
     return parser
 
 

@@ -1,21 +1,32 @@
-"""`hnfc rules`: the shipped rules with their verdicts."""
+"""`hnfc rules`: rules with their verdicts, or as patterns of the PDL dialect."""
 
 from __future__ import annotations
 
 import argparse
 
-from hnfc.cli.rule_files import close_name
-from hnfc.cli.terminal import DONE, Progress
+from hnfc.cli.rule_files import close_name, with_book
+from hnfc.cli.terminal import DONE, Progress, say
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import verdicts
-from hnfc.dsl.rulebook import shipped
+from hnfc.dsl import core
+from hnfc.dsl.rulebook import Rulebook, shipped
 from hnfc.report.rules import rule_page, rule_table
 from hnfc.report.table import width
+from hnfc.rewrite.pdl import pdl_module
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists or shows the rules; the exit code."""
-    book = shipped()
+    """Lists, shows or writes the rules; the exit code."""
+    files = [name for name in options.names if name.endswith(".hnf")]
+    if not files:
+        return _run(options, shipped())
+    if len(files) < len(options.names):
+        raise UsageError("names are of shipped rules: give files of rules or names, not both")
+    options.names = []
+    return with_book(files, lambda book: _run(options, book))
+
+
+def _run(options: argparse.Namespace, book: Rulebook) -> int:
     groups = book.groups()
     rules = book.rules
     if options.names:
@@ -27,8 +38,18 @@ def run(options: argparse.Namespace) -> int:
             rules += [rule] if rule is not None else groups[name]
     with Progress() as progress:
         found = verdicts(rules, progress=progress)
-    if options.names and all(name not in groups for name in options.names):
+    if options.emit == "pdl":
+        _emit_pdl(rules, {name for name, verdict in found.items() if verdict.proved})
+    elif options.names and all(name not in groups for name in options.names):
         print("\n\n".join(rule_page(book, rule, found[rule.name]) for rule in rules))
     else:
         print(rule_table(rules, found, width()))
     return DONE
+
+
+def _emit_pdl(rules: list[core.Rule], proved: set[str]) -> None:
+    module, reasons = pdl_module(rule for rule in rules if rule.name in proved)
+    reasons |= {rule.name: "it is not proved" for rule in rules if rule.name not in proved}
+    print(module)
+    for name, reason in reasons.items():
+        say(f"{name}: not in PDL: {reason}")

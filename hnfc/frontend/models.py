@@ -18,12 +18,15 @@ _ONNX = b"\x08"
 """A file of ONNX begins with the field `ir_version`; no text does."""
 
 
-def read_model(source: str | Path | bytes) -> ir.Module:
-    """The model in a file, in the bytes of one, or on stdin (`-`): torch dialect, StableHLO, or ONNX. Raises ModelError."""
+def read_model(source: str | Path | bytes, name: str = "<bytes>") -> ir.Module:
+    """The model in a file, in the bytes of one (called `name` in errors), or on stdin (`-`). Raises ModelError.
+
+    The file holds the torch dialect, StableHLO, or ONNX.
+    """
     if not isinstance(source, bytes) and str(source) == "-":
         return _of_bytes(sys.stdin.buffer.read(), "<stdin>")
     if isinstance(source, bytes):
-        return _of_bytes(source, "<bytes>")
+        return _of_bytes(source, name)
     path = Path(source)
     if not path.is_file() or (path.stat().st_size == 0 and path.suffix != ".onnx"):
         return read(source)  # which says what is wrong

@@ -1,49 +1,88 @@
-"""The arrows of the road as xDSL passes, so that `hnfc-opt` runs any part of it and prints the IR between."""
+"""The stages of a model as xDSL passes. `hnfc MODEL` and `hnfc.optimize` run `model_passes`; `hnfc-opt` runs any of `PASSES`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from torch_mlir import ir
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func, FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.backend.torch_mlir import build, export
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.samples import Array, declared, drawn, from_file, lasting
 from hnfc.core.verdicts import verdicts
-from hnfc.dialects.num import NUM
+from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped, shipped_targets
 from hnfc.egraph.explorer import Explorer
-from hnfc.egraph.search import search_of
-from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.egraph.search import Search, search_of
+from hnfc.frontend.torch_mlir import import_module
+from hnfc.pipeline.compiled import Compiled
+from hnfc.pipeline.context import PipelineContext
 from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
+from hnfc.pipeline.request import Request
+from hnfc.pipeline.state import FunctionState
+from hnfc.pipeline.validating import count_operations, is_observed, validate_function
 from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
-from hnfc.rewrite.matcher import Matcher
-from hnfc.rewrite.record import RewriteOutcome
+from hnfc.rewrite.matcher import CompiledRule, Matcher
+from hnfc.rewrite.probing import Prober
+from hnfc.rewrite.value_numbering import share
+from hnfc.validation.differential import MOST_ELEMENTS, elements_of
+from hnfc.validation.measurement import Original, affordable
+
+_MOST_OPERATIONS = 5_000
+"""Operations of a function that is probed although no sample was given."""
 
 
-class PipelineContext(Context):
-    """A context that remembers where the module came from. `source` is read by import-torch; `exported` is what export-torch made."""
+def model_passes(request: Request) -> tuple[ModulePass, ...]:
+    """The passes of a request, in order."""
+    searching: tuple[ModulePass, ...] = ()
+    if request.search.kind != "greedy":
+        rules = tuple(rule for phase in (*request.phases, request.search.forms) for rule in phase)
+        searching = (BeginSearchPass(request.search, rules),)
+    return (
+        ImportTorchPass(),
+        LiftPass(),
+        ObservePass(),
+        *searching,
+        *(RulesPass(tuple(rules)) for rules in request.phases),
+        *((FormsPass(),) if request.forms is not None else ()),
+        *((SearchPass(),) if searching else ()),
+        SharePass(),
+        ValidatePass(),
+    )
 
-    def __init__(self, source: ir.Module | None = None) -> None:
-        super().__init__()
-        for dialect in (Builtin, Func, NUM):
-            self.load_dialect(dialect)
-        self.source = source
-        self.imported: Imported | None = None
-        self.replaced: dict[SSAValue, SSAValue] = {}
-        self.exported: ir.Module | None = None
+
+def _in(ctx: Context) -> PipelineContext:
+    """The context with what passes hand on; an empty one for a tool of xDSL, which has none."""
+    return ctx if isinstance(ctx, PipelineContext) else PipelineContext()
 
 
-def _functions(module: ModuleOp) -> list[FuncOp]:
-    return [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+def _functions(context: PipelineContext, module: ModuleOp) -> Iterator[tuple[FuncOp, Block, FunctionState]]:
+    for function in list(module.ops):
+        if isinstance(function, FuncOp) and function.body.blocks:
+            yield function, function.body.block, context.functions.setdefault(function, FunctionState())
+
+
+def _request(context: PipelineContext) -> Request:
+    return context.request if context.request is not None else Request()
+
+
+def _weights(context: PipelineContext) -> Callable[[str], Array] | None:
+    return context.imported.weight if context.imported is not None else None
+
+
+def _place(context: PipelineContext) -> Callable[[Operation], str]:
+    return context.imported.location if context.imported is not None else lambda operation: operation.name
 
 
 @dataclass(frozen=True)
@@ -55,11 +94,15 @@ class ImportTorchPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not isinstance(ctx, PipelineContext) or ctx.source is None:
             raise ModelError("import-torch comes first, and needs a file in the torch dialect")
+        ctx.progress("importing …")
         ctx.imported = import_module(ctx.source)
         for function in list(ctx.imported.module.ops):
             function.detach()  # type: ignore[no-untyped-call]
             op.body.block.add_op(function)
         ctx.imported.module = op
+        ctx.compiled = Compiled(ctx.imported)
+        for _, block, _ in _functions(ctx, op):
+            count_operations(ctx.compiled, block)
 
 
 @dataclass(frozen=True)
@@ -69,12 +112,97 @@ class LiftPass(ModulePass):
     name = "lift"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in _functions(op):
-            block = function.body.block
+        context = _in(ctx)
+        for _, block, state in _functions(context, op):
             renamed, made = lift(block)
+            state.origins |= made
+            state.lifted |= made.keys()
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
-            if isinstance(ctx, PipelineContext) and ctx.imported is not None:
-                ctx.imported.rebase(renamed, made)
+            if context.imported is not None:
+                context.imported.rebase(renamed, made)
+
+
+@dataclass(frozen=True)
+class ObservePass(ModulePass):
+    """Ranges and samples of the inputs, as the request gives them; the function as it is, for comparison."""
+
+    name = "observe"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        request = _request(context)
+        for _, block, state in _functions(context, op):
+            state.intervals = declared(block, request.ranges)
+            state.inputs = _samples(block, request, state.intervals)
+            if is_observed(request) and state.inputs:
+                _add_observed(block, request, state)
+            state.samples = affordable(block, state.inputs) if request.validate else []
+            small = elements_of(block) <= MOST_ELEMENTS and len(block.ops) <= _MOST_OPERATIONS
+            compared = request.measured and (bool(state.samples) or (request.validate and small))
+            state.original = Original(block) if compared else None
+            state.outputs = list(block.last_op.operands) if block.last_op is not None else []
+
+
+def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSAValue, Array]]:
+    if request.samples:
+        return [dict(zip(block.args, sample, strict=True)) for sample in request.samples]
+    return from_file(request.calibrate, block) if request.calibrate else drawn(block, intervals)
+
+
+def _add_observed(block: Block, request: Request, state: FunctionState) -> None:
+    """Takes the ranges of the samples for inputs that have none."""
+    intervals = state.intervals
+    for index, value in enumerate(block.args):
+        columns = [interval_of_array(sample[value]) for sample in state.inputs if value in sample]
+        for interval in columns if value not in intervals else ():
+            interval = lasting(interval) if index in request.fixed else interval
+            intervals[value] = interval if value not in intervals else intervals[value].hull(interval)
+
+
+@dataclass(frozen=True)
+class RulesPass(ModulePass):
+    """Rules until none fits."""
+
+    name = "rules"
+    rules: tuple[core.Rule, ...]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        request = _request(context)
+        compiled = compile_rules(rule for rule in self.rules if rule.name not in request.excluded)
+        for _, block, state in _functions(context, op):
+            context.progress("rewriting …")
+            _rewrite(block, state, compiled, context)
+
+
+def _rewrite(block: Block, state: FunctionState, rules: list[CompiledRule], context: PipelineContext) -> None:
+    request, (ranges, observations) = _request(context), _known(state, context)
+    greedy = Greedy(Matcher(rules), ranges, observations, request.assume, _place(context), origins=state.origins)
+    greedy.outcome, greedy.prober, greedy.vouched = state.outcome, Prober(ranges, observations), request.assume | request.unproved
+    greedy.run(block)
+
+
+def _known(state: FunctionState, context: PipelineContext) -> tuple[Ranges, Observations]:
+    weights = _weights(context)
+    return Ranges(state.intervals, weights), Observations([dict(sample) for sample in state.samples], weights)
+
+
+@dataclass(frozen=True)
+class FormsPass(ModulePass):
+    """Rules that a search finds for this program, each proved."""
+
+    name = "forms"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        request = _request(context)
+        for _, block, state in _functions(context, op):
+            if request.forms is None or context.compiled is None:
+                continue
+            context.progress("searching for better forms …")
+            found = request.forms(block, *_known(state, context))
+            context.compiled.found.update({rule.name: verdict for rule, verdict in found.items()})
+            _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
 
 
 @dataclass(frozen=True)
@@ -85,12 +213,43 @@ class RewritePass(ModulePass):
     group: str = field(default="stability")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        plan = _proved(self.group)
-        for function in _functions(op):
-            for rules in plan:
-                outcome = Greedy(Matcher(compile_rules(rules)), place=_place(ctx)).run(function.body.block)
-                if isinstance(ctx, PipelineContext):
-                    ctx.replaced.update(outcome.replaced)
+        for rules in _proved(self.group):
+            RulesPass(tuple(rules)).apply(ctx, op)
+
+
+@dataclass(frozen=True)
+class BeginSearchPass(ModulePass):
+    """The forms that a search starts from: those before the rewrites that follow."""
+
+    name = "begin-search"
+    search: Search
+    rules: tuple[core.Rule, ...]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        request, weights = _request(context), _weights(context)
+        chosen = [rule for rule in self.rules if rule.name not in request.excluded]
+        for _, block, state in _functions(context, op):
+            truth: Sequence[Mapping[SSAValue, Array]] = ()
+            if state.original is not None and weights is not None:
+                truth = state.original.reference(state.samples, weights, state.outputs).truth
+            options: dict[str, Any] = {"assume": request.assume, "weights": weights, "samples": state.samples, "truth": truth}
+            state.explorer = Explorer.of(block, self.search, state.intervals, rules=chosen, place=_place(context), **options)
+
+
+@dataclass(frozen=True)
+class SearchPass(ModulePass):
+    """The cheapest form that the search finds, from where it began and what rewrites made since."""
+
+    name = "search"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        for _, _, state in _functions(context, op):
+            if state.explorer is not None:
+                context.progress("searching …")
+                state.explorer.run(state.outcome, state.origins)
+                state.explorer = None
 
 
 @dataclass(frozen=True)
@@ -104,18 +263,15 @@ class SaturatePass(ModulePass):
     seconds: float = field(default=20.0)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
         try:
             search = search_of("egraph", self.cost, self.target or None, seconds=self.seconds, targets=shipped_targets())
         except UsageError as error:
             raise ModelError(str(error)) from None
         plan = (*_proved(self.group), *_proved(",".join(FORMS)))
-        rules = [rule for phase in plan for rule in phase if search.target is None or search.target.lacks(rule) is None]
-        weights = ctx.imported.weight if isinstance(ctx, PipelineContext) and ctx.imported is not None else None
-        for function in _functions(op):
-            outcome = RewriteOutcome()
-            Explorer.of(function.body.block, search, {}, rules=rules, place=_place(ctx), weights=weights).run(outcome, {})
-            if isinstance(ctx, PipelineContext):
-                ctx.replaced.update(outcome.replaced)
+        rules = tuple(rule for phase in plan for rule in phase if search.target is None or search.target.lacks(rule) is None)
+        BeginSearchPass(search, rules).apply(context, op)
+        SearchPass().apply(context, op)
 
 
 def _proved(group: str) -> list[list[core.Rule]]:
@@ -129,8 +285,15 @@ def _proved(group: str) -> list[list[core.Rule]]:
     return [[rule for rule in phase if proved[rule.name].proved] for phase in plan]
 
 
-def _place(ctx: Context) -> Callable[[Operation], str]:
-    return ctx.imported.location if isinstance(ctx, PipelineContext) and ctx.imported is not None else lambda o: o.name
+@dataclass(frozen=True)
+class SharePass(ModulePass):
+    """An operation that a rewrite made is dropped if one before it computes the same."""
+
+    name = "share"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for _, block, state in _functions(_in(ctx), op):
+            share(block, state.origins.keys() - state.lifted, state.outcome.replaced)
 
 
 @dataclass(frozen=True)
@@ -140,8 +303,23 @@ class EraseDeadPass(ModulePass):
     name = "erase-dead"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in _functions(op):
-            erase_dead([o for o in function.body.block.ops if not any(r.uses for r in o.results)])
+        for _, block, _ in _functions(_in(ctx), op):
+            erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
+
+
+@dataclass(frozen=True)
+class ValidatePass(ModulePass):
+    """The record of what was done, with errors before and after on samples and probes."""
+
+    name = "validate"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not isinstance(ctx, PipelineContext) or ctx.compiled is None:
+            raise ModelError("validate needs a model that import-torch read")
+        for function, _, state in _functions(ctx, op):
+            if state.samples:
+                ctx.progress("running old and new on samples …")
+            validate_function(ctx.compiled, function, state, _request(ctx))
 
 
 @dataclass(frozen=True)
@@ -151,11 +329,11 @@ class ExportTorchPass(ModulePass):
     name = "export-torch"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not isinstance(ctx, PipelineContext):
-            raise ModelError("export-torch needs the context of hnfc-opt")
-        ctx.exported = export(ctx.imported, ctx.replaced) if ctx.imported is not None else build(op)
+        context = _in(ctx)
+        context.exported = export(context.imported, context.replaced) if context.imported is not None else build(op)
 
 
 PASSES: Mapping[str, type[ModulePass]] = {
-    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, SaturatePass, EraseDeadPass, ExportTorchPass)
+    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, SaturatePass, SharePass, EraseDeadPass, ExportTorchPass)
 }  # fmt: skip
+"""Passes by name, for `hnfc-opt`."""

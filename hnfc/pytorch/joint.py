@@ -19,7 +19,8 @@ from hnfc.backend.fx import raise_function
 from hnfc.backend.gradients import ignore_unused
 from hnfc.core.errors import ModelError
 from hnfc.frontend.pytorch import import_graph
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.request import Request
 from hnfc.pytorch.settings import Settings
 
 aten = torch.ops.aten

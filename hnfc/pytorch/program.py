@@ -25,7 +25,9 @@ from hnfc.dialects.interval import Interval
 from hnfc.frontend.checkpointing import noticed
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
-from hnfc.pipeline.compile import Compiled, Request, compile_module, sufficient
+from hnfc.pipeline.compile import compile_module, sufficient
+from hnfc.pipeline.compiled import Compiled
+from hnfc.pipeline.request import Request
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards
 from hnfc.pytorch.joint import with_rewritten_gradients

@@ -10,7 +10,8 @@ from typing import Any
 
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Status, Verdict
-from hnfc.pipeline.compile import FOUND, Applied, Compiled
+from hnfc.pipeline.compiled import Applied, Compiled
+from hnfc.pipeline.request import FOUND
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validation.measurement import TOLERANCE, Error

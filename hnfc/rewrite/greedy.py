@@ -13,7 +13,8 @@ from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, RewritePattern
+from xdsl.rewriter import InsertPoint
 
 from hnfc.analysis.cost import flops
 from hnfc.analysis.ranges import Ranges
@@ -54,6 +55,17 @@ class RewriteStep:
         for operation in reversed(self.operations):
             operation.drop_all_references()
 
+    def apply(self, rewriter: PatternRewriter) -> None:
+        """Inserts the operations, replaces the root and erases what nothing uses any more."""
+        root = self.match.root
+        old = root.results[0]
+        rewriter.insert(self.operations, InsertPoint.before(root))
+        rewriter.handle_operation_replacement(root, [self.value, *root.results[1:]])
+        if self.value.name_hint is None:
+            self.value.name_hint = old.name_hint
+        rewriter.replace_all_uses_with(old, self.value)
+        erase_dead([root], rewriter)
+
 
 @dataclass
 class Greedy:
@@ -76,6 +88,8 @@ class Greedy:
     """Tries each rewrite on inputs beyond the samples."""
     vouched: frozenset[str] = frozenset()
     """Rules that the user lets run whatever the prober says."""
+    listener: PatternRewriterListener = field(default_factory=PatternRewriterListener)
+    """Sees every insertion, replacement, modification and removal of an operation."""
     _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
@@ -85,6 +99,8 @@ class Greedy:
         waiting = set(worklist)
         generation: dict[Operation, int] = {}
         budget = len(self.outcome.rewrites) + MIN_REWRITES + REWRITES_PER_OPERATION * len(worklist)
+        rewriter = PatternRewriter(InsertPoint.at_end(block))
+        rewriter.extend_from_listener(self.listener)
         while worklist:
             op = worklist.pop()
             if op not in waiting:
@@ -106,7 +122,8 @@ class Greedy:
                     f"rule `{step.match.compiled.rule.name}` makes the program grow for ever; it was stopped after {budget} rewrites"
                 )
                 break
-            self._apply(op, step)
+            self._record(op, step)
+            step.apply(rewriter)
             for new in step.operations:
                 generation[new] = age + 1
                 self.origins[new] = op
@@ -187,22 +204,14 @@ class Greedy:
         key = _shapes(match)
         return key is not None and key in self._no_gain
 
-    def _apply(self, op: Operation, step: RewriteStep) -> None:
+    def _record(self, op: Operation, step: RewriteStep) -> None:
         rule = step.match.compiled.rule
-        block = op.parent
-        assert isinstance(block, Block)
-        for operation in step.operations:
-            block.insert_op_before(operation, op)
         old = op.results[0]
         self.outcome.rewrites.append(
             Rewrite(rule, self._place(op), old, step.value, step.given, tuple(step.operations), step.match.compiled.backwards)
         )
         self.outcome.replaced[old] = step.value
         self.outcome.statistics[rule.name].applied += 1
-        if step.value.name_hint is None:
-            step.value.name_hint = old.name_hint
-        old.replace_all_uses_with(step.value)
-        erase_dead([op])
 
     def _miss(self, rule: core.Rule, op: Operation, cause: str, reason: str | Callable[[], str]) -> None:
         """Counts a near miss by its cause; the reason is put into words only while there is room to report it."""
@@ -237,7 +246,10 @@ def _mark(operation: Operation, found: dict[Operation, None]) -> list[SSAValue]:
 
 
 class RulePattern(RewritePattern):
-    """One rule by itself, for any xDSL pass: fires where its `where` is known from the operations alone."""
+    """One rule as a pattern of xDSL, for any pass: `PatternRewriteWalker(RulePattern(rule)).rewrite_module(module)`.
+
+    It rewrites where the rule's `where` is known from the operations alone; `Greedy` runs all rules at once, and faster.
+    """
 
     def __init__(self, rule: core.Rule) -> None:
         self.rule = rule
@@ -250,7 +262,7 @@ class RulePattern(RewritePattern):
         self._search.numbering, self._search.ranges = Numbering(), Ranges()
         step = self._search.step(op)
         if step is not None:
-            rewriter.replace(op, step.operations, [step.value])
+            step.apply(rewriter)
 
 
 def _shapes(match: Match) -> tuple[Any, ...] | None:

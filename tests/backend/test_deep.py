@@ -11,8 +11,9 @@ from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.torch_mlir import read
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import phases
+from hnfc.pipeline.request import Request
 
 DEPTH = 5000
 T = "!torch.vtensor<[4,8],f32>"

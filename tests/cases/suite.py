@@ -29,8 +29,10 @@ from hnfc.backend.fx import raise_function  # noqa: E402
 from hnfc.core.errors import ModelError  # noqa: E402
 from hnfc.core.verdicts import verdicts  # noqa: E402
 from hnfc.dsl.rulebook import shipped  # noqa: E402
-from hnfc.pipeline.compile import Compiled, Request, compile_module  # noqa: E402
+from hnfc.pipeline.compile import compile_module  # noqa: E402
+from hnfc.pipeline.compiled import Compiled  # noqa: E402
 from hnfc.pipeline.levels import phases  # noqa: E402
+from hnfc.pipeline.request import Request  # noqa: E402
 from tests.exporting import export_torch  # noqa: E402
 from tests.running import run_torch_mlir  # noqa: E402
 

@@ -11,7 +11,7 @@ import pytest
 from xdsl.parser import Parser
 
 from hnfc.cli.main import main
-from hnfc.pipeline.passes import PipelineContext
+from hnfc.pipeline.context import PipelineContext
 
 ATTENTION = str(Path(__file__).parents[2] / "examples" / "naive_attention.mlir")
 PROGRAMS = """

@@ -17,8 +17,9 @@ from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import load_text, shipped, shipped_targets
 from hnfc.egraph.search import Limits, Search, parse_costs, search_of
 from hnfc.frontend.models import read_model
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import FORMS
+from hnfc.pipeline.request import Request
 from tests.cli.test_main import ATTENTION
 from tests.cli.test_main import hnfc as command
 from tests.exporting import export_torch

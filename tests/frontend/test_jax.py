@@ -13,7 +13,8 @@ import pytest
 from hnfc.backend.stablehlo import emit_portable
 from hnfc.cli.main import main
 from hnfc.frontend.models import read_model
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.request import Request
 from hnfc.rewriter import load_rules
 
 jax = pytest.importorskip("jax")

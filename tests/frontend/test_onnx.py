@@ -16,7 +16,8 @@ from hnfc.backend.stablehlo import emit_portable
 from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
 from hnfc.frontend.onnx import read_onnx
-from hnfc.pipeline.compile import Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.request import Request
 from hnfc.rewriter import load_rules
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -15,7 +15,9 @@ from hnfc.backend.stablehlo import emit_portable, emit_stablehlo, kept_operation
 from hnfc.backend.torch_mlir import emit_linalg
 from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
-from hnfc.pipeline.compile import Compiled, Request, compile_module
+from hnfc.pipeline.compile import compile_module
+from hnfc.pipeline.compiled import Compiled
+from hnfc.pipeline.request import Request
 from hnfc.rewriter import load_rules
 from tests.interpreting import interpret, parsed
 

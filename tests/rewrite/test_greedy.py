@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.pattern_rewriter import PatternRewriteWalker
+from xdsl.pattern_rewriter import PatternRewriterListener, PatternRewriteWalker
 
-from hnfc.rewrite.greedy import MIN_REWRITES, REWRITES_PER_OPERATION, RulePattern
+import hnfc
+from hnfc.rewrite.greedy import MIN_REWRITES, REWRITES_PER_OPERATION, Greedy, RulePattern, compile_rules
+from hnfc.rewrite.matcher import Matcher
 from tests.graphs import Graph, rules
 
 
@@ -143,6 +145,24 @@ def test_what_kept_a_rule_from_running_is_counted_by_its_cause():
     assert counted.data()["blocked_by"] == {"where": counted.matched}
 
 
+def test_a_listener_of_xdsl_sees_every_change():
+    text = "rule a exp(x) / sum[k](exp(x)) => softmax[k](x)\nrule b log(softmax[k](x)) => log_softmax[k](x)"
+    g = Graph((2, 3))
+    e = g.exp(g.args[0])
+    g.returns(g.log(g.div(e, g.sum(e, axes=(1,)))))
+    mirrored, replaced, modified = list(g.block.ops), [], []
+    listener = PatternRewriterListener(
+        operation_insertion_handler=[mirrored.append],
+        operation_removal_handler=[mirrored.remove],
+        operation_modification_handler=[lambda op: modified.append(op.name)],
+        operation_replacement_handler=[lambda op, values: replaced.append((op.name, [v.owner.name for v in values]))],
+    )
+    Greedy(Matcher(compile_rules(rules(text))), listener=listener).run(g.block)
+    assert set(mirrored) == set(g.block.ops) and len(mirrored) == 2
+    assert replaced == [("num.div", ["num.softmax"]), ("num.log", ["num.log_softmax"])]
+    assert modified == ["num.log", "func.return"]
+
+
 def test_a_rule_is_an_xdsl_pattern_by_itself():
     (rule,) = rules("rule r log(1 + x) => log1p(x)")
     g = Graph((4,))
@@ -152,6 +172,7 @@ def test_a_rule_is_an_xdsl_pattern_by_itself():
 
     types = [a.type for a in g.block.args]
     module = ModuleOp([FuncOp("main", (types, types), Region(g.block))])
+    assert hnfc.RulePattern is RulePattern
     assert PatternRewriteWalker(RulePattern(rule)).rewrite_module(module)
     assert "num.log1p" in str(module) and "num.log " not in str(module)
     module.verify()

@@ -1,0 +1,35 @@
+"""What the passes know of one function beyond its operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from hnfc.core.samples import Array
+from hnfc.dialects.interval import Interval
+from hnfc.egraph.explorer import Explorer
+from hnfc.rewrite.record import RewriteOutcome
+from hnfc.validation.measurement import Original
+
+
+@dataclass
+class FunctionState:
+    """Ranges, samples and the record of rewrites of a function. Without `observe` there are no ranges and no samples."""
+
+    intervals: dict[SSAValue, Interval] = field(default_factory=dict)
+    inputs: list[dict[SSAValue, Array]] = field(default_factory=list)
+    """Samples as they were given or drawn."""
+    samples: list[dict[SSAValue, Array]] = field(default_factory=list)
+    """Those that are affordable, on which conditions are tried and errors measured."""
+    original: Original | None = None
+    """The function before any rewrite, if it is compared."""
+    outputs: list[SSAValue] = field(default_factory=list)
+    """The values that it returned before any rewrite."""
+    outcome: RewriteOutcome = field(default_factory=RewriteOutcome)
+    origins: dict[Operation, Operation] = field(default_factory=dict)
+    """For an operation that a pass made: the one in whose place it stands."""
+    lifted: set[Operation] = field(default_factory=set)
+    """Operations that `lift` made."""
+    explorer: Explorer | None = None
+    """The search that began before the rewrites."""

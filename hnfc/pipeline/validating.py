@@ -1,0 +1,156 @@
+"""The last stage: errors of a model before and after its rewrites, and inputs on which it became worse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.core.errors import ModelError
+from hnfc.core.interpreter import evaluate
+from hnfc.core.size_arithmetic import KNOWN
+from hnfc.dialects.num.opaque import OpaqueOp
+from hnfc.dialects.types import FORMATS, format_of
+from hnfc.pipeline.compiled import Applied, Compiled, Output
+from hnfc.pipeline.request import Request
+from hnfc.pipeline.state import FunctionState
+from hnfc.rewrite.probing import is_pointwise
+from hnfc.rewrite.record import RewriteOutcome
+from hnfc.validation.differential import Runner, Trial, add_probes, run_on, slots_of
+from hnfc.validation.measurement import Reference, unit_roundoff
+
+_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", "torch_c.", *KNOWN)
+"""Operands, sizes, casts and assertions of other operations: no mathematics of the model."""
+
+
+def count_operations(compiled: Compiled, block: Block) -> None:
+    """Adds the operations of an imported function, and those that hnfc does not know by their names."""
+    for op in block.ops:
+        name = opaque_name(op) if op.name == "num.opaque" else ""
+        if name.startswith(_PLUMBING):
+            continue
+        compiled.operations += 1
+        if name and any(result.uses for result in op.results):
+            compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
+
+
+def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState, request: Request) -> None:
+    """Adds what was done to the function, with its errors on samples and probes."""
+    block, outcome, outputs, original = function.body.block, state.outcome, state.outputs, state.original
+    weight = compiled.imported.weight
+    compiled.samples += len(state.samples)
+    compiled.observed = is_observed(request)
+    wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
+    reference = original.reference(state.samples, weight, wanted) if original is not None else Reference([], [], [], "none")
+    compiled.reference = reference.kind
+    trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data)
+    # an approximation may lose what it says that it loses
+    vouched = request.assume | request.unproved
+    free = any(rewrite.rule.within is not None or rewrite.rule.name in vouched for rewrite in outcome.rewrites)
+    if outcome.rewrites and original is not None and not free:
+        slots = slots_of(block, state.inputs[0] if state.inputs else {}, state.intervals, request.fixed)
+        now = [outcome.final(value) for value in outputs]
+        if slots:
+            add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
+
+
+def is_observed(request: Request) -> bool:
+    """Whether ranges may be those of samples."""
+    return request.observed or request.calibrate is not None
+
+
+def regressions(compiled: Compiled) -> list[tuple[int, str]]:
+    found, first = [], 0
+    for trial in compiled.trials:
+        found += [(first + index, reason) for index, reason in trial.regressions()]
+        first += len(trial.formats)
+    return found
+
+
+def measure_on(compiled: Compiled, runner: Runner, native: bool) -> None:
+    """Puts what the runner computes, before and after, in the place of hnfc's own evaluation."""
+    try:
+        old = [runner.load(compiled.imported.torch, trial.function) for trial in compiled.trials]
+        wide = [runner.wide(compiled.imported.torch, trial.function) for trial in compiled.trials]
+        new_module = runner.prepared(compiled.export(native))
+        new = [runner.load(new_module, trial.function) for trial in compiled.trials]
+    except ModelError as error:
+        compiled.notes.append(f"errors are those of hnfc's own evaluation: {error}")
+        return
+    compiled.runner = runner.name
+    outputs = iter(compiled.outputs)
+    for trial, before, after, reference in zip(compiled.trials, old, new, wide, strict=True):
+        count = len(trial.formats)
+        trial.old, trial.new = run_on(before, trial.inputs(), count), run_on(after, trial.inputs(), count)
+        if reference is not None and any(t is None for truth in trial.sample_truth for t in truth):
+            compiled.reference = "float64"
+            trial.sample_truth = _filled(trial.sample_truth, run_on(reference, trial.samples, count), trial.formats)
+        for index, output in zip(range(count), outputs, strict=False):
+            output.before, output.after = trial.errors(trial.old, index), trial.errors(trial.new, index)
+
+
+def _filled(truth: list[list[Any]], wide: list[list[Any]], formats: list[Any]) -> list[list[Any]]:
+    """The truth, and for results where hnfc knows none those in float64, if that is wider than their format."""
+    narrow = [form is not None and form.unit_roundoff > FORMATS["f64"].unit_roundoff for form in formats]
+    return [
+        [w if t is None and ok else t for t, w, ok in zip(known, found, narrow, strict=True)]
+        for known, found in zip(truth, wide, strict=True)
+    ]
+
+
+def _report(
+    compiled: Compiled, block: Block, outcome: RewriteOutcome, reference: Reference, outputs: list[SSAValue], function: str
+) -> Trial:  # fmt: skip
+    """Adds what was done to a function, with errors in hnfc's own evaluation; the function on the samples, before and after."""
+    compiled.replaced.update(outcome.replaced)
+    compiled.near_misses += outcome.near_misses
+    compiled.statistics.update(outcome.statistics)
+    compiled.notes += outcome.notes
+    finally_ = {outcome.final(value) for value in [*(rewrite.before for rewrite in outcome.rewrites), *outputs]}
+    now = [evaluate(block, sample, compiled.imported.weight, keep=finally_) for sample in reference.inputs]
+    for rewrite in outcome.rewrites:
+        old = rewrite.before
+        errors = reference.before(old), reference.after(old, outcome.final(old), now)
+        compiled.applied.append(Applied(rewrite.rule, rewrite.place, rewrite.given, *errors, unit_roundoff(old), rewrite.backwards))
+    for value in outputs:
+        after = reference.after(value, outcome.final(value), now)
+        name = f"output {len(compiled.outputs)}"
+        made_of = _behind(outcome.final(value))
+        rules = frozenset(rewrite.rule.name for rewrite in outcome.rewrites if outcome.final(rewrite.before) in made_of)
+        compiled.outputs.append(Output(name, unit_roundoff(value), reference.before(value), after, rules))
+    trial = Trial(
+        function, [[sample[argument] for argument in block.args] for sample in reference.inputs if all(a in sample for a in block.args)],
+        [format_of(value.type) for value in outputs], [[truth.get(value) for value in outputs] for truth in reference.truth],
+        mixing=not all(is_pointwise(op) for op in block.ops if op.results),
+    )  # fmt: skip
+    if len(trial.samples) == len(reference.observed):
+        trial.old = [[values.get(value) for value in outputs] for values in reference.observed]
+        trial.new = [[values.get(outcome.final(value)) for value in outputs] for values in now]
+    compiled.trials.append(trial)
+    return trial
+
+
+def _behind(value: SSAValue) -> set[SSAValue]:
+    """The value, and what it is made of."""
+    found = {value}
+    stack = [value]
+    while stack:
+        owner = stack.pop().owner
+        for operand in owner.operands if isinstance(owner, Operation) else ():
+            if operand not in found:
+                found.add(operand)
+                stack.append(operand)
+    return found
+
+
+def opaque_name(op: Operation) -> str:
+    """The torch operation that it carries."""
+    if isinstance(op, OpaqueOp) and op.operation.data == "torch.operator":
+        carried = op.attributes_as_python()["carried"]
+        return str(carried.get("name", op.operation.data)).strip('"')
+    for attribute in op.properties.values():
+        text = getattr(attribute, "data", None)
+        if isinstance(text, str):
+            return text
+    return op.name
