@@ -48,6 +48,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/accuracy/remainder.py": {"_RULES": HANDLERS},
     "hnfc/accuracy/rules.py": {"_EXPRESSIBLE": HANDLERS},
     "hnfc/accuracy/terms.py": {"_SHAPES": HANDLERS},
+    "hnfc/accuracy/unfolding.py": {"_UNFOLDED": HANDLERS},
     "hnfc/analysis/composed.py": {"_COMPOSED": HANDLERS},
     "hnfc/analysis/cost.py": {"_IN_PLACE": KERNELS},
     "hnfc/analysis/rounding.py": {"local_error": HANDLERS, "other_algorithm": KERNELS},

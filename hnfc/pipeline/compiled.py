@@ -68,14 +68,14 @@ class Compiled:
     operations: int = 0
     samples: int = 0
     observed: bool = False
-    """Whether the ranges that conditions were shown from are those of samples, not declared ones."""
+    """True if the ranges that conditions were shown from are those of samples, not declared ones."""
     reference: str = "none"
     outputs: list[Output] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
     regressions: list[tuple[int, str]] = field(default_factory=list)
     """Outputs that are worse on an input beyond the samples, and how."""
     withdrawn: list[str] = field(default_factory=list)
-    """Why rules or a search were taken back."""
+    """Reasons why rules or a search were undone."""
     found: dict[str, Verdict] = field(default_factory=dict)
     """Verdicts on the rules that were found for this program."""
     runner: str = ""

@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 
 class PipelineContext(Context):
-    """What passes hand on: import-torch reads `source` and sets `imported`, export-torch sets `exported`; `functions` has the rest."""
+    """Data that passes hand on: import-torch reads `source` and sets `imported`, export-torch sets `exported`; `functions` has the rest."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ FormSearch = Callable[[Block, Ranges, Observations], Mapping[core.Rule, Verdict]
 
 @dataclass
 class Request:
-    """What to do to a model. phases: the rules of each phase, proved or allowed by name.
+    """Request to rewrite a model. phases: the rules of each phase, proved or allowed by name.
 
     samples: arrays by the place of the argument, instead of those of a file (`calibrate`). observed: whether conditions may be
     shown from the ranges of the samples where none are declared, which then hold for inputs like these.

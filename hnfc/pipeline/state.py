@@ -1,4 +1,4 @@
-"""What the passes know of one function beyond its operations."""
+"""Knowledge of the passes about one function beyond its operations."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
 
 
 def is_observed(request: Request) -> bool:
-    """Whether ranges may be those of samples."""
+    """Return whether ranges may be those of samples."""
     return request.observed or request.calibrate is not None
 
 
