@@ -247,7 +247,7 @@ ON_TORCH = (
     "hnfc/backend/fx.py",
     "hnfc/backend/gradients.py",
     "hnfc/backend/rows.py",
-    "hnfc/frontend/checkpointing.py",
+    "hnfc/frontend/inlining.py",
     "hnfc/analysis/calibrated.py",
     "hnfc/analysis/perturbation.py",
     "hnfc/analysis/observed.py",
