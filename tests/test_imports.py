@@ -242,6 +242,7 @@ ON_TORCH = (
     "hnfc/frontend/signature.py",
     "hnfc/core/tensors.py",
     "hnfc/backend/on_torch.py",
+    "hnfc/backend/aliasing.py",
     "hnfc/backend/autograd.py",
     "hnfc/backend/functions.py",
     "hnfc/backend/fx.py",

@@ -15,6 +15,7 @@ from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 from hnfc.analysis.ranges import interval_of_array
+from hnfc.backend.aliasing import separate_results
 from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
 from hnfc.backend.on_torch import TorchRunner
@@ -289,6 +290,7 @@ def _rewritten(
     compiled = compile_module(captured.module, request)
     root, graph = raise_graph(compiled.export(native=True))
     if request.phases:
+        separate_results(before.graph, graph, returned)
         keep_cancelled(before.graph, graph, returned)
         compiled.mended_gradients = mend_gradients(graph)
     return compiled, fx.GraphModule(root, graph)
