@@ -69,7 +69,8 @@ class _Numpy:
 
     def times_power(self, x: Any, exponents: Any) -> Any:
         half = exponents >> 1
-        return x * self._power(half, x) * self._power(exponents - half, x)
+        with np.errstate(all="ignore"):
+            return x * self._power(half, x) * self._power(exponents - half, x)
 
     @staticmethod
     def _power(exponents: Any, like: Any) -> Any:

@@ -69,7 +69,8 @@ def rounded(x: Array, form: Binary) -> Array:
     if form.name == "f64":
         return x.astype(np.float64, copy=False)
     if form.name == "f32":
-        return x.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return x.astype(np.float32).astype(np.float64)
     return np.asarray(round_once(np.ascontiguousarray(x).reshape(np.shape(x)), _BY_VALUE[form.name], Rounding.NEAREST, NUMPY))
 
 

@@ -90,7 +90,8 @@ def patterns(form: Binary, count: int, random: np.random.Generator) -> Array:
     if form.small:
         return random.choice(all_values(form), count)
     if form.name == "f32":
-        return random.integers(0, 2**32, count, dtype=np.uint32).view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of signaling NaN
+            return random.integers(0, 2**32, count, dtype=np.uint32).view(np.float32).astype(np.float64)
     return random.integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
 
 

@@ -26,7 +26,7 @@ from hnfc.analysis.structure import softmax, softmax_of, standardized, standardi
 from hnfc.analysis.tape import Tape
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import Access, NoFormula, Result, Storage
-from hnfc.dialects.num.accumulation import terms_of
+from hnfc.dialects.num.accumulation import scaled_product_of, terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
@@ -129,6 +129,8 @@ class Recorder:
     """True if softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
     stored: str | None = None
     """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
+    factors: dict[Operation, tuple[float, float]] = field(default_factory=dict)
+    """Largest elements of both operands of each matrix product and convolution."""
 
     @property
     def tape(self) -> Tape:
@@ -175,6 +177,9 @@ class Recorder:
         whole = composed(self, operation, operands, attributes, working)
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
+        if short in ("matmul", "affine", "conv"):
+            first, second = (float(np.max(self.tape.node(o).value.magnitude, initial=0.0)) for o in operands[:2])
+            self.factors[operation] = first, second
         result: TapeNode | KleeneTruth
         if whole is not None:
             result = whole
@@ -225,8 +230,19 @@ class Recorder:
             if count:
                 own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
                 more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
+                if self._overflows_scaled(value, count, other, form):
+                    more = np.full_like(more, np.inf)
                 result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
         return result
+
+    def _overflows_scaled(self, value: SSAValue, count: float, other: TapeNode, form: ElementFormat) -> bool:
+        """Return whether a kernel that scales an operand before the product, as addmm may, can leave the format on the way."""
+        product, factor = scaled_product_of(value)
+        assert product is not None
+        first, second = self.factors[product]
+        scale = max(abs(factor), 1.0)
+        sizes = scale * first, scale * second, count * scale * first * second + np.max(other.value.magnitude, initial=0.0)
+        return factor != 1 and not max(sizes) * (1 + 4 * (count + 2) * form.unit_roundoff) <= form.largest
 
     def _moved(self, operation: NumOp, operands: list[TapeNode], attributes: dict[str, Any]) -> TapeNode:
         filling = float(attributes.pop("value", 0.0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,13 @@ class TorchRunner:
 
     def load(self, module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
         """The function as one of arrays. Raises ModelError where torch lacks an operation."""
-        return on_torch(module, function)
+        graph = raise_function(module, function)
+
+        def run(inputs: Sequence[Array]) -> list[Array]:
+            with same_draws(graph):
+                return [to_numpy(result) for result in _run(graph, [shared_with_torch(array) for array in inputs], function)]
+
+        return run
 
     def wide(self, module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]] | None:
         """The function with every number of it in float64; results that do not come out so are NaN."""
@@ -37,10 +44,23 @@ class TorchRunner:
 
         def run(inputs: Sequence[Array]) -> list[Array]:
             tensors = [shared_with_torch(array) for array in inputs]
-            results = _run(graph, [t.double() if t.is_floating_point() else t for t in tensors], function)
+            with same_draws(graph):
+                results = _run(graph, [t.double() if t.is_floating_point() else t for t in tensors], function)
             return [to_numpy(result) for result in results]
 
         return run
+
+
+@contextlib.contextmanager
+def same_draws(graph: fx.GraphModule) -> Iterator[None]:
+    """Lets a graph that draws random numbers draw the same ones each time, and leaves the generator as it was."""
+    tags = (getattr(node.target, "tags", ()) for node in graph.graph.nodes)
+    if not any(torch.Tag.nondeterministic_seeded in found for found in tags):
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 _NARROWER = (torch.float32, torch.float16, torch.bfloat16)

@@ -17,6 +17,8 @@ class _Softmax(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, axis: int) -> Tensor:
+        if x.size(axis) == 0:  # there is no largest element
+            return torch.softmax(x, axis)
         infinite = x.amax(axis, keepdim=True) == math.inf
         return torch.softmax(x, axis).masked_fill(infinite & (x < math.inf), 0.0)
 

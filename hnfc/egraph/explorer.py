@@ -31,14 +31,24 @@ LEAST_GAIN = 0.02
 """The part of the cost that a program must save to take the place of greedy's."""
 GAP = 1e-3
 """The part by which a choice may cost more than the cheapest one."""
+_MENDING = ("stability", "cancellation")
+"""Groups of rules whose left side loses digits or leaves the format earlier than the right side."""
 Found: TypeAlias = "tuple[Choice | None, float, str]"
 """A choice, if one is cheaper; how much of the cost it has; and how it was found."""
 
 
 def both_ways(rules: Sequence[core.Rule]) -> list[Direction]:
-    """Every way to read the rules in an e-graph; a rule written `=>` is read backwards too where that is proved."""
+    """Every way to read the rules in an e-graph; a rule written `=>` is read backwards too where that is proved.
+
+    Rules that are there for the accuracy of their right side are not: no search makes a form that they would mend.
+    """
     reversible = verdicts(backwards(rules))
-    return [d for rule in rules if rule.within is None for d in directions(rule, reversible[rule.name].proved)]
+    return [
+        direction
+        for rule in rules
+        if rule.within is None
+        for direction in directions(rule, reversible[rule.name].proved and (rule.both_ways or rule.group not in _MENDING))
+    ]
 
 
 @dataclass

@@ -11,6 +11,7 @@ import io
 import logging
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -105,7 +106,9 @@ def _quiet() -> Iterator[None]:
     disabled, said = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.CRITICAL)
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(said), warnings.catch_warnings():
+            # torch takes the weights of a recurrent layer, which it swaps itself, for such
+            warnings.filterwarnings("ignore", r"The tensor attributes? .* assigned during export", UserWarning)
             yield
         sys.stderr.write(said.getvalue())  # by the model itself
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from torch_mlir import ir
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
-from hnfc.backend.on_torch import widened
+from hnfc.backend.on_torch import same_draws, widened
 from hnfc.core.interpreter import derivative_at
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
@@ -156,18 +155,6 @@ def weight_of(count: int) -> Array:
     return 0.5 + (np.arange(count) * 5 % 9) / 8
 
 
-@contextlib.contextmanager
-def _same_draws(graph: fx.GraphModule) -> Iterator[None]:
-    """Lets a graph that draws random numbers draw the same ones each time, and leaves the generator as it was."""
-    tags = (getattr(node.target, "tags", ()) for node in graph.graph.nodes)
-    if not any(torch.Tag.nondeterministic_seeded in found for found in tags):
-        yield
-        return
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
-
-
 def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float]:
     """Of each result the elements that have a derivative to compare, finite in float64 and no overflow in the model's own type; and
     the size of the largest of them."""
@@ -176,7 +163,7 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
     with torch.no_grad():
         found = []
         for graph in graphs:
-            with _same_draws(graph):
+            with same_draws(graph):
                 found.append(graph(*map(_plain, inputs)))
     masks: list[Any] = []
     size = 0.0
@@ -196,7 +183,7 @@ def _gradients(
     """The gradients of the weighted results by the wanted arguments."""
     leaves = [t.detach().clone().requires_grad_() if i in wanted else _plain(t) for i, t in enumerate(inputs)]
     try:
-        with _same_draws(graph), torch.enable_grad(), warnings.catch_warnings():
+        with same_draws(graph), torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results = zip(graph(*leaves), returned, defined, strict=True)
             chosen_results = [(r, known) for r, is_returned, known in results if is_returned and _is_differentiable(r) and r.requires_grad]

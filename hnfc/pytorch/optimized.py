@@ -164,16 +164,16 @@ class Programs:
         """The answer of the first graph that is for such a call, and still for such a module; None where there is none."""
         for program in self.known:
             if program.accepts(module, inputs, structure):
-                if program.checkpointed and torch.is_grad_enabled():
-                    return (self._checkpointed(module, inputs, structure),)
+                if program.other_gradients and torch.is_grad_enabled():
+                    return (self._original(module, inputs, structure, program.other_gradients),)
                 tensors = program.signature.gather(module, inputs)
                 if program.fits_state(tensors):
                     return (program.run(module, inputs, tensors),)
         return None
 
-    def _checkpointed(self, module: Any, inputs: list[Any], structure: Any) -> Any:
-        """The original's answer, which does not keep the activations that it computes again."""
-        self._refuse("it checkpoints activations, which a rewritten graph would keep")
+    def _original(self, module: Any, inputs: list[Any], structure: Any, reason: str) -> Any:
+        """The original's answer, which has gradients that the graph does not have."""
+        self._refuse(reason)
         args, kwargs = pytree.tree_unflatten(inputs, structure)
         return plain(module).forward(*args, **kwargs)
 
@@ -191,8 +191,10 @@ class Programs:
                 return found[0]
             self._forget_stale(module)
             program = self._captured(module, original, args, kwargs)
-            if program is not None:
+            if program is not None and not (program.other_gradients and torch.is_grad_enabled()):
                 return program.run(module, inputs, program.signature.gather(module, inputs))
+            if program is not None:
+                self._refuse(program.other_gradients)
         return original.forward(*args, **kwargs)
 
     def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedProgram | None:

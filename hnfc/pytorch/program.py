@@ -16,20 +16,22 @@ from torch.utils import _pytree as pytree
 
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.analysis.ranges import interval_of_array
+from hnfc.backend.aliasing import separate_results
 from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
 from hnfc.backend.on_torch import TorchRunner
 from hnfc.core.samples import lasting
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
-from hnfc.frontend.checkpointing import noticed
+from hnfc.frontend.inlining import noticed
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
 from hnfc.pipeline.compile import compile_module, sufficient
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.request import Request
+from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
-from hnfc.pytorch.guards import Guards
+from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.sizes import Sizes
@@ -71,8 +73,8 @@ class CapturedProgram:
     """State that the graph took from the module besides tensors; None after a copy, whose module is looked at on its first call."""
     observed: tuple[tuple[str, Interval], ...] = ()
     """Parameters and buffers whose ranges conditions of rules were shown from."""
-    checkpointed: bool = False
-    """True if the model checkpoints activations, which the graph does not."""
+    other_gradients: str = ""
+    """The reason why the original runs while gradients are enabled; empty if the graph does."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -85,7 +87,7 @@ class CapturedProgram:
         like: a program of the same model, whose comparison of old and new is relied on.
         """
         given, given_by_name = pytree.tree_map_only(torch.Tensor, _as_contiguous, (args, kwargs))
-        with noticed() as checkpointed:
+        with noticed() as reasons, unchanged(model):
             # torch.export would take strides for granted, that differ with each slice
             captured = capture(model, given, given_by_name, settings.dynamic_shapes)
         compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
@@ -98,7 +100,7 @@ class CapturedProgram:
             tuple(map(ArgumentKind.of, inputs)), Sizes.of(captured, inputs),
             tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
-            bool(checkpointed),
+            next(iter(reasons), ""),
         )  # fmt: skip
 
     # which calls
@@ -145,7 +147,7 @@ class CapturedProgram:
     def _fits_inputs(self, inputs: Sequence[Any]) -> bool:
         for kind, given in zip(self.kinds, inputs, strict=True):
             if kind.dtype is None:
-                if type(given) is not type(kind.value) or given != kind.value:
+                if not is_same(given, kind.value) and (isinstance(given, float | complex) or not _equal(given, kind.value)):
                     return False
             elif not isinstance(given, torch.Tensor) or given.dtype != kind.dtype or given.device != kind.device:
                 return False
@@ -154,6 +156,8 @@ class CapturedProgram:
     def fits_state(self, tensors: Sequence[Any]) -> bool:
         """Return whether parameters and buffers among the arguments are such as the graph is for."""
         for kind, tensor in zip(self.state, tensors, strict=True):
+            if kind is not None and tensor is None:
+                return False
             if kind is not None and (tensor.dtype, tensor.device, tensor.shape, is_sharded(tensor)) != kind:
                 return False
         return True
@@ -184,6 +188,10 @@ class CapturedProgram:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again when it is needed."""
         return {**self.__dict__, "_with_gradients": {}, "guards": None, "_versions": []}
+
+
+def _equal(given: Any, before: Any) -> bool:
+    return type(given) is type(before) and bool(given == before)
 
 
 def _observed(model: torch.nn.Module, captured: Captured, compiled: Compiled, settings: Settings) -> tuple[tuple[str, Interval], ...]:
@@ -286,6 +294,7 @@ def _rewritten(
     compiled = compile_module(captured.module, request)
     root, graph = raise_graph(compiled.export(native=True))
     if request.phases:
+        separate_results(before.graph, graph, returned)
         keep_cancelled(before.graph, graph, returned)
         compiled.mended_gradients = mend_gradients(graph)
     return compiled, fx.GraphModule(root, graph)

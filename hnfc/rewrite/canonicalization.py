@@ -191,8 +191,11 @@ def _lifted(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], S
 
 
 def _dropped_axes(source: Shape, target: Shape) -> tuple[int, ...] | None:
-    """The axes of size 1 whose removal makes `target` of `source`; None if that is not what happened."""
-    if len(source) <= len(target) or DYNAMIC in source:
+    """The axes of size 1 whose removal makes `target` of `source`; None if that is not what happened.
+
+    One unknown size in each is the same one: the other sizes have the same product.
+    """
+    if len(source) <= len(target) or source.count(DYNAMIC) > 1 or 0 in source:
         return None
     axes, position = [], 0
     for axis, size in enumerate(source):

@@ -209,7 +209,8 @@ def measure(found: Array, truth: Array, format: Any) -> Error:
     if not relative.size:
         return Error(int(wrong.sum()), 0.0, int(got.size), 0.0, 0.0, undefined)
     common = float(np.quantile(relative, 0.99, method="higher"))
-    scaled = float(errors.max() / max(sizes.max(), smallest_normal))
+    with np.errstate(over="ignore"):
+        scaled = float(errors.max() / max(sizes.max(), smallest_normal))
     return Error(int(wrong.sum()), float(relative.max()), int(got.size), common, scaled, undefined)
 
 

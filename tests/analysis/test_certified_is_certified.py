@@ -161,6 +161,17 @@ def test_what_may_be_nan_after_an_overflow_is_said(build) -> None:
     assert found.nan and not np.isfinite(found.error)
 
 
+def test_a_kernel_may_scale_an_operand_before_a_product() -> None:
+    """addmm with alpha = 12.3 overflows where the product and the sum do not."""
+    x, w, b = np.full((2, 17), 1e38, np.float32), np.full((17, 3), 1e-36, np.float32), np.ones(3, np.float32)
+    g = Graph(("f32", 2, 17), ("f32", 17, 3), ("f32", 3))
+    found = bounds_of(g, g.add(g.mul(g.matmul(g.args[0], g.args[1]), g.constant(12.3)), g.args[2]), x, w, b)
+    true = np.full((2, 3), 12.3 * 17 * np.longdouble(x[0, 0]) * np.longdouble(w[0, 0]) + 1)
+    assert not np.isfinite(found.error) or holds(found, torch.addmm(to_torch(b), to_torch(x), to_torch(w), alpha=12.3), true)
+    counts = programs_of_tensors.checked((20575,))
+    assert not wrong(counts), wrong(counts)
+
+
 def test_every_operation_and_programs_at_random() -> None:
     """A part of the slow tests."""
     counts = swept(range(SEED, SEED + 2)) + programs_of_tensors.checked(range(SEED, SEED + 100))

@@ -82,6 +82,7 @@ REFUSED = {
     "pow": "torch-mlir has no powers of integers",
     "affine": "torch-mlir adds no product of integers",
     "matmul": "torch-mlir has no product of bytes",
+    "conv": "torch-mlir convolves no bytes",
 }
 """By operation: why IREE does not compile it for integers."""
 

@@ -17,7 +17,7 @@ from hnfc.dialects.formats import Block, Fixed, Float, Overflow, Specials, finit
 from hnfc.dialects.types import FLOATS
 from hnfc.precision import format_named, known_formats
 
-ROWS = {row["name"]: row for row in csv.DictReader((Path(__file__).parent / "formats.tsv").open(), delimiter="\t")}
+ROWS = {row["name"]: row for row in csv.DictReader((Path(__file__).parent / "formats.tsv").read_text().splitlines(), delimiter="\t")}
 USUAL = [name for name in ROWS if name.startswith(("fp", "tf", "bf"))]
 BLOCKS = [name for name, row in ROWS.items() if name.startswith(("MX", "NV"))]
 SPELLED = {

@@ -393,3 +393,55 @@ def test_only_what_a_worse_result_hangs_on_is_taken_back(tmp_path: Path) -> None
     assert "slow was taken back" in str(difference)
     assert torch.equal(better(*sample)[0], model(*sample)[0])
     assert torch.isfinite(better(*sample)[1]).all() and not torch.isfinite(model(*sample)[1]).any()
+
+
+@pytest.mark.parametrize("open_axes", [(0,), (1,), (0, 1)])
+def test_rules_run_with_open_sizes(open_axes):
+    """Reductions that drop their axis, and graphs that may have no elements."""
+
+    class Reduced(nn.Module):
+        def forward(self, x):
+            return torch.log(torch.exp(x).sum(-1)) if len(open_axes) == 1 else naive_softmax(x)
+
+    shapes = {"x": dict.fromkeys(open_axes, torch.export.Dim.AUTO)}
+    better = hnfc.optimize(Reduced(), torch.randn(3, 4), dynamic_shapes=shapes)
+    assert torch.isfinite(better(torch.full((3, 4), 1000.0))).all()
+
+
+STORED = {
+    "one": lambda x: x * 1,
+    "ones": lambda x: x / x,
+    "twice": lambda x: (torch.exp(x), torch.exp(x)),
+    "both": lambda x: (x, x * 1),
+    "quotients": lambda x: (x / x, x / x),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_results_have_storage_of_their_own(name):
+    class Stored(nn.Module):
+        def forward(self, x):
+            return STORED[name](x)
+
+    x = torch.rand(2, 2) + 0.5
+    found, wanted = (pytree.tree_leaves(m(x)) for m in (hnfc.optimize(Stored(), x, group="all", ranges="sample"), Stored()))
+    for a, b in zip(found, wanted, strict=True):
+        assert a.stride() == b.stride() and (a.data_ptr() == x.data_ptr()) == (b.data_ptr() == x.data_ptr())
+    assert len({a.data_ptr() for a in found}) == len(found)
+
+
+def test_random_numbers_decide_nothing():
+    class Dropped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout = nn.Dropout(0.5)
+
+        def forward(self, x):
+            return naive_softmax(self.dropout(x))
+
+    for seed in range(4):
+        torch.manual_seed(seed)
+        state, model = torch.get_rng_state(), Dropped()
+        better = hnfc.optimize(model, torch.ones(3, 4))
+        assert [rewrite["rule"] for rewrite in hnfc.diff(model, better).data[0]["rewrites"]] == ["softmax_fusion"]
+        assert torch.equal(torch.get_rng_state(), state)

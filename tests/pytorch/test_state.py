@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import hnfc
+from hnfc.core.errors import ModelError
 
 
 class Weighted(nn.Module):
@@ -99,6 +100,130 @@ def test_a_parameter_that_leaves_the_range_of_a_condition() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         torch.testing.assert_close(better(x), model(x))
+
+
+SCALE, SETTINGS, SHIFT = 2.0, {"scale": 1.0}, torch.tensor(2.0)
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return torch.log(1 + torch.exp(x)) * SCALE
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+
+class Reading(nn.Module):
+    """Reads what is no attribute of the module itself: globals, also in a function, a class's attributes, slots, an outer variable."""
+
+    factor, factors = 2.0, [3.0]
+
+    def __init__(self, outer: list[float]) -> None:
+        super().__init__()
+        self.slotted, self.sign = Slotted(), 0.0
+        self.slotted.scale = 1.0
+        self.outer = lambda: outer[0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = scaled(x) * self.factor * self.factors[0] * self.slotted.scale * self.outer()
+        return torch.stack((y * SETTINGS["scale"] + SHIFT, torch.copysign(y, torch.full_like(y, self.sign))))
+
+
+@pytest.mark.parametrize("name", ["global", "container", "tensor", "class", "class_list", "slot", "outer", "sign"])
+def test_state_outside_the_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, home = [1.0], globals()
+    model, x = Reading(outer), torch.randn(3)
+    better = hnfc.optimize(model, x)
+    torch.testing.assert_close(better(x), model(x))
+    match name:
+        case "global":
+            monkeypatch.setitem(home, "SCALE", 5.0)
+        case "container":
+            monkeypatch.setitem(SETTINGS, "scale", 7.0)
+        case "tensor":
+            monkeypatch.setitem(home, "SHIFT", torch.tensor(9.0))
+        case "class":
+            monkeypatch.setattr(Reading, "factor", 11.0)
+        case "class_list":
+            monkeypatch.setattr(Reading, "factors", [13.0])
+        case "slot":
+            model.slotted.scale = 3.0
+        case "outer":
+            outer[0] = 4.0
+        case "sign":
+            model.sign = better.sign = -0.0
+    torch.testing.assert_close(better(x), model(x))
+
+
+@pytest.mark.parametrize("kind", ["number", "list", "new"])
+def test_a_call_that_changes_the_module_is_not_captured(kind: str) -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count, self.seen = 0.0, [1.0]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if kind == "number":
+                self.count += 1
+            elif kind == "list":
+                self.seen.append(2.0)
+            else:
+                self.state = x.detach()
+            return torch.log(1 + torch.exp(x)) * self.count + len(self.seen)
+
+    model = Counting()
+    with pytest.raises(ModelError, match="which a graph would not do"):
+        hnfc.optimize(model, torch.randn(3))
+    assert model.count == 0 and model.seen == [1.0] and not hasattr(model, "state")
+
+
+def test_a_bias_that_comes_and_goes() -> None:
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.Softplus()), torch.randn(2, 3)
+    better, bias = hnfc.optimize(model, x), model[0].bias
+    for now in (None, bias):
+        model[0].bias = now
+        torch.testing.assert_close(better(x), model(x))
+
+
+class Tripled(torch.autograd.Function):
+    """A backward that torch.export does not keep."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(1 + torch.exp(x))
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
+        return 3 * cotangent
+
+
+def test_the_backward_of_a_custom_function() -> None:
+    class Calling(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Tripled.apply(x)  # type: ignore[no-any-return]
+
+    better = hnfc.optimize(Calling(), torch.randn(2))
+    for size in (2, 3):
+        x = torch.randn(size, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            better(x).sum().backward()
+        assert x.grad is not None and torch.equal(x.grad, torch.full((size,), 3.0))
+    with torch.no_grad():
+        assert torch.equal(better(torch.tensor([100.0])), torch.tensor([100.0]))
+
+
+def test_arguments_that_differ_by_the_sign_of_zero() -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor, scale: float) -> torch.Tensor:
+            return torch.log(1 + torch.exp(x)) * scale
+
+    x = torch.randn(3)
+    better: Any = hnfc.optimize(Scaled(), (x, 0.0))
+    assert torch.signbit(better(x, -0.0)).all() and not torch.signbit(better(x, 0.0)).any()
+    for _ in range(3):
+        better(x, float("nan"))
+    assert len(better._hnfc.known) == 3
 
 
 class Softmax(nn.Module):
