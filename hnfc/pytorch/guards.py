@@ -215,7 +215,7 @@ class _Reading:
                     self.of_function(part)
 
     def of_function(self, function: Any) -> None:
-        """What a function reads, and what the functions read that it names."""
+        """Reads of a function, and of the functions that it names."""
         if not isinstance(function, types.FunctionType) or id(function) in self._seen or len(self._seen) > _MOST:
             return
         self._seen.add(id(function))
