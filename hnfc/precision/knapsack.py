@@ -45,7 +45,9 @@ def cheapest_choice(costs: Sequence[Sequence[float]], weights: Sequence[Sequence
         return None
 
     def at(price: float) -> Array:
-        priced = cost + price * weight
+        with np.errstate(invalid="ignore"):
+            # a choice that is impossible may also weigh infinitely much
+            priced = cost + price * weight
         priced[~np.isfinite(cost)] = np.inf
         return np.asarray(np.argmin(priced, axis=1))
 

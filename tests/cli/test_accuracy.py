@@ -75,10 +75,10 @@ def test_usage(file, capsys, arguments, said):
     assert said in capsys.readouterr().err
 
 
-def test_the_rules_are_not_for_models(file, capsys):
+def test_the_level_is_not_a_group_among_others(file, capsys):
     (file / "m.mlir").write_text("module {}")
-    assert main(["m.mlir", "-O", "accuracy"]) == 2
-    assert "for FPCore programs" in capsys.readouterr().err
+    assert main(["m.mlir", "-O", "stability,accuracy"]) == 2
+    assert "a level by itself" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("text", "said"), [("(FPCore (x) x", "p.fpcore:1"), ("x", "p.fpcore:1"), (None, "p.fpcore")])

@@ -116,7 +116,7 @@ def test_an_interrupt_is_one_line():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([sys.executable, "-c", code], text=True, env=environment, **pipes)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(0.5)
+    time.sleep(2.0)
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in words and "Traceback" not in words

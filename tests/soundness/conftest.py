@@ -8,7 +8,7 @@ import pytest
 
 from hnfc.dsl.soundness import prove
 
-PATIENCE_MS = 120_000
+PATIENCE_MS = 40_000
 
 
 @pytest.fixture(autouse=True, scope="session")
