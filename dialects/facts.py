@@ -110,7 +110,7 @@ class Access(Enum):
     """Elements of the operands that one element of the result depends on."""
 
     ELEMENTWISE = auto()
-    """Those at its own index, after broadcasting."""
+    """The elements at its own index, after broadcasting."""
     MOVEMENT = auto()
     """One, which it is."""
     LOOKUP = auto()
@@ -139,7 +139,7 @@ class Exactness(Enum):
     CORRECT = auto()
     """One, which IEEE 754 determines."""
     FUNCTION = auto()
-    """Those of a library's approximation to a function of the operands."""
+    """The roundings of a library's approximation to a function of the operands."""
     ALGORITHM = auto()
     """Several, which depend on the implementation."""
 
@@ -183,7 +183,7 @@ class Result(Enum):
     """Element type of a result."""
 
     SAME = auto()
-    """That of the operands which have one type."""
+    """The type that the operands have in common."""
     TRUTH = auto()
     INDEX = auto()
     ATTRIBUTE = auto()

@@ -33,7 +33,7 @@ def _below(node: ast.AST, holder: str) -> Iterator[str]:
 
 
 def _operations(node: ast.AST) -> int:
-    """How many operations the node lists itself, where they are most of what it lists."""
+    """Number of operations that the node lists itself, where they are most of its items."""
     match node:
         case ast.Set(elts=items) | ast.Tuple(elts=items) | ast.List(elts=items):
             texts = [item.value for item in items if isinstance(item, ast.Constant)]

@@ -120,6 +120,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pipeline": "what was compiled",
     },
     "hnfc/pytorch": {
+        "dsl": "rules that were found",
+        "dsl/soundness": "their verdicts",
         "hnfc/accuracy": "the search for better forms",
         "dialects": "intervals and types",
         "hnfc/core": "errors, samples, tensors",

@@ -1,4 +1,4 @@
-"""What is known of operations stands in their classes: every list of operation names elsewhere has a reason here."""
+"""Facts of operations stand in their classes: every list of operation names elsewhere has a reason here."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ Format.includes = staticmethod(includes)
 
 
 def minimal(formats: Iterable[Format]) -> list[Format]:
-    """Those that include no other of them, each set of values once."""
+    """Formats that include no other of them, each set of values once."""
     return _extreme(list(formats), lambda a, b: a <= b)
 
 
 def maximal(formats: Iterable[Format]) -> list[Format]:
-    """Those that no other of them includes, each set of values once."""
+    """Formats that no other of them includes, each set of values once."""
     return _extreme(list(formats), lambda a, b: b <= a)
 
 

@@ -40,9 +40,9 @@ def round_to_range(x: Interval, format: str) -> Interval:
 
 
 def cast(x: Any, to: str) -> Any:
-    """x in the element type; a float becomes an integer by truncation."""
+    """x in the element type; a float becomes an integer by truncation, and a complex number its real part."""
     if to in FORMATS:
-        array = np.asarray(x)
+        array = np.real(x)
         if to == "f8E4M3FN":
             return round_to(array.astype(np.float32), to).astype(NUMPY_TYPES[to])
         return array.astype(NUMPY_TYPES[to])

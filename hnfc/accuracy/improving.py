@@ -39,8 +39,8 @@ GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 class ImprovementSettings:
     """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
     bring. daily: whether half of the points for training and testing are everyday ones. unfold: whether the search also starts from
-    the term with functions such as log1p written out, which no step accounts for. unproved: whether series without a proved remainder,
-    and rules whose condition failed at points, may be used."""
+    the term with functions such as log1p written out, which no step accounts for. series: whether series may stand for the term.
+    unproved: whether series without a proved remainder, and rules whose condition failed at points, may be used."""
 
     training: int = 256
     branching: int = 768
@@ -49,6 +49,7 @@ class ImprovementSettings:
     least: float = 0.1
     daily: bool = False
     unfold: bool = False
+    series: bool = True
     unproved: bool = False
     seed: int = 1
     limits: SearchLimits = field(default_factory=SearchLimits)
@@ -188,7 +189,7 @@ def _search(
     start = list(pool.found.values())
     search(pool, start, table, localizer, limits)
     # in several arguments no remainder can be proved
-    if pool.best.mean() > limits.enough and (settings.unproved or len(domain.names) == 1):
+    if settings.series and pool.best.mean() > limits.enough and (settings.unproved or len(domain.names) == 1):
         made = _expand(pool, original, arithmetic, None if settings.unproved else domain)
         if pool.best.mean() > limits.enough and made and len(training.inputs) > 1:
             # coefficients that hold other arguments may have better forms

@@ -86,7 +86,7 @@ def draw(term: Term, domain: Domain, count: int, rng: np.random.Generator, tries
 
 
 def measured(term: Term, domain: Domain, inputs: dict[str, Floats], most: int) -> Sample:
-    """Those of the points that meet the precondition and have a finite value; the first `most` are looked at."""
+    """Points that meet the precondition and have a finite value; the first `most` are looked at."""
     low_high = {name: domain.interval(name) for name in inputs}
     inside = np.logical_and.reduce([(x >= low_high[name][0]) & (x <= low_high[name][1]) for name, x in inputs.items()])
     inputs = {name: x[inside] for name, x in inputs.items()}

@@ -47,7 +47,7 @@ def element_of(value: SSAValue) -> str | None:
 
 def region_at(root: SSAValue, terms: Terms, walls: Collection[SSAValue] = ()) -> PointwiseRegion | None:
     """The region that ends at a value; None where there is none, or it has too many operations or leaves. walls: values that end it."""
-    if not _is_inner(root):
+    if not _is_inner(root) or element_of(root) not in FORMATS:
         return None
     element = element_of(root)
     made: dict[SSAValue, tuple[Term, core.Expr]] = {}

@@ -6,7 +6,6 @@ by the prover, and left to the rewriter, which tries it on probes, and to valida
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,50 +43,58 @@ MOST_FAILURES = 12
 """Regions that may be searched in vain."""
 LEAST_POINTS = 16
 _SETTINGS = ImprovementSettings(
-    daily=True, unfold=True, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0)
+    daily=True, unfold=True, series=False, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0)
 )
 
 
 @dataclass
 class RegionForms:
-    """Search for better forms of the pointwise regions of a program; what was found for a region is kept for the next call."""
+    """Search for better forms of the pointwise regions of a program; what was found for a term is kept for the next call."""
 
     seconds: float = SECONDS
     _terms: Terms = field(default_factory=Terms)
-    _known: dict[Any, core.Rule | None] = field(default_factory=dict)
+    _searched: dict[Any, Term | None] = field(default_factory=dict)
 
     def __call__(self, block: Block, ranges: Ranges, observations: Observations) -> dict[core.Rule, Verdict]:
         """Proved rules that rewrite regions of the block to better forms, each with its verdict."""
         identities = rules_for_programs()
         deadline = time.monotonic() + self.seconds
-        found: list[core.Rule] = []
+        found: dict[tuple[core.Expr, core.Expr], tuple[core.Rule, Verdict]] = {}
         improved: set[SSAValue] = set()
         failed = 0
         # operands first: the smallest region that loses digits, and larger ones only where it has no better form
         for value in [result for op in block.ops for result in op.results]:
+            if failed > MOST_FAILURES or time.monotonic() > deadline:
+                break
             region = region_at(value, self._terms, improved)
-            if region is None or time.monotonic() > deadline or failed > MOST_FAILURES:
+            if region is None:
                 continue
             domain = _domain(region, ranges)
-            key = (region.term, region.element, tuple(domain.interval(name) for name in domain.names))
-            if key not in self._known:
-                points = _points(region, domain, observations)
-                form = None
-                if points is not None:
-                    form = _better_form(region, self._terms, domain, points, identities)
-                    failed += form is None
-                self._known[key] = None if form is None else _rule(len(self._known) + 1, region, form, domain)
-            rule = self._known[key]
-            if rule is not None:
-                found.append(rule)
+            points = _points(region, domain, observations)
+            if points is None:
+                continue
+            failed += 1
+            form = self._form(region, domain, identities)
+            if form is None or not _gains(form, region, points):
+                continue
+            both = region.pattern, expression_of(form)
+            proved = found.get(both) or _proved(f"form_{len(found) + 1}", *both, _within(region, domain))
+            if proved is not None:
+                failed -= 1
                 improved.add(value)
-        rules = list(dict.fromkeys(found))
-        judged = verdicts(replace(rule, where=core.TRUE) for rule in rules)
-        # most forms need no condition; for the others the ranges are one
-        open_ = [rule for rule in rules if not judged[rule.name].proved and rule.where is not core.TRUE]
-        conditional = verdicts(open_)
-        free = {replace(rule, where=core.TRUE): judged[rule.name] for rule in rules if judged[rule.name].proved}
-        return free | {rule: conditional[rule.name] for rule in open_ if conditional[rule.name].proved}
+                found[both] = proved
+        return dict(found.values())
+
+    def _form(self, region: PointwiseRegion, domain: Domain, identities: Sequence[core.Rule]) -> Term | None:
+        """The form that the search finds for the region's term on the domain."""
+        key = (region.term, tuple(domain.interval(name) for name in domain.names))
+        if key not in self._searched:
+            try:
+                made = improve_term(self._terms, region.term, domain, identities, _SETTINGS)
+                self._searched[key] = made.term if made.improved else None
+            except NotImproved:
+                self._searched[key] = None
+        return self._searched[key]
 
 
 def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:
@@ -121,19 +128,11 @@ def _points(region: PointwiseRegion, domain: Domain, observations: Observations)
     return None if accurate else _MeasuredPoints(points, exact, before)
 
 
-def _better_form(
-    region: PointwiseRegion, terms: Terms, domain: Domain, points: _MeasuredPoints, identities: Sequence[core.Rule]
-) -> Term | None:
-    """A form that is better at the points, in the element type, and at none of them worse."""
-    try:
-        made = improve_term(terms, region.term, domain, identities, _SETTINGS)
-    except NotImproved:
-        return None
-    if made.term is region.term:
-        return None
-    after = _lost(made.term, points.inputs, points.exact, region.element)
+def _gains(form: Term, region: PointwiseRegion, points: _MeasuredPoints) -> bool:
+    """Return whether a form is better at the points, in the element type, and at none of them worse."""
+    after = _lost(form, points.inputs, points.exact, region.element)
     gained = points.before.mean() - after.mean() >= LEAST_GAIN or points.before.max() - after.max() >= 2 * MOST_LOST
-    return made.term if gained and bool((after <= points.before + MOST_LOST).all()) else None
+    return bool(gained) and bool((after <= points.before + MOST_LOST).all())
 
 
 def _lost(term: Term, points: Mapping[str, Floats], exact: Floats, element: str) -> Floats:
@@ -162,17 +161,23 @@ def _array(observations: Observations, leaf: SSAValue, index: int) -> Any:
     return None if found is None else found[index]
 
 
-def _rule(number: int, region: PointwiseRegion, form: Term, domain: Domain) -> core.Rule:
-    conditions = []
-    for name, leaf in region.leaves.items():
-        del leaf
-        lo, hi = domain.interval(name)
-        largest = FORMATS[region.element].largest
-        if lo > -largest and math.isfinite(lo):
-            conditions.append(core.Comparison("ge", core.Capture(name), core.Literal(Fraction(lo))))
-        if hi < largest and math.isfinite(hi):
-            conditions.append(core.Comparison("le", core.Capture(name), core.Literal(Fraction(hi))))
-    where = core.AllOf(tuple(conditions)) if conditions else core.TRUE
+def _proved(name: str, pattern: core.Expr, replacement: core.Expr, where: core.Condition) -> tuple[core.Rule, Verdict] | None:
+    """The rule with its verdict, if it is proved: without a condition, or under this one."""
     reason = "a form with less error, found for this model by the identities of hnfc's rules"
-    rule = core.Rule(f"form_{number}", FOUND, reason, "hnfc -O accuracy", region.pattern, expression_of(form), where)
-    return replace(rule, structural=True)
+    free = core.Rule(name, FOUND, reason, "hnfc -O accuracy", pattern, replacement, structural=True)
+    for rule in (free, replace(free, where=where)):
+        verdict = verdicts([rule])[name]
+        if verdict.proved:
+            return rule, verdict
+    return None
+
+
+def _within(region: PointwiseRegion, domain: Domain) -> core.Condition:
+    """The condition that every variable lies in its range, as far as the range is not that of the element type."""
+    largest = FORMATS[region.element].largest
+    conditions = []
+    for name in domain.names:
+        for predicate, end in zip(("ge", "le"), domain.interval(name), strict=True):
+            if abs(end) < largest:
+                conditions.append(core.Comparison(predicate, core.Capture(name), core.Literal(Fraction(end))))
+    return core.AllOf(tuple(conditions))

@@ -17,7 +17,7 @@ class Truncated:
     order: int
     """The series goes on with t^order."""
     first: int
-    """It begins with t^first."""
+    """First power of t."""
     term: Term
 
 

@@ -19,7 +19,9 @@ from hnfc.dialects.types import ELEMENT_NAMES
 
 
 def interval_of_array(array: np.ndarray[Any, Any]) -> Interval:
-    """The least interval that holds every element."""
+    """The least interval that holds every element; complex numbers lie in none."""
+    if array.dtype.kind == "c":
+        return ANYTHING
     if array.size == 0:
         return Interval(0.0, 0.0)
     wide = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

@@ -59,7 +59,7 @@ class Explorer:
     block: Block
     program: Program
     rules: Sequence[core.Rule]
-    """Those of all phases, and equal forms."""
+    """Rules of all phases, and equal forms."""
     place: Callable[[Operation], str]
     assume: frozenset[str] = frozenset()
     weights: WeightReader | None = None

@@ -76,8 +76,8 @@ class Compiled:
     """Outputs that are worse on an input beyond the samples, and how."""
     withdrawn: list[str] = field(default_factory=list)
     """Reasons why rules or a search were undone."""
-    found: dict[str, Verdict] = field(default_factory=dict)
-    """Verdicts on the rules that were found for this program."""
+    found: dict[core.Rule, Verdict] = field(default_factory=dict)
+    """Rules that were found for this program, with their verdicts."""
     runner: str = ""
     """Name of the runner that output errors were measured on; empty for hnfc's own evaluation."""
     trials: list[Trial] = field(default_factory=list)

@@ -201,7 +201,7 @@ class FormsPass(ModulePass):
                 continue
             context.progress("searching for better forms …")
             found = request.forms(block, *_known(state, context))
-            context.compiled.found.update({rule.name: verdict for rule, verdict in found.items()})
+            context.compiled.found.update(found)
             _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
 
 

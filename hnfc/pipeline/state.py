@@ -21,7 +21,7 @@ class FunctionState:
     inputs: list[dict[SSAValue, Array]] = field(default_factory=list)
     """Samples as they were given or drawn."""
     samples: list[dict[SSAValue, Array]] = field(default_factory=list)
-    """Those that are affordable, on which conditions are tried and errors measured."""
+    """Inputs that are affordable, on which conditions are tried and errors measured."""
     original: Original | None = None
     """The function before any rewrite, if it is compared."""
     outputs: list[SSAValue] = field(default_factory=list)

@@ -100,7 +100,7 @@ class Lives:
 
 
 def _worst_moments(pieces: Sequence[Piece]) -> Array:
-    """Those at which no moment beside them has all that is live and more: where something begins and the next event is an end."""
+    """Moments at which no moment beside them has all that is live and more: where something begins and the next event is an end."""
     firsts, lasts = sorted({piece.first for piece in pieces}), sorted({piece.last for piece in pieces})
     ends = np.array(lasts)
     found = [first for first, following in zip(firsts, [*firsts[1:], np.inf][: len(firsts)], strict=True)

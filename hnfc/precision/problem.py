@@ -115,7 +115,7 @@ class AssignmentProblem:
         return self.requirements.headroom if largest(form) < largest(_OWN) else 1.0
 
     def affordable(self, site: Site, held: bool) -> list[str]:
-        """Those candidates that do not use up a budget by themselves."""
+        """Candidates that do not use up a budget by themselves."""
         found = self.candidates(site, held)
         return [form for form in found if all(self.square(site, form, a) <= self.limit(a) ** 2 for a in self.allowances)]
 

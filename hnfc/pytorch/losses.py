@@ -31,7 +31,7 @@ class LossOf:
         return self.loss(super(Optimized, module).forward(*inputs, **kwargs), *targets)  # type: ignore[misc]
 
     def forget_others(self, module: Any) -> None:
-        """It keeps nothing."""
+        """Nothing to keep."""
 
 
 def with_loss(model: torch.nn.Module, loss: Loss | None) -> torch.nn.Module:

@@ -134,6 +134,8 @@ class Programs:
 
     def add(self, program: CapturedProgram) -> None:
         self.known.append(program)
+        if self.settings.found is None:
+            self.settings = replace(self.settings, found=program.report.found)
 
     def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Captures a larger model with its sizes open too, where torch.export can, so that no later call has to wait for it."""

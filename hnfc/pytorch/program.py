@@ -23,12 +23,14 @@ from hnfc.backend.on_torch import TorchRunner
 from hnfc.core.samples import lasting
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
+from hnfc.dsl import core
+from hnfc.dsl.soundness import Verdict
 from hnfc.frontend.inlining import noticed
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
 from hnfc.pipeline.compile import compile_module, sufficient
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pipeline.request import Request
+from hnfc.pipeline.request import FormSearch, Request
 from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards, is_same
@@ -234,9 +236,17 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
         samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
         assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
-        forms=RegionForms() if settings.rules.searches else None,
+        forms=_forms(settings),
     )  # fmt: skip
     return request, given
+
+
+def _forms(settings: Settings) -> FormSearch | None:
+    """The search for better forms; what an earlier capture found stands for it, so that no call waits for another search."""
+    known = settings.found
+    if not settings.rules.searches:
+        return None
+    return RegionForms() if known is None else lambda *_: known
 
 
 def rewrite(
@@ -316,8 +326,10 @@ class Report:
 
     text: str
     data: dict[str, Any]
+    found: dict[core.Rule, Verdict]
+    """Rules that were found for the model, which other captures of it take as they are."""
 
     @staticmethod
     def of(compiled: Compiled, settings: Settings) -> Report:
         verdicts = settings.rules.verdicts
-        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), report_data(compiled, verdicts))
+        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), report_data(compiled, verdicts), compiled.found)

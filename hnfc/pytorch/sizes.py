@@ -39,7 +39,7 @@ class Sizes:
 
     @staticmethod
     def of(captured: Captured, inputs: Sequence[Any]) -> Sizes:
-        """Those of a captured call with these flattened inputs."""
+        """Sizes of a captured call with these flattened inputs."""
         values = {node.name: node.meta.get("val") for node in captured.program.graph.nodes if node.op == "placeholder"}
         given = {a.index: a.name for a in captured.signature.arguments if isinstance(a, Given)}
         shapes = tuple(

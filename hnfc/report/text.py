@@ -23,7 +23,7 @@ _MAX_NEAR = 8
 def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: list[str], width: int) -> str:
     """The report: each rule that ran with its places, then totals, what was opaque, what nearly ran."""
     lines: list[str] = []
-    verdicts = {**verdicts, **compiled.found}
+    verdicts = {**verdicts, **{rule.name: verdict for rule, verdict in compiled.found.items()}}
     by_rule: dict[str, list[Applied]] = {}
     for applied in compiled.applied:
         by_rule.setdefault(applied.rule.name, []).append(applied)
@@ -188,7 +188,7 @@ def json_report(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> str:
 
 def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
     """Report as JSON values."""
-    verdicts = {**verdicts, **compiled.found}
+    verdicts = {**verdicts, **{rule.name: verdict for rule, verdict in compiled.found.items()}}
     return {
         "operations": compiled.operations,
         "samples": compiled.samples,

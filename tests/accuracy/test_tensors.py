@@ -66,6 +66,20 @@ def test_ranges_are_conditions_where_a_form_needs_them() -> None:
     assert any(rule.where is not TRUE and verdict.proved for rule, verdict in found.items())
 
 
+def test_masks_and_whole_numbers_are_no_regions() -> None:
+    g = Graph(("i1", 3), ("i1", 3), ("si64", 3), (3,))
+    p, q, n, x = g.args
+    g.returns(g.where(g.logical_and(p, q), x, g.neg(x)), g.sub(g.mul(n, n), n))
+    assert not forms(g)
+
+
+def test_a_region_in_two_spellings_has_a_rule_for_each() -> None:
+    g = Graph((3,), (3,))
+    x, y = g.args
+    g.returns(g.sub(g.mul(x, x), g.mul(y, y)), g.sub(g.square(x), g.square(y)))
+    assert len({rule.name for rule in forms(g)}) == 2
+
+
 def test_what_is_accurate_stays() -> None:
     g = Graph((4,), (4,))
     x, y = g.args
@@ -93,3 +107,23 @@ def test_a_module_at_the_level_accuracy() -> None:
     wide = x.double().requires_grad_()
     (slope,), (wanted,) = torch.autograd.grad(better(y), y), torch.autograd.grad(model(wide), wide)
     np.testing.assert_allclose(slope.numpy(), wanted.numpy(), rtol=1e-5)
+
+
+def test_other_sizes_take_the_forms_that_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = 1e4 * (1 + torch.rand(4, 5))
+    model = Levels()
+    better = hnfc.optimize(model, x, "accuracy")
+    monkeypatch.setattr(RegionForms, "__call__", lambda *_: pytest.fail("searched again"))
+    y = 1e4 * (1 + torch.rand(3, 2))
+    true = model(y.double())
+    assert float(abs(better(y).double() - true) / true.abs()) < 1e-6
+
+
+def test_a_module_on_masks_and_complex_numbers() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, p: torch.Tensor, q: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            return torch.where(p & q, z.real, -z.imag)
+
+    x = torch.tensor([True, False]), torch.tensor([True, True]), torch.tensor([1 + 2j, 3 - 4j])
+    better = hnfc.optimize(Masked(), x, "accuracy", ranges="sample")
+    torch.testing.assert_close(better(*x), Masked()(*x), rtol=0, atol=0)
