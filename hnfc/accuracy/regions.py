@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from hnfc.accuracy.terms import Term, Terms
 from hnfc.dialects.facts import Access, Result
@@ -35,6 +35,7 @@ class PointwiseRegion:
     leaves: dict[str, SSAValue]
     term: Term
     pattern: core.Expr
+    operations: frozenset[Operation]
 
     @property
     def element(self) -> str:
@@ -79,7 +80,8 @@ def region_at(root: SSAValue, terms: Terms, walls: Collection[SSAValue] = ()) ->
             return None
         made[value] = _made(operation, [made[operand] for operand in operation.operands], terms)
     term, pattern = made[root]
-    return PointwiseRegion(root, leaves, term, pattern) if leaves and isinstance(pattern, core.Apply) and term.args else None
+    inside = frozenset(v.owner for v in made if v not in leaves.values() and isinstance(v.owner, Operation))
+    return PointwiseRegion(root, leaves, term, pattern, inside) if leaves and isinstance(pattern, core.Apply) and term.args else None
 
 
 def _made(operation: NumOp, operands: list[tuple[Term, core.Expr]], terms: Terms) -> tuple[Term, core.Expr]:

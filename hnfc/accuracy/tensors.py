@@ -13,11 +13,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.element_types import TypedEvaluator, bits_lost, rounded_inputs
 from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.improving import ImprovementSettings, NotImproved, improve_term, rules_for_programs
+from hnfc.accuracy.losses import lossy_operations
 from hnfc.accuracy.ordinals import Floats
 from hnfc.accuracy.points import Domain
 from hnfc.accuracy.reference import exact_values
@@ -51,23 +52,28 @@ _SETTINGS = ImprovementSettings(
 class RegionForms:
     """Search for better forms of the pointwise regions of a program; what was found for a term is kept for the next call."""
 
+    everywhere: bool = True
+    """True if all regions are searched that lose digits at everyday points; else only what loses digits of the results on the samples."""
     seconds: float = SECONDS
     _terms: Terms = field(default_factory=Terms)
     _searched: dict[Any, Term | None] = field(default_factory=dict)
 
     def __call__(self, block: Block, ranges: Ranges, observations: Observations) -> dict[core.Rule, Verdict]:
         """Proved rules that rewrite regions of the block to better forms, each with its verdict."""
-        identities = rules_for_programs()
         deadline = time.monotonic() + self.seconds
         found: dict[tuple[core.Expr, core.Expr], tuple[core.Rule, Verdict]] = {}
         improved: set[SSAValue] = set()
         failed = 0
+        lossy = None if self.everywhere else _lossy(block, observations)
+        if lossy is not None and not lossy:
+            return {}
+        identities = rules_for_programs()
         # operands first: the smallest region that loses digits, and larger ones only where it has no better form
         for value in [result for op in block.ops for result in op.results]:
             if failed > MOST_FAILURES or time.monotonic() > deadline:
                 break
             region = region_at(value, self._terms, improved)
-            if region is None:
+            if region is None or (lossy is not None and not lossy & region.operations):
                 continue
             domain = _domain(region, ranges)
             points = _points(region, domain, observations)
@@ -95,6 +101,13 @@ class RegionForms:
             except NotImproved:
                 self._searched[key] = None
         return self._searched[key]
+
+
+def _lossy(block: Block, observations: Observations) -> set[Operation]:
+    """The operations that lose digits of the program's results on the samples."""
+    outputs = list(block.last_op.operands) if block.last_op is not None else []
+    found = lossy_operations(block, outputs, observations.samples, observations.weights)
+    return set(found.lost) if found is not None else set()
 
 
 def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:

@@ -210,6 +210,7 @@ def comparing(module: ir.Module, backend: str) -> Any:
     if next(kept_operations(module), None) is not None:
         return None
     try:
+        import hnfc.backend.opaque_on_torch  # noqa: F401
         from hnfc.backend.on_torch import TorchRunner
     except ImportError:
         return None

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from hnfc.accuracy.tensors import RegionForms
+from hnfc.accuracy.searches import searches
 from hnfc.backend.on_iree import sentence, written
 from hnfc.cli.terminal import Progress, report_diagnostics, say, write
 from hnfc.core.samples import parse_range
@@ -53,7 +53,7 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
         unproved=rules.unproved,
         validate=not options.no_validate,
         search=search,
-        forms=RegionForms() if rules.searches else None,
+        **searches(rules.searches),
         **request,
     )
     return Rewriting(options, made, rules)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +35,8 @@ _WORKING = {
     "f8E5M2FNUZ": np.float32,
 }
 """Formats that torch computes in float32 and rounds afterwards."""
+FOREIGN: list[Callable[[OpaqueOp, Mapping[SSAValue, Array], bool], list[Array] | None]] = []
+"""Evaluators of operations that hnfc does not know; `hnfc.backend.on_torch` adds torch where it is loaded."""
 EXACT_BITS = (240, 2400)
 """Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
 _DERIVATIVE_BUDGET = 20_000
@@ -59,7 +61,7 @@ def evaluate(
     """
     found: dict[SSAValue, Array] = dict(inputs)
     kept = frozenset(keep or ())
-    last = {operand: operation for operation in block.ops for operand in operation.operands} if keep is not None else {}
+    last = last_uses(block) if keep is not None else {}
     for operation in block.ops:
         if stop is not None and stop():
             break
@@ -70,10 +72,24 @@ def evaluate(
     return found
 
 
-def compute_into(found: dict[SSAValue, Array], operation: Operation, weights: WeightReader | None, wide: bool = False) -> None:
+def last_uses(block: Block) -> dict[SSAValue, Operation]:
+    """The last operation that needs each value; what is in a list is needed by the users of the list."""
+    last: dict[SSAValue, Operation] = {}
+    listed: dict[SSAValue, list[SSAValue]] = {}
+    for operation in block.ops:
+        needed = [value for operand in operation.operands for value in (operand, *listed.get(operand, ()))]
+        last.update(dict.fromkeys(needed, operation))
+        for result in operation.results:
+            if needed and "list" in str(result.type):
+                listed[result] = needed
+    return last
+
+
+def compute_into(found: MutableMapping[SSAValue, Array], operation: Operation, weights: WeightReader | None, wide: bool = False) -> None:
     """Adds the results of one operation, if its operands are there and it can be computed."""
     if isinstance(operation, OpaqueOp):
         _size_into(found, operation)
+        _foreign_into(found, operation, wide)
         return
     if not isinstance(operation, NumOp) or not operation.results or not isinstance(operation.results[0].type, TensorType):
         return
@@ -100,7 +116,15 @@ def _wide_product(a: Array, b: Array) -> Array:
         return np.concatenate([np.matmul(a, _widened(b[..., i : i + width])) for i in range(0, b.shape[-1], width)], axis=-1)
 
 
-def _size_into(found: dict[SSAValue, Any], operation: OpaqueOp) -> None:
+def _foreign_into(found: MutableMapping[SSAValue, Array], operation: OpaqueOp, wide: bool) -> None:
+    for evaluator in FOREIGN if operation.results and operation.results[0] not in found else ():
+        results = evaluator(operation, found, wide)
+        if results is not None:
+            found.update(zip(operation.results, results, strict=True))
+            return
+
+
+def _size_into(found: MutableMapping[SSAValue, Any], operation: OpaqueOp) -> None:
     if len(operation.results) == 1 and all(operand in found for operand in operation.operands):
         size = compute_size(operation, [found[operand] for operand in operation.operands])
         if size is not None:
@@ -128,7 +152,7 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
         if wide and operation.name == "num.matmul":
             return [_wide_product(*(np.asarray(a) for a in arrays))]
         if isinstance(operation, _CAST) and wide and floating:
-            return [_widened(np.asarray(arrays[0]))]
+            return [_widened(np.real(np.asarray(arrays[0])))]
         operands = [_raise_to(np.asarray(a), working) if working else np.asarray(a) for a in arrays]
         if isinstance(operation, _CAST):
             operands = [np.asarray(a) for a in arrays]

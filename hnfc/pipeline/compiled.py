@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 
 from hnfc.backend.torch_mlir import export
 from hnfc.dsl import core
-from hnfc.dsl.soundness import Verdict
 from hnfc.frontend.torch_mlir import Imported
+from hnfc.pipeline.request import Found
 from hnfc.rewrite.record import NearMiss, Statistics
 from hnfc.validation.differential import Trial
 from hnfc.validation.measurement import Error
@@ -76,8 +76,7 @@ class Compiled:
     """Outputs that are worse on an input beyond the samples, and how."""
     withdrawn: list[str] = field(default_factory=list)
     """Reasons why rules or a search were undone."""
-    found: dict[core.Rule, Verdict] = field(default_factory=dict)
-    """Rules that were found for this program, with their verdicts."""
+    found: Found = field(default_factory=Found)
     runner: str = ""
     """Name of the runner that output errors were measured on; empty for hnfc's own evaluation."""
     trials: list[Trial] = field(default_factory=list)

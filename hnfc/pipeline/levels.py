@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 _STABLE = ("canonical", "stability", "cancellation")
 
 LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -20,7 +22,18 @@ FORMS = ("algebra", "reassociation")
 """Groups of equal forms, which searches beyond greedy go through at every level."""
 
 SEARCHED = "accuracy"
-"""The level that searches for better forms of pointwise regions after the rules, and the group of rules that only this search tries."""
+"""The level that searches for better forms of all pointwise regions after the rules, and the group of rules that only this search tries."""
+
+
+class Searches(Enum):
+    """Search for better forms after the rules: none, where digits are lost on the samples, or everywhere."""
+
+    NOTHING = auto()
+    WHERE_LOST = auto()
+    EVERYWHERE = auto()
+
+
+SEARCHES = {SEARCHED: Searches.EVERYWHERE, "stability": Searches.WHERE_LOST, "fusion": Searches.WHERE_LOST, "all": Searches.WHERE_LOST}
 
 
 class UnknownLevel(Exception):

@@ -32,7 +32,7 @@ from hnfc.pipeline.state import FunctionState
 from hnfc.pipeline.validating import count_operations, is_observed, validate_function
 from hnfc.rewrite.canonicalization import lift
 from hnfc.rewrite.conditions import Observations
-from hnfc.rewrite.greedy import Greedy, compile_rules
+from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.value_numbering import share
@@ -57,6 +57,7 @@ def model_passes(request: Request) -> tuple[ModulePass, ...]:
         *(RulesPass(tuple(rules)) for rules in request.phases),
         *((FormsPass(),) if request.forms is not None else ()),
         *((SearchPass(),) if searching else ()),
+        *((WidenPass(),) if request.widening is not None else ()),
         SharePass(),
         ValidatePass(),
     )
@@ -201,8 +202,27 @@ class FormsPass(ModulePass):
                 continue
             context.progress("searching for better forms …")
             found = request.forms(block, *_known(state, context))
-            context.compiled.found.update(found)
+            context.compiled.found.rules.update(found)
             _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
+
+
+@dataclass(frozen=True)
+class WidenPass(ModulePass):
+    """Parts in a wider type where digits are still lost on the samples."""
+
+    name = "widen"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        context = _in(ctx)
+        request = _request(context)
+        for _, block, state in _functions(context, op):
+            if request.widening is None or context.compiled is None or not state.samples:
+                continue
+            place = origin_of(state.origins, _place(context))
+            found, made = request.widening(block, state.samples, _weights(context), state.outcome, place, request.excluded)
+            context.compiled.found.parts.update(found.parts)
+            context.compiled.found.wide |= found.wide
+            state.origins |= made
 
 
 @dataclass(frozen=True)

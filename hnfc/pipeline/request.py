@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
+from hnfc.core.interpreter import WeightReader
 from hnfc.core.samples import Array
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict
 from hnfc.egraph.search import Search
 from hnfc.rewrite.conditions import Observations
+from hnfc.rewrite.record import RewriteOutcome
 from hnfc.validation.differential import Runner
 
 FOUND = "found"
 """Group of rules that were found for one program."""
+WIDE = "widening"
+"""Group of the identities between a type and a wider one, and of parts that compute in a wider type by them."""
 FormSearch = Callable[[Block, Ranges, Observations], Mapping[core.Rule, Verdict]]
+
+
+@dataclass
+class Found:
+    """Findings for one program: rules, and identities by which parts compute in a wider type, with their verdicts. wide: the marks of the
+    operations of these parts."""
+
+    rules: dict[core.Rule, Verdict] = field(default_factory=dict)
+    parts: dict[core.Rule, Verdict] = field(default_factory=dict)
+    wide: set[str] = field(default_factory=set)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdicts by the names of the rules."""
+        return {rule.name: verdict for rule, verdict in (*self.rules.items(), *self.parts.items())}
+
+
+class Widening(Protocol):
+    """Change of a program by which parts compute in a wider type where digits are lost on the samples."""
+
+    def __call__(
+        self, block: Block, samples: Sequence[Mapping[SSAValue, Array]], weights: WeightReader | None, outcome: RewriteOutcome,
+        place: Callable[[Operation], str], excluded: Collection[str],
+    ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
+        """Changes the block and the record; what was found, and the operation in whose place each new one stands."""
 
 
 @dataclass
@@ -41,6 +71,8 @@ class Request:
     search: Search = field(default_factory=Search)
     forms: FormSearch | None = None
     """Search for proved rules that are good for this program alone; they run after all phases."""
+    widening: Widening | None = None
+    """Last resort where digits are still lost then."""
     runner: Runner | None = None
     """Runner of the user, on which errors are measured. None: hnfc's own evaluation."""
     fixed: frozenset[int] = frozenset()

@@ -13,7 +13,7 @@ from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
 from hnfc.dsl.soundness import Status, Verdict
 from hnfc.dsl.targets import TargetBook
 from hnfc.egraph.search import Search
-from hnfc.pipeline.levels import FORMS, SEARCHED, UnknownLevel, phases
+from hnfc.pipeline.levels import FORMS, SEARCHES, Searches, UnknownLevel, phases
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ class RuleSet:
     own: tuple[str, ...] = ()
     """The names of the rules that came from files."""
     targets: TargetBook = field(default_factory=lambda: TargetBook(shipped_targets))
-    searches: bool = False
-    """True if better forms of pointwise regions are searched for after the rules."""
+    searches: Searches = Searches.NOTHING
     off: Mapping[str, str] = field(default_factory=dict)
     """Rules that the target cannot run, and the format that it lacks for them."""
 
@@ -85,7 +84,11 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress
     _known(allow_unproved, known)
     found = verdicts({rule.name: rule for phase in plan for rule in phase}.values(), progress=progress)
     own_names = tuple(rule.name for rule in own)
-    return RuleSet(plan, found, frozenset(allow_unproved), own_names, files.targets, searches=SEARCHED in levels)
+    return RuleSet(plan, found, frozenset(allow_unproved), own_names, files.targets, searches=_searches(levels))
+
+
+def _searches(levels: Sequence[str]) -> Searches:
+    return max((SEARCHES.get(level, Searches.NOTHING) for level in levels), key=lambda s: s.value, default=Searches.NOTHING)
 
 
 def _known(names: Sequence[str], rules: Collection[str]) -> None:

@@ -14,7 +14,8 @@ from torch import fx
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
-from hnfc.accuracy.tensors import RegionForms
+import hnfc.backend.opaque_on_torch  # noqa: F401  (the evaluation of what hnfc does not know)
+from hnfc.accuracy.searches import PartsAsBefore, searches
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.backend.aliasing import separate_results
 from hnfc.backend.fx import raise_function, raise_graph
@@ -23,14 +24,13 @@ from hnfc.backend.on_torch import TorchRunner
 from hnfc.core.samples import lasting
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
-from hnfc.dsl import core
-from hnfc.dsl.soundness import Verdict
 from hnfc.frontend.inlining import noticed
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
 from hnfc.pipeline.compile import compile_module, sufficient
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pipeline.request import FormSearch, Request
+from hnfc.pipeline.levels import Searches
+from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards, is_same
@@ -236,17 +236,26 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
         samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
         assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
-        forms=_forms(settings),
+        **_searches(settings, given),
     )  # fmt: skip
     return request, given
 
 
-def _forms(settings: Settings) -> FormSearch | None:
-    """The search for better forms; what an earlier capture found stands for it, so that no call waits for another search."""
+def _searches(settings: Settings, given: Sequence[Any]) -> dict[str, Any]:
+    """The searches for better forms; what an earlier capture found stands for them, so that no call waits for another search."""
     known = settings.found
-    if not settings.rules.searches:
-        return None
-    return RegionForms() if known is None else lambda *_: known
+    if settings.rules.searches is Searches.NOTHING:
+        return {}
+    if known is None:
+        found = searches(settings.rules.searches)
+    else:
+        found = {"forms": lambda *_: known.rules, "widening": PartsAsBefore(frozenset(known.wide))}
+    if any(isinstance(tensor, torch.Tensor) and tensor.device.type in _WITHOUT_FLOAT64 for tensor in given):
+        del found["widening"]
+    return found
+
+
+_WITHOUT_FLOAT64 = ("mps",)
 
 
 def rewrite(
@@ -326,8 +335,8 @@ class Report:
 
     text: str
     data: dict[str, Any]
-    found: dict[core.Rule, Verdict]
-    """Rules that were found for the model, which other captures of it take as they are."""
+    found: Found
+    """Findings for the model, which other captures of it take as they are."""
 
     @staticmethod
     def of(compiled: Compiled, settings: Settings) -> Report:

@@ -9,10 +9,9 @@ from torch import fx
 
 from hnfc.core.errors import UsageError
 from hnfc.dialects.interval import Interval
-from hnfc.dsl import core
-from hnfc.dsl.soundness import Verdict
 from hnfc.egraph.search import Search
 from hnfc.frontend.pytorch import Shapes
+from hnfc.pipeline.request import Found
 from hnfc.pipeline.rulesets import RuleSet
 
 
@@ -27,8 +26,8 @@ class Settings:
     validate: bool = True
     dynamic_shapes: Shapes = None
     search: Search = field(default_factory=Search)
-    found: Mapping[core.Rule, Verdict] | None = None
-    """Rules that an earlier capture of the model found; None where they are still to be searched for."""
+    found: Found | None = None
+    """Findings of an earlier capture of the model; None where they are still to be searched for."""
     edit: Callable[[fx.GraphModule], fx.GraphModule] | None = None
     """Transformation of each graph after the rules."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Status, Verdict
 from hnfc.pipeline.compiled import Applied, Compiled
-from hnfc.pipeline.request import FOUND
+from hnfc.pipeline.request import FOUND, WIDE
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validation.measurement import TOLERANCE, Error
@@ -23,7 +23,7 @@ _MAX_NEAR = 8
 def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: list[str], width: int) -> str:
     """The report: each rule that ran with its places, then totals, what was opaque, what nearly ran."""
     lines: list[str] = []
-    verdicts = {**verdicts, **{rule.name: verdict for rule, verdict in compiled.found.items()}}
+    verdicts = {**verdicts, **compiled.found.verdicts}
     by_rule: dict[str, list[Applied]] = {}
     for applied in compiled.applied:
         by_rule.setdefault(applied.rule.name, []).append(applied)
@@ -51,7 +51,9 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, obs
     read = sum(place.backwards for place in places)
     lines = [f"{name}{count}" + (", read from right to left" + (f" at {read} of them" if read < len(places) else "") if read else "")]
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
-    if verdict is not None and rule.group == FOUND:
+    if rule.group == WIDE:
+        proof = "the same operations, and over the reals a number is itself after a cast to a wider type and back (proved)"
+    if rule.group == FOUND:
         form = rule_line(rule).partition(" where ")[0]
         lines += textwrap.wrap(form, width - 4, initial_indent="    form  ", subsequent_indent="          ")
     given = next((p.given for p in places if p.given), "")
@@ -188,7 +190,7 @@ def json_report(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> str:
 
 def report_data(compiled: Compiled, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
     """Report as JSON values."""
-    verdicts = {**verdicts, **{rule.name: verdict for rule, verdict in compiled.found.items()}}
+    verdicts = {**verdicts, **compiled.found.verdicts}
     return {
         "operations": compiled.operations,
         "samples": compiled.samples,

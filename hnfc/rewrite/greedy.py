@@ -6,7 +6,7 @@ roots of the last generation, and the number of rewrites is bounded by the size 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -220,13 +220,22 @@ class Greedy:
             self.outcome.near_misses.append(NearMiss(rule, self._place(op), reason if isinstance(reason, str) else reason()))
 
     def _place(self, op: Operation) -> str:
-        while op in self.origins:
-            op = self.origins[op]
-        return self.place(op)
+        return origin_of(self.origins, self.place)(op)
 
     def _note(self, text: str) -> None:
         if text not in self.outcome.notes:
             self.outcome.notes.append(text)
+
+
+def origin_of(origins: Mapping[Operation, Operation], place: Callable[[Operation], str]) -> Callable[[Operation], str]:
+    """The place of an operation, which is that of the one in whose place it stands."""
+
+    def found(op: Operation) -> str:
+        while op in origins:
+            op = origins[op]
+        return place(op)
+
+    return found
 
 
 def users_within(value: SSAValue, distance: int) -> list[Operation]:

@@ -17,7 +17,7 @@ from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
-from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, worst
+from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, vanished, worst
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -78,8 +78,16 @@ class Trial:
         return worst(found) if found else None
 
     def regressions(self) -> Iterable[tuple[int, str]]:
-        """The results that are worse on a probe, with the reason."""
+        """The results that are worse on a probe, or are no number any more on a sample, with the reason."""
         start = len(self.samples)
+        for old, new, truth in zip(self.old[:start], self.new[:start], self.sample_truth, strict=False):
+            for index, form in enumerate(self.formats):
+                before, after, right = old[index], new[index], truth[index]
+                if before is not None and after is None:
+                    yield index, "there is no result any more"
+                if form is not None and before is not None and after is not None and right is not None:
+                    if reason := vanished(before, after, right):
+                        yield index, f"on a sample {reason}"
         rows = zip(self.probe_names, self.extreme, self.old[start:], self.new[start:], self.probe_truth, strict=False)
         for name, extreme, old, new, truth in rows:
             for index, form in enumerate(self.formats):

@@ -109,6 +109,14 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     return f"the error grew from {first} to {second}" if grew else ""
 
 
+def vanished(old: Array, new: Array, truth: Array) -> str:
+    """Description of an element without a true value that was a number and is none any more; empty where there is no such one."""
+    before, after, want = np.broadcast_arrays(*(np.asarray(a).astype(np.float64) for a in (old, new, truth)))
+    for at in np.flatnonzero(np.isnan(want) & np.isfinite(before) & ~np.isfinite(after))[:1]:
+        return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, where over the reals there is no value"
+    return ""
+
+
 def affordable(block: Block, inputs: list[dict[SSAValue, Array]]) -> list[dict[SSAValue, Array]]:
     """As many of the samples as may be run on all of the function."""
     values = [result for op in block.ops for result in op.results if _format(result) is not None]

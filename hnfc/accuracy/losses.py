@@ -1,0 +1,225 @@
+"""Places of a tensor program where digits are lost on samples, and how many: each value beside its value in float64.
+
+An element near 0 loses digits by chance wherever numbers are added: of n elements the worst loses about log₂ n bits. Only what goes beyond
+that is a fault of the formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from hnfc.accuracy.element_types import bits_lost
+from hnfc.core.interpreter import WeightReader, compute_into, last_uses
+from hnfc.dialects.facts import Access
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Sample: TypeAlias = Mapping[SSAValue, Array]
+LEAST_LOSS = 6.0
+"""Bits beyond chance that a result must lose to count as inaccurate, and that one operation must lose of correctly rounded operands."""
+
+
+def element_of(value: SSAValue) -> str:
+    """The floating-point element type of a value; empty for others."""
+    name = ELEMENT_NAMES.get(value.type.element_type, "") if isinstance(value.type, TensorType) else ""
+    return name if name in FORMATS and name in NUMPY_TYPES else ""
+
+
+def beyond_chance(bits: Array) -> float:
+    """Bits that elements lost beyond what so many of them lose by chance."""
+    if not bits.size:
+        return 0.0
+    ordered = np.sort(bits, axis=None)[::-1]
+    return float((ordered - np.log2(bits.size / np.arange(1, bits.size + 1))).max())
+
+
+def least_loss(element: str) -> float:
+    """LEAST_LOSS, or half of the digits where the type has few."""
+    return min(LEAST_LOSS, -math.log2(FORMATS[element].unit_roundoff) / 2)
+
+
+def loss(computed: Array, true: Array, element: str, *, stored: bool) -> float:
+    """Bits beyond chance between a value and its true one. stored: whether a true value beyond the format's range counts, as lost.
+
+    Complex numbers lose nothing that is known here.
+    """
+    if np.iscomplexobj(computed) or np.iscomplexobj(true):
+        return 0.0
+    computed, true = np.broadcast_arrays(np.asarray(computed, np.float64), np.asarray(true, np.float64))
+    with np.errstate(all="ignore"):
+        counted = np.isfinite(true) & (stored | (np.abs(true) <= FORMATS[element].largest))
+    return beyond_chance(bits_lost(computed[counted], true[counted], element))
+
+
+class MixedRun:
+    """A program on one sample with some operations in float64 and all others in their own types; values that nothing needs are dropped."""
+
+    def __init__(self, block: Block, sample: Sample, weights: WeightReader | None, kept: Collection[SSAValue]) -> None:
+        self.block, self.sample, self.weights, self.kept = block, sample, weights, frozenset(kept)
+        self._last = last_uses(block)
+
+    def outputs(self, wide: Collection[Operation]) -> dict[SSAValue, Array]:
+        """The kept values, in their own types."""
+        found: dict[SSAValue, Array] = dict(self.sample)
+        exact: dict[SSAValue, Array] = {}
+        for operation in self.block.ops:
+            if operation in wide:
+                compute_wide(operation, found, exact, self.weights)
+            else:
+                compute_into(found, operation, self.weights)
+            self.forget(operation, found, exact)
+        return {value: found[value] for value in self.kept if value in found}
+
+    def exact_outputs(self) -> dict[SSAValue, Array]:
+        """The kept values in float64, except for what the model itself casts to a narrower type."""
+        found: dict[SSAValue, Array] = dict(self.sample)
+        exact: dict[SSAValue, Array] = {}
+        for operation in self.block.ops:
+            compute_exact(operation, found, exact, self.weights)
+            self.forget(operation, found, exact)
+        return {value: exact[value] if value in exact else found[value] for value in self.kept if value in found}
+
+    def losses(self) -> list[Operation]:
+        """The operations that lose digits of correctly rounded operands."""
+        lost = []
+        found: dict[SSAValue, Array] = dict(self.sample)
+        exact: dict[SSAValue, Array] = {}
+        for operation in self.block.ops:
+            rounded: dict[SSAValue, Array] = {}
+            if any(map(element_of, operation.results)) and not is_narrowing(operation):
+                compute_into(ChainMap(rounded, found), operation, self.weights)
+            compute_exact(operation, found, exact, self.weights)
+            if any(self._loses(operation, result, rounded, exact) for result in operation.results):
+                lost.append(operation)
+            self.forget(operation, found, exact)
+        return lost
+
+    @staticmethod
+    def _loses(operation: Operation, result: SSAValue, rounded: Mapping[SSAValue, Array], exact: Mapping[SSAValue, Array]) -> bool:
+        element = element_of(result)
+        if not element or result not in rounded or result not in exact:
+            return False
+        return loss(rounded[result], exact[result], element, stored=True) - _expected(operation) >= least_loss(element)
+
+    def forget(self, operation: Operation, *found: dict[SSAValue, Array]) -> None:
+        for value in (*operation.operands, *operation.results):
+            if self._last.get(value, operation) is operation and value not in self.kept:
+                for each in found:
+                    each.pop(value, None)
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses on samples: the outputs that are inaccurate, and the operations upstream of them that lose digits.
+
+    counted: the type whose digits count, of each output. now: the bits beyond chance that it loses. runs, truth: runs of the program,
+    and its outputs in float64.
+    """
+
+    inaccurate: Sequence[SSAValue]
+    lost: frozenset[Operation]
+    counted: Mapping[SSAValue, str]
+    now: Mapping[SSAValue, float]
+    runs: Sequence[MixedRun]
+    truth: Sequence[Mapping[SSAValue, Array]]
+
+
+def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:
+    """The losses of a program; None where all outputs are accurate on the samples."""
+    runs = [MixedRun(block, sample, weights, outputs) for sample in samples]
+    if not runs or not any(map(element_of, outputs)):
+        return None
+    before = [run.outputs(()) for run in runs]
+    truth = [run.exact_outputs() for run in runs]
+    counted = {value: narrowest(value) for value in outputs if element_of(value)}
+    now = worst_losses(counted, before, truth)
+    inaccurate = [value for value, bits in now.items() if bits >= least_loss(counted[value])]
+    if not inaccurate:
+        return None
+    upstream = _upstream(inaccurate)
+    lost = frozenset(op for run in runs for op in run.losses() if op in upstream)
+    return Losses(inaccurate, lost, counted, now, runs, truth)
+
+
+def _upstream(values: Iterable[SSAValue]) -> set[Operation]:
+    """The operations that the values are made by."""
+    found: set[Operation] = set()
+    stack = [value.owner for value in values]
+    while stack:
+        owner = stack.pop()
+        if isinstance(owner, Operation) and owner not in found:
+            found.add(owner)
+            stack += [operand.owner for operand in owner.operands]
+    return found
+
+
+def is_narrowing(operation: Operation) -> bool:
+    """Return whether the model itself rounds here: a cast to a type of fewer digits, or a rounding to a format."""
+    if not isinstance(operation, NumOp) or not operation.operands:
+        return False
+    before, after = element_of(operation.operands[0]), element_of(operation.results[0]) if operation.results else ""
+    if before and after and FORMATS[after].unit_roundoff > FORMATS[before].unit_roundoff:
+        return True
+    return bool(operation.properties.keys() & {"format", "accumulate"})
+
+
+def compute_exact(operation: Operation, found: dict[SSAValue, Array], exact: dict[SSAValue, Array], weights: WeightReader | None) -> None:
+    """Adds the results of an operation in float64 to `exact`, but for what the model rounds, and as they are stored to `found`."""
+    if is_narrowing(operation):
+        compute_into(found, operation, weights)
+    else:
+        compute_wide(operation, found, exact, weights)
+
+
+def compute_wide(operation: Operation, found: dict[SSAValue, Array], exact: dict[SSAValue, Array], weights: WeightReader | None) -> None:
+    """Adds the results of an operation in float64 to `exact`, and as they are stored to `found`."""
+    compute_into(ChainMap(exact, found), operation, weights, wide=True)
+    for result in operation.results:
+        if result in exact:
+            element = element_of(result)
+            found[result] = stored(exact[result], element) if element else exact[result]
+
+
+def stored(array: Array, element: str) -> Array:
+    if np.iscomplexobj(array):
+        return array
+    with np.errstate(all="ignore"):
+        return np.asarray(array).astype(NUMPY_TYPES[element])
+
+
+def _expected(operation: Operation) -> float:
+    """Bits that sums over many terms lose by rounding alone."""
+    if not isinstance(operation, NumOp) or operation.FACTS.access in (Access.ELEMENTWISE, Access.MOVEMENT, Access.LOOKUP, Access.SOURCE):
+        return 0.0
+    sizes = [math.prod(abs(s) for s in v.type.get_shape()) for v in operation.operands if isinstance(v.type, TensorType)]
+    return 2.0 + 0.5 * math.log2(max(1.0, max(sizes, default=1)))
+
+
+def narrowest(value: SSAValue) -> str:
+    """The element type with the fewest digits among those that the value is computed in; empty for one that is no floating-point value."""
+    elements = {element_of(result) for operation in _upstream([value]) for result in operation.results} | {element_of(value)}
+    return max(filter(None, elements), key=lambda e: FORMATS[e].unit_roundoff, default="") if element_of(value) else ""
+
+
+def worst_losses(
+    outputs: Mapping[SSAValue, str], computed: Sequence[Mapping[SSAValue, Array]], true: Sequence[Mapping[SSAValue, Array]]
+) -> dict[SSAValue, float]:
+    """Bits beyond chance that each output loses on the sample where it loses most. outputs: each with the type whose digits count."""
+    found = {}
+    for value, element in outputs.items():
+        pairs = [(c[value], t[value]) for c, t in zip(computed, true, strict=True) if value in c and value in t]
+        if element and len(pairs) < len(true):
+            found[value] = math.inf if any(value in t for t in true) else 0.0
+        elif element and pairs:
+            found[value] = max(loss(got, want, element, stored=False) for got, want in pairs)
+    return found

@@ -1,0 +1,295 @@
+"""Parts of a tensor program in a wider element type: the last resort where digits are lost on the samples and no better form is known.
+
+The part is as small as it can be: the operations that lose digits, what makes their operands as far as that helps, and what uses numbers
+that the narrow type cannot hold. Over the reals nothing changes, since a cast changes no number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hnfc.accuracy.losses import Losses, Sample, element_of, is_narrowing, lossy_operations, worst_losses
+from hnfc.analysis.cost import flops
+from hnfc.core.dead_code import erase_dead
+from hnfc.core.interpreter import WeightReader
+from hnfc.dialects.facts import Access
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
+from hnfc.dialects.num.opaque import OpaqueOp
+from hnfc.dialects.torch import TorchType
+from hnfc.dialects.types import tensor
+from hnfc.dsl import core
+from hnfc.dsl.rulebook import shipped
+from hnfc.pipeline.request import WIDE
+from hnfc.rewrite.record import Rewrite, RewriteOutcome
+
+WIDER = {"f16": "f32", "bf16": "f32", "f32": "f64"}
+NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+MOST_OPERATIONS = 2000
+"""Operations of all parts together."""
+MOST_WORK = 2.0**27
+"""Multiplications and additions that may move to the wider type."""
+SECONDS = 10.0
+"""Time for the choice of the parts."""
+LEAST_GAIN = 2.0
+"""Bits beyond chance that some output must gain."""
+SLACK = 0.5
+"""Bits that a smaller region may lose."""
+_CAST = OPERATIONS["cast"]
+
+
+@dataclass(frozen=True)
+class WidePart:
+    """Connected operations that compute in a wider type. marks: the `mark` of each, by which other captures of a model find them."""
+
+    operations: tuple[Operation, ...]
+    marks: frozenset[str]
+    element: str
+    name: str
+
+
+def wide_parts(
+    block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None, excluded: Collection[str] = ()
+) -> list[WidePart]:
+    """The parts that must be wide so that the outputs lose hardly a digit on the samples; none where that does not help."""
+    found = lossy_operations(block, outputs, samples, weights)
+    if found is None:
+        return []
+    choice = _Choice(block, found)
+    if found.lost:
+        region = choice.region(found.lost, _can_be_wide)
+    else:
+        # where no operation loses digits by itself, a chain of them loses a little each; products of matrices are no such chain
+        ends = [value.owner for value in found.inaccurate if isinstance(value.owner, Operation)]
+        region = choice.region(ends, lambda op: _can_be_wide(op) and op.FACTS.access is not Access.CONTRACTION)
+    return [part for part in parted(region, block) if part.name not in excluded]
+
+
+@dataclass
+class _Choice:
+    """Choice of the operations that are to be wide, by the bits that the outputs lose then."""
+
+    block: Block
+    losses: Losses
+    deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    def region(self, seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Collection[Operation]:
+        """The smallest region around the seeds that is about as good as the best one; empty where none gains enough."""
+        before = _total(self.losses.now)
+        least, best = before, frozenset[Operation]()
+        for region in _growing(set(filter(can_be_wide, seeds)), can_be_wide):
+            if self._late():
+                break
+            after = self._lost(region)
+            if after < least - 1:
+                least, best = after, region
+        return self._smallest(best, least + SLACK) if least <= before - LEAST_GAIN else ()
+
+    def _smallest(self, region: Collection[Operation], enough: float) -> set[Operation]:
+        """The region without operations at its borders that gain nothing. What lies between others stays: each border is a cast."""
+        kept = set(region)
+        for inner in (_makers, _users):
+            needed: set[Operation] = set()
+            while edge := [op for op in self.block.ops if op in kept and op not in needed and not kept & inner(op)]:
+                for op in edge:
+                    if not self._late() and len(kept) > 1 and self._lost(kept - {op}) <= enough:
+                        kept.discard(op)
+                    else:
+                        needed.add(op)
+        return kept
+
+    def _lost(self, region: Collection[Operation]) -> float:
+        wide = frozenset(region)
+        return _total(worst_losses(self.losses.counted, [run.outputs(wide) for run in self.losses.runs], self.losses.truth))
+
+    def _late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+
+def _makers(op: Operation) -> set[Operation]:
+    return {operand.owner for operand in _tensors(op) if isinstance(operand.owner, Operation)}
+
+
+def _users(op: Operation) -> set[Operation]:
+    return {use.operation for result in op.results for use in result.uses}
+
+
+def _total(losses: Mapping[SSAValue, float]) -> float:
+    return math.fsum(max(0.0, bits - 1.0) for bits in losses.values())
+
+
+def _growing(seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Iterator[frozenset[Operation]]:
+    """Regions around the seeds: alone, then with what makes their operands, 1, 2, 4 … operations away, as far as that is affordable."""
+    region, edge = set(seeds), set(seeds)
+    depth, shown = 0, 0
+    while edge and len(region) <= MOST_OPERATIONS and math.fsum(map(flops, region)) <= MOST_WORK:
+        edge = {op for used in edge for op in _makers(used) if op not in region and can_be_wide(op)}
+        if depth < 4 or depth >= 2 * shown or not edge:
+            shown = depth
+            yield frozenset(region)
+        region |= edge
+        depth += 1
+
+
+def _can_be_wide(op: Operation) -> TypeGuard[NumOp]:
+    """Return whether the operation gives floating-point numbers, and computes in any type."""
+    if not isinstance(op, NumOp) or isinstance(op, ConstantOp | WeightOp) or len(op.results) != 1:
+        return False
+    if element_of(op.results[0]) not in WIDER or is_narrowing(op):
+        return False
+    # what hnfc does not know may be run by torch, in the type of its operands
+    return any(map(element_of, _tensors(op))) if isinstance(op, OpaqueOp) else op.FACTS.evaluate is not None
+
+
+def _tensors(op: Operation) -> Iterator[SSAValue]:
+    """The tensors that an operation takes, those in lists too."""
+    for operand in op.operands:
+        if isinstance(operand.type, TensorType):
+            yield operand
+        elif isinstance(operand.owner, Operation):
+            yield from (v for v in operand.owner.operands if isinstance(v.type, TensorType))
+
+
+def parted(region: Collection[Operation], block: Block) -> list[WidePart]:
+    """The connected parts of a region."""
+    marks = marks_of(block)
+    part_of: dict[Operation, set[Operation]] = {}
+    for op in [op for op in block.ops if op in region]:
+        whole = {op}
+        for maker in _makers(op):
+            whole |= part_of.get(maker, set())
+        for member in whole:
+            part_of[member] = whole
+    parts = {id(whole): whole for whole in part_of.values()}
+    found = []
+    for whole in parts.values():
+        ordered = tuple(op for op in block.ops if op in whole)
+        element = WIDER[max((element_of(op.results[0]) for op in ordered), key=_width)]
+        mark = marks[ordered[-1]]
+        found.append(WidePart(ordered, frozenset(marks[op] for op in ordered), element, f"in_{NAMES[element]}_{mark[:4]}"))
+    return found
+
+
+def _width(element: str) -> int:
+    return list(WIDER).index(element)
+
+
+def marks_of(block: Block) -> dict[Operation, str]:
+    """A text for each operation that says how it is made from the arguments, whatever their sizes: the same in every capture of a model."""
+    marks: dict[Operation, str] = {}
+    for op in block.ops:
+        # sizes differ between captures, and with them where a slice ends
+        parts = [op.name, *(f"{name} {value}" for name, value in sorted(op.properties.items()) if name not in ("stop", "carried"))]
+        for operand in _tensors(op):
+            owner = operand.owner
+            parts.append(marks[owner] if isinstance(owner, Operation) else f"argument {operand.index}")  # type: ignore[attr-defined]
+        marks[op] = hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    return marks
+
+
+def marked_parts(block: Block, marks: Collection[str], excluded: Collection[str]) -> list[WidePart]:
+    """The parts whose operations have these marks."""
+    known = frozenset(marks)
+    region = [op for op, mark in marks_of(block).items() if mark in known and _can_be_wide(op)]
+    return [part for part in parted(region, block) if part.name not in excluded]
+
+
+def widen(part: WidePart, rule: core.Rule, outcome: RewriteOutcome, place: Callable[[Operation], str]) -> dict[Operation, Operation]:
+    """Replaces the operations of a part by wide ones and casts at its borders, and records that; the origin of each new operation.
+
+    rule: the identity by which a number is itself after it was cast to a wider type and back.
+    """
+    wide: dict[SSAValue, SSAValue] = {}
+    origins: dict[Operation, Operation] = {}
+    inside = set(part.operations)
+    made: list[Operation] = []
+
+    def insert(new: Operation, before: Operation) -> SSAValue:
+        Rewriter.insert_op(new, InsertPoint.before(before))
+        origins[new] = before
+        made.append(new)
+        return new.results[0]
+
+    def widened(value: SSAValue, user: Operation) -> SSAValue:
+        owner = value.owner
+        if isinstance(owner, OpaqueOp) and not isinstance(value.type, TensorType) and any(map(element_of, owner.operands)):
+            return insert(_list_of(owner, [widened(v, user) for v in owner.operands]), user)
+        if not element_of(value) or element_of(value) == part.element:
+            return value
+        if value not in wide:
+            if isinstance(owner, ConstantOp):
+                maker: Operation = ConstantOp.create(result_types=[_typed(value, part.element)], properties=dict(owner.properties))
+            else:
+                maker = _CAST.create(operands=[value], result_types=[_typed(value, part.element)])
+            wide[value] = insert(maker, user)
+        return wide[value]
+
+    replaced: list[tuple[SSAValue, SSAValue]] = []
+    narrow: SSAValue
+    for op in part.operations:
+        old: SSAValue = op.results[0]
+        operands = [widened(operand, op) for operand in op.operands]
+        if isinstance(op, _CAST) and operands[0].type == _typed(old, part.element):
+            wide[old] = operands[0]
+        else:
+            computing = type(op).create(operands=operands, result_types=[_typed(old, part.element)], properties=dict(op.properties))
+            wide[old] = insert(computing, op)
+        if any(use.operation not in inside for use in old.uses):
+            narrow = insert(_CAST.create(operands=[wide[old]], result_types=[old.type]), op)
+            narrow.name_hint = old.name_hint
+            replaced.append((old, narrow))
+    for old, new in replaced:
+        owner = old.owner
+        assert isinstance(owner, Operation)
+        outcome.rewrites.append(Rewrite(rule, place(owner), old, new, made=tuple(made)))
+        outcome.replaced[old] = new
+        old.replace_all_uses_with(new)
+    erase_dead(reversed(part.operations))
+    return origins
+
+
+def _list_of(op: OpaqueOp, tensors: Sequence[SSAValue]) -> OpaqueOp:
+    """A list like the one that the operation makes, of other tensors."""
+    (old,) = op.results
+    text = old.type.text.data if isinstance(old.type, TorchType) else ""
+    for before, after in zip(op.operands, tensors, strict=True):
+        if element_of(before):
+            text = text.replace(f",{element_of(before)}>", f",{element_of(after)}>")
+    return OpaqueOp.create(operands=tensors, result_types=[TorchType(StringAttr(text))], properties=dict(op.properties))
+
+
+def _typed(value: SSAValue, element: str) -> Attribute:
+    assert isinstance(value.type, TensorType)
+    return tensor(element, value.type.get_shape())
+
+
+def _name(op: Operation) -> str:
+    """The name without its dialect; of what hnfc does not know, torch's."""
+    return op.operation.data.removeprefix("torch.aten.") if isinstance(op, OpaqueOp) else op.name.removeprefix("num.")
+
+
+def identity_of(part: WidePart) -> core.Rule:
+    """The shipped rule that a number is itself after it was cast to the wider type and back."""
+    narrow = next(name for name in WIDER if any(element_of(op.results[0]) == name for op in part.operations))
+    known = {rule.name: rule for rule in shipped().only((WIDE,)).rules}
+    return known[f"{NAMES[narrow]}_in_{NAMES[part.element if narrow == 'f32' else WIDER[narrow]]}"]
+
+
+def as_rule(part: WidePart, identity: core.Rule) -> core.Rule:
+    """The identity under the name of the part, with what it is for."""
+    names = list(dict.fromkeys(map(_name, part.operations)))
+    narrow = " and ".join(dict.fromkeys(NAMES[element_of(op.results[0])] for op in part.operations))
+    count = f"{len(part.operations)} operation{'s' if len(part.operations) > 1 else ''}"
+    listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    reason = f"{count} ({listed}) in {NAMES[part.element]}: digits are lost in {narrow}, and no form was found that keeps them"
+    return replace(identity, name=part.name, reason=reason)
