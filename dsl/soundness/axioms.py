@@ -207,6 +207,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("atan-at-zero", ("atan",), "atan(0 * a)", "0"),
     Theorem("asin-odd", ("asin",), "asin(-a)", "-asin(a)"),
     Theorem("asin-at-zero", ("asin",), "asin(0 * a)", "0"),
+    Theorem("acos-by-half", ("acos",), "acos(a)", "2 * asin(sqrt((1 - a) / 2))"),
     Theorem("i0-even", ("i0",), "i0(-a)", "i0(a)"),
     Theorem("i0-at-zero", ("i0",), "i0(0 * a)", "1"),
     Theorem("round-odd", ("round to",), "round_to(-a, f16)", "-round_to(a, f16)"),

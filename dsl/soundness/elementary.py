@@ -302,10 +302,13 @@ class ElementaryForms(Judge):
         return Rational({mono: x.num[mono]}), Rational({m: c for m, c in x.num.items() if m != mono})
 
     def arc(self, kind: str, x: Rational) -> Rational:
-        """asin and acos, on [-1, 1]; acos x = π/2 - asin x stays unused."""
+        """asin and acos, on [-1, 1]; acos x = 2·asin √((1 - x)/2)."""
         self.require(self.relation(">=", ONE - x))
         self.require(self.relation(">=", ONE + x))
-        return self.odd(kind, x) if kind == "asin" else of_atom(atom(kind, x))
+        if kind == "asin":
+            return self.odd(kind, x)
+        half = Fraction(1, 2)
+        return self.odd("asin", self.root_power((ONE - x).scale(half), half)).scale(Fraction(2))
 
     def floor(self, x: Rational) -> Rational:
         """⌊i/n⌋ = 0 for an index i below n."""
