@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ComplexType, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -28,6 +28,7 @@ from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
+from hnfc.frontend.convert_elementwise import cast
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
@@ -261,10 +262,17 @@ def _converted(handler: Any, builder: ImportBuilder, entries: list[Any], types: 
         return None
     if any(isinstance(entry, SSAValue) and isinstance(entry.type, TorchType) and "tensor" in entry.type.text.data for entry in entries):
         return None
+    if handler is not cast and any(map(_is_complex, entries)) and not any(_is_complex(kind) for kind in types):
+        return None  # as |z|, which is no function of the real part
     try:
         return handler(builder, entries, *types)
     except (TypeMismatch, ValueError, TypeError, AttributeError, IndexError):  # a schema of another version of torch
         return None
+
+
+def _is_complex(entry: Any) -> bool:
+    kind = entry.type if isinstance(entry, SSAValue) else entry
+    return isinstance(kind, TensorType) and isinstance(kind.element_type, ComplexType)
 
 
 def _lacks_used(made: tuple[SSAValue | None, ...], results: list[ir.Value]) -> bool:
