@@ -14,7 +14,7 @@ from xdsl.irdl import IRDLOperation, base, operand_def, prop_def, result_def, tr
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from hnfc.dialects.facts import Context, Facts
+from hnfc.dialects.facts import Context, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import (
     ANY,
@@ -112,7 +112,12 @@ class NumOp(IRDLOperation, ABC):
             result = Interval(
                 -math.inf if result.lo < -early else result.lo, math.inf if result.hi > early else result.hi, result.nan, result.minus
             )
-        return result.widened(form.unit_roundoff * self.FACTS.ulps, least, form.largest)
+        rounded = result.widened(form.unit_roundoff * self.FACTS.ulps, least, form.largest)
+        if self.FACTS.exactness not in (Exactness.SELECTION, Exactness.NEGATION):
+            return rounded
+        # an element stays what it is, but for one that is flushed to 0
+        lo, hi = (x if least < abs(x) <= form.largest else y for x, y in ((result.lo, rounded.lo), (result.hi, rounded.hi)))
+        return Interval(lo, hi, rounded.nan, rounded.minus)
 
     def verify_(self) -> None:
         types = [as_tensor(operand.type) for operand in self.operands]
