@@ -17,11 +17,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.element_types import bits_lost
-from hnfc.core.interpreter import WeightReader, compute_into, last_uses
+from hnfc.core.interpreter import WeightReader, compute_into, evaluate_exactly, last_uses
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.validation.measurement import EXACT_BUDGET
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Sample: TypeAlias = Mapping[SSAValue, Array]
@@ -80,7 +81,16 @@ class MixedRun:
             self.forget(operation, found, exact)
         return {value: found[value] for value in self.kept if value in found}
 
-    def exact_outputs(self) -> dict[SSAValue, Array]:
+    def true_outputs(self, budget: int) -> dict[SSAValue, Array]:
+        """The kept values over the reals, or in float64 where that takes too long or the model itself rounds to a narrower type."""
+        if not any(map(is_narrowing, self.block.ops)):
+            wanted = [value for value in self.kept if element_of(value)]
+            found = evaluate_exactly(self.block, self.sample, wanted, self.weights, budget=budget)
+            if all(value in found for value in wanted):
+                return found
+        return self.wide_outputs()
+
+    def wide_outputs(self) -> dict[SSAValue, Array]:
         """The kept values in float64, except for what the model itself casts to a narrower type."""
         found: dict[SSAValue, Array] = dict(self.sample)
         exact: dict[SSAValue, Array] = {}
@@ -140,18 +150,18 @@ def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequenc
     if not runs or not any(map(element_of, outputs)):
         return None
     before = [run.outputs(()) for run in runs]
-    truth = [run.exact_outputs() for run in runs]
+    truth = [run.true_outputs(EXACT_BUDGET // len(runs)) for run in runs]
     counted = {value: narrowest(value) for value in outputs if element_of(value)}
     now = worst_losses(counted, before, truth)
     inaccurate = [value for value, bits in now.items() if bits >= least_loss(counted[value])]
     if not inaccurate:
         return None
-    upstream = _upstream(inaccurate)
-    lost = frozenset(op for run in runs for op in run.losses() if op in upstream)
+    behind = upstream(inaccurate)
+    lost = frozenset(op for run in runs for op in run.losses() if op in behind)
     return Losses(inaccurate, lost, counted, now, runs, truth)
 
 
-def _upstream(values: Iterable[SSAValue]) -> set[Operation]:
+def upstream(values: Iterable[SSAValue]) -> set[Operation]:
     """The operations that the values are made by."""
     found: set[Operation] = set()
     stack = [value.owner for value in values]
@@ -207,7 +217,7 @@ def _expected(operation: Operation) -> float:
 
 def narrowest(value: SSAValue) -> str:
     """The element type with the fewest digits among those that the value is computed in; empty for one that is no floating-point value."""
-    elements = {element_of(result) for operation in _upstream([value]) for result in operation.results} | {element_of(value)}
+    elements = {element_of(result) for operation in upstream([value]) for result in operation.results} | {element_of(value)}
     return max(filter(None, elements), key=lambda e: FORMATS[e].unit_roundoff, default="") if element_of(value) else ""
 
 
@@ -223,3 +233,8 @@ def worst_losses(
         elif element and pairs:
             found[value] = max(loss(got, want, element, stored=False) for got, want in pairs)
     return found
+
+
+def total_loss(losses: Mapping[SSAValue, float]) -> float:
+    """The bits that all outputs lose together, one of each not counted."""
+    return math.fsum(max(0.0, bits - 1.0) for bits in losses.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hnfc.accuracy.losses import Losses, Sample, element_of, is_narrowing, lossy_operations, worst_losses
+from hnfc.accuracy.losses import Losses, Sample, element_of, is_narrowing, lossy_operations, total_loss, worst_losses
 from hnfc.analysis.cost import flops
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.interpreter import WeightReader
@@ -85,7 +85,7 @@ class _Choice:
 
     def region(self, seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Collection[Operation]:
         """The smallest region around the seeds that is about as good as the best one; empty where none gains enough."""
-        before = _total(self.losses.now)
+        before = total_loss(self.losses.now)
         least, best = before, frozenset[Operation]()
         for region in _growing(set(filter(can_be_wide, seeds)), can_be_wide):
             if self._late():
@@ -110,7 +110,7 @@ class _Choice:
 
     def _lost(self, region: Collection[Operation]) -> float:
         wide = frozenset(region)
-        return _total(worst_losses(self.losses.counted, [run.outputs(wide) for run in self.losses.runs], self.losses.truth))
+        return total_loss(worst_losses(self.losses.counted, [run.outputs(wide) for run in self.losses.runs], self.losses.truth))
 
     def _late(self) -> bool:
         return time.monotonic() > self.deadline
@@ -122,10 +122,6 @@ def _makers(op: Operation) -> set[Operation]:
 
 def _users(op: Operation) -> set[Operation]:
     return {use.operation for result in op.results for use in result.uses}
-
-
-def _total(losses: Mapping[SSAValue, float]) -> float:
-    return math.fsum(max(0.0, bits - 1.0) for bits in losses.values())
 
 
 def _growing(seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Iterator[frozenset[Operation]]:

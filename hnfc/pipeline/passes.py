@@ -220,8 +220,7 @@ class WidenPass(ModulePass):
                 continue
             place = origin_of(state.origins, _place(context))
             found, made = request.widening(block, state.samples, _weights(context), state.outcome, place, request.excluded)
-            context.compiled.found.parts.update(found.parts)
-            context.compiled.found.wide |= found.wide
+            context.compiled.found = context.compiled.found.with_(found)
             state.origins |= made
 
 

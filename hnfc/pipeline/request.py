@@ -23,17 +23,26 @@ FOUND = "found"
 """Group of rules that were found for one program."""
 WIDE = "widening"
 """Group of the identities between a type and a wider one, and of parts that compute in a wider type by them."""
+RESCALED = "rescaling"
+"""Group of the identities of exponentials in pairs, and of parts that are rescaled by them."""
 FormSearch = Callable[[Block, Ranges, Observations], Mapping[core.Rule, Verdict]]
 
 
 @dataclass
 class Found:
-    """Findings for one program: rules, and identities by which parts compute in a wider type, with their verdicts. wide: the marks of the
-    operations of these parts."""
+    """Findings for one program: rules, and identities by which parts are rescaled or compute in a wider type, with their verdicts.
+
+    wide, rescaled: the marks of the operations of these parts, and of the exponentials that became pairs.
+    """
 
     rules: dict[core.Rule, Verdict] = field(default_factory=dict)
     parts: dict[core.Rule, Verdict] = field(default_factory=dict)
     wide: set[str] = field(default_factory=set)
+    rescaled: set[str] = field(default_factory=set)
+
+    def with_(self, other: Found) -> Found:
+        """The findings of both."""
+        return Found({**self.rules, **other.rules}, {**self.parts, **other.parts}, self.wide | other.wide, self.rescaled | other.rescaled)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:

@@ -249,7 +249,7 @@ def _searches(settings: Settings, given: Sequence[Any]) -> dict[str, Any]:
     if known is None:
         found = searches(settings.rules.searches)
     else:
-        found = {"forms": lambda *_: known.rules, "widening": PartsAsBefore(frozenset(known.wide))}
+        found = {"forms": lambda *_: known.rules, "widening": PartsAsBefore(frozenset(known.wide), frozenset(known.rescaled))}
     if any(isinstance(tensor, torch.Tensor) and tensor.device.type in _WITHOUT_FLOAT64 for tensor in given):
         del found["widening"]
     return found

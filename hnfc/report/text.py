@@ -11,7 +11,7 @@ from typing import Any
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Status, Verdict
 from hnfc.pipeline.compiled import Applied, Compiled
-from hnfc.pipeline.request import FOUND, WIDE
+from hnfc.pipeline.request import FOUND, RESCALED, WIDE
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
 from hnfc.validation.measurement import TOLERANCE, Error
@@ -53,6 +53,8 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, obs
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
     if rule.group == WIDE:
         proof = "the same operations, and over the reals a number is itself after a cast to a wider type and back (proved)"
+    if rule.group == RESCALED:
+        proof = f"each step is an instance of a rule that is proved over the reals: {rule.source}"
     if rule.group == FOUND:
         form = rule_line(rule).partition(" where ")[0]
         lines += textwrap.wrap(form, width - 4, initial_indent="    form  ", subsequent_indent="          ")

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Region, SSAValue
 from hnfc.core.interpreter import WeightReader, evaluate, evaluate_exactly
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
-from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
+from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_GROWTH_WITHOUT_DIGITS, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 EXACT_BUDGET = 150_000
@@ -59,7 +59,8 @@ class Error:
 
 
 def _grew(now: float, before: float, unit_roundoff: float) -> bool:
-    return now > max(TOLERATED_GROWTH * before, 2 * TOLERATED_ULPS * unit_roundoff)
+    growth = TOLERATED_GROWTH if before < NO_DIGIT else TOLERATED_GROWTH_WITHOUT_DIGITS
+    return now > max(growth * before, 2 * TOLERATED_ULPS * unit_roundoff)
 
 
 @dataclass(frozen=True)
