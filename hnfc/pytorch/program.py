@@ -236,7 +236,7 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
         samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
         assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
-        forms=_forms(settings),
+        forms=_forms(settings), least_size=captured.least_size,
     )  # fmt: skip
     return request, given
 
