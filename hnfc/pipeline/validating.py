@@ -40,6 +40,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     block, outcome, outputs, original = function.body.block, state.outcome, state.outputs, state.original
     weight = compiled.imported.weight
     compiled.samples += len(state.samples)
+    compiled.whole_rows |= outcome.whole_rows()
     compiled.observed = is_observed(request)
     wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
     reference = original.reference(state.samples, weight, wanted) if original is not None else Reference([], [], [], "none")
