@@ -121,6 +121,9 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
     "erfc": _widened(torch.special.erfc),
     "log_ndtr": _widened(torch.special.log_ndtr),
     "hypot": _widened(torch.hypot),
+    "logaddexp": _widened(torch.logaddexp),
+    "silu": torch.nn.functional.silu,
+    "mish": torch.nn.functional.mish,
     "exp": torch.exp,
     "sqrt": torch.sqrt,
     "rsqrt": torch.rsqrt,
@@ -162,6 +165,9 @@ cbrt = _function("cbrt")
 erfc = _function("erfc")
 log_ndtr = _function("log_ndtr")
 hypot = _function("hypot")
+logaddexp = _function("logaddexp")
+silu = _function("silu")
+mish = _function("mish")
 exp = _function("exp")
 log = _function("log")
 sqrt = _function("sqrt")

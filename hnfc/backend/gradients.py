@@ -35,7 +35,7 @@ _UNSAFE = _overloads(
     getattr(functions, name)
     for name in (
         "expm1", "log1p", "exp", "sqrt", "rsqrt", "log", "reciprocal", "div", "hypot", "acosh", "atanh", "cbrt", "log_ndtr",
-        "root_of_squares", "softplus",
+        "root_of_squares", "softplus", "logaddexp",
     )
 }  # fmt: skip
 _POINTWISE = _UNSAFE | _overloads(
@@ -44,7 +44,9 @@ _POINTWISE = _UNSAFE | _overloads(
     "clamp_max",
     "maximum", "minimum", "where", "masked_fill", "floor", "ceil", "trunc", "round", "to", "_to_copy", "clone", "alias", "addcmul", "lerp",
     "fmod", "remainder", "nan_to_num",
-) | {getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "selected", "not_selected")}  # fmt: skip
+) | {
+    getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "silu", "mish", "selected", "not_selected")
+}  # fmt: skip
 _MOVING = _overloads(
     "clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "select",
     "flatten",
