@@ -36,8 +36,11 @@ class TorchMath:
     where = staticmethod(torch.where)
 
 
-def _times(cotangent: Tensor, slope: Tensor) -> Tensor:
-    """cotangent·slope; 0 where the cotangent is 0, of infinite slopes too: what nothing hangs on has no influence."""
+def _times(cotangent: Tensor, slope: Tensor, ending: bool) -> Tensor:
+    """cotangent·slope. ending: it is 0 where the cotangent is 0, of infinite slopes too, as where nothing hangs on the value; elsewhere a
+    cotangent of 0 may have underflowed, and the product is NaN."""
+    if not ending:
+        return cotangent * slope
     unused = (cotangent == 0) & ~torch.isfinite(slope)
     return cotangent * torch.where(unused, torch.zeros_like(slope), slope)
 
@@ -48,20 +51,20 @@ class _Elementwise(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(name: str, *operands: Tensor) -> Tensor:
+    def forward(name: str, ending: bool, *operands: Tensor) -> Tensor:
         return _VALUES[name](*operands)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.name = inputs[0]
-        ctx.save_for_backward(*inputs[1:])
-        ctx.save_for_forward(*inputs[1:])
+        ctx.name, ctx.ending = inputs[:2]
+        ctx.save_for_backward(*inputs[2:])
+        ctx.save_for_forward(*inputs[2:])
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
         operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
         wide = cotangent.to(slopes[0].dtype)
-        return None, *(_times(wide, s).sum_to_size(x.shape).to(x.dtype) for x, s in zip(operands, slopes, strict=True))
+        return None, None, *(_times(wide, s, ctx.ending).sum_to_size(x.shape).to(x.dtype) for x, s in zip(operands, slopes, strict=True))
 
 
 class _ElementwiseForward(_Elementwise):
@@ -70,9 +73,9 @@ class _ElementwiseForward(_Elementwise):
     generate_vmap_rule = True
 
     @staticmethod
-    def jvp(ctx: Any, _: Any, *tangents: Any) -> Tensor:
+    def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Tensor:
         operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
-        terms = [_times(t.to(s.dtype), s) for t, s in zip(tangents, slopes, strict=True) if t is not None]
+        terms = [_times(t.to(s.dtype), s, ctx.ending) for t, s in zip(tangents, slopes, strict=True) if t is not None]
         return sum(terms[1:], terms[0]).to(operands[0].dtype)
 
 
@@ -134,10 +137,11 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _function(name: str, positive_zero: bool = False) -> Callable[..., Tensor]:
+def _function(name: str, positive_zero: bool = False, ending: str = "") -> Callable[..., Tensor]:
     """The differentiable function of the operation `name`, of tensors and numbers.
 
-    positive_zero: 0 is +0, as of the sum or difference that a rule replaced by it.
+    positive_zero: 0 is +0, as of the sum or difference that a rule replaced by it. ending: name of the function if a cotangent of 0 ends
+    there (see `_times`).
     """
 
     def function(*operands: Any) -> Tensor:
@@ -145,10 +149,10 @@ def _function(name: str, positive_zero: bool = False) -> Callable[..., Tensor]:
         if not kind.is_floating_point():
             return _VALUES[name](*operands)
         given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
-        found = apply(_Elementwise, _ElementwiseForward, name, *given)
+        found = apply(_Elementwise, _ElementwiseForward, name, bool(ending), *given)
         return found + 0.0 if positive_zero else found
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = ending or name
     return leaf(function)
 
 
@@ -168,12 +172,17 @@ hypot = _function("hypot")
 logaddexp = _function("logaddexp")
 silu = _function("silu")
 mish = _function("mish")
-exp = _function("exp")
-log = _function("log")
-sqrt = _function("sqrt")
-rsqrt = _function("rsqrt")
-reciprocal = _function("reciprocal")
-div = _function("div")
+ending_exp = _function("exp", ending="ending_exp")
+ending_log = _function("log", ending="ending_log")
+ending_sqrt = _function("sqrt", ending="ending_sqrt")
+ending_rsqrt = _function("rsqrt", ending="ending_rsqrt")
+ending_reciprocal = _function("reciprocal", ending="ending_reciprocal")
+ending_div = _function("div", ending="ending_div")
+ending_expm1 = _function("expm1", positive_zero=True, ending="ending_expm1")
+ending_log1p = _function("log1p", positive_zero=True, ending="ending_log1p")
+ending_atanh = _function("atanh", positive_zero=True, ending="ending_atanh")
+ending_acosh = _function("acosh", ending="ending_acosh")
+ending_cbrt = _function("cbrt", ending="ending_cbrt")
 
 
 class _Selected(torch.autograd.Function):
