@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from hnfc.backend.autograd import Tensor, apply, leaf
 from hnfc.dialects.num import OPERATIONS
@@ -185,6 +186,11 @@ ending_acosh = _function("acosh", ending="ending_acosh")
 ending_cbrt = _function("cbrt", ending="ending_cbrt")
 
 
+def _same(x: Tensor) -> Tensor:
+    """x as another tensor: a view, except in forward mode, where the tangent of a view has to be one too."""
+    return x.clone() if forward_ad._current_level >= 0 else x.view_as(x)
+
+
 class _Selected(torch.autograd.Function):
     """x, whose gradient counts only where it is selected: elsewhere it is 0, whatever came of infinite derivatives."""
 
@@ -192,7 +198,7 @@ class _Selected(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, selected: Tensor) -> Tensor:
-        return x.view_as(x)
+        return _same(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -273,7 +279,7 @@ class _Kept(torch.autograd.Function):
 
     @staticmethod
     def forward(result: Tensor, *cancelled: Tensor) -> Tensor:
-        return result.view_as(result)
+        return _same(result)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:

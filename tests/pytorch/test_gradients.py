@@ -233,3 +233,22 @@ def test_rewrites_that_overflow_earlier_do_not_run() -> None:
     assert torch.isfinite(hnfc.optimize(Function(layer_norm), x, "fusion")(1e37 * x)).all()
     declared = hnfc.optimize(Function(layer_norm), x, "fusion", ranges={"inputs_0": (-1e3, 1e3)})
     assert [rewrite["rule"] for rewrite in declared._hnfc.known[0].report.data["rewrites"]] == ["layer_norm_fusion"]
+
+
+FORWARD = {
+    "untaken": lambda x: torch.where(x > 0, torch.sqrt(x), torch.exp(x) - 1),
+    "masked": lambda x: torch.log(x).masked_fill(x <= 0, 0.0) * x,
+    "cancelled": lambda x: x * torch.exp(x) / torch.exp(x),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode(name: str) -> None:
+    model, x, tangent = Function(FORWARD[name]), torch.tensor([0.5, 1.5, 2.0]), torch.tensor([1.0, -1.0, 2.0])
+    better = hnfc.optimize(model, x)
+    torch.testing.assert_close(torch.func.jvp(better, (x,), (tangent,)), torch.func.jvp(model, (x,), (tangent,)))
+    torch.testing.assert_close(torch.func.jacfwd(better)(x), torch.func.jacfwd(model)(x))
+    torch.testing.assert_close(torch.func.hessian(lambda x: better(x).sum())(x), torch.func.hessian(lambda x: model(x).sum())(x))
+    with torch.autograd.forward_ad.dual_level():
+        found = torch.autograd.forward_ad.unpack_dual(better(torch.autograd.forward_ad.make_dual(x, tangent))).tangent
+    torch.testing.assert_close(found, torch.func.jvp(model, (x,), (tangent,))[1])
