@@ -92,6 +92,8 @@ def wrapped(model: torch.nn.Module, programs: Answers, same_call: bool = True) -
     kind: Any = type(model)
     result: Any = object.__new__(_class_for(kind, same_call))
     result.__dict__.update(model.__dict__)
+    # as a deep copy has them: those of the original so far, and from now on its own
+    result.__dict__.update({name: hooks.copy() for name, hooks in model.__dict__.items() if "hooks" in name and isinstance(hooks, dict)})
     if "forward" in result.__dict__:
         result.__dict__[_OWN_FORWARD] = result.__dict__.pop("forward")
     result.__dict__["_hnfc"] = programs

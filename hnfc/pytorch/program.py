@@ -37,6 +37,7 @@ from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.reads import Reading, Reads
 from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.shadow import in_this_thread, shadow
 from hnfc.pytorch.sizes import Sizes
 from hnfc.report.text import report_data, text_report
 
@@ -96,9 +97,10 @@ class CapturedProgram:
         """
         given, given_by_name = pytree.tree_map_only(torch.Tensor, _as_contiguous, (args, kwargs))
         reading = Reading()
-        with noticed() as reasons, unchanged(model, reading):
+        traced = shadow(model)
+        with noticed() as reasons, unchanged(traced, reading), in_this_thread():
             # torch.export would take strides for granted, that differ with each slice
-            captured = capture(model, given, given_by_name, settings.dynamic_shapes)
+            captured = capture(traced, given, given_by_name, settings.dynamic_shapes)
         compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
         if settings.edit is not None:
             graph = settings.edit(graph)
