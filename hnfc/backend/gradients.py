@@ -148,7 +148,8 @@ def _alone(branch: fx.Node, node: fx.Node, among: set[Any]) -> set[fx.Node]:
 
 
 def _is_root(node: fx.Node) -> bool:
-    return node.target in (aten.sqrt.default, functions.ending_sqrt) or (node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5))
+    half = node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5)
+    return half or node.target in (aten.sqrt.default, functions.ending_sqrt)
 
 
 _REDUCTIONS = _overloads("sum", "mean", "var")

@@ -26,8 +26,11 @@ _LAYOUT = tuple(getattr(torch.Tensor, name) for name in ("is_contiguous", "strid
 
 @dataclass(frozen=True)
 class Reads:
-    """State that a graph is for. state: calls of functions of torch, with their results. gradients: what autograd holds of each parameter and
-    input; None if that was not read. layout: whether strides were read, so that inputs must be contiguous from their first element."""
+    """State that a graph is for.
+
+    state: calls of functions of torch, with their results. gradients: what autograd holds of each parameter and input; None if that was
+    not read. layout: whether strides were read, so that inputs must be contiguous from their first element.
+    """
 
     state: tuple[tuple[str, tuple[Any, ...], Any], ...] = ()
     gradients: tuple[tuple[bool, ...], ...] | None = None

@@ -52,17 +52,16 @@ class _Copies:
 
     def _made(self, value: Any) -> Any:
         if type(value) is list:
-            made = self._known[id(value)] = list[Any]()
-            made += map(self.of, value)
-            return made
+            items = self._known[id(value)] = list[Any]()
+            items += map(self.of, value)
+            return items
         if isinstance(value, dict):
-            made = self._known[id(value)] = value.copy()
-            for name, item in value.items():
-                made[name] = self.of(item)
-            return made
+            entries = self._known[id(value)] = value.copy()
+            entries.update({name: self.of(item) for name, item in value.items()})
+            return entries
         if type(value) is tuple:
-            items = tuple(map(self.of, value))
-            return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+            parts = tuple(map(self.of, value))
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
         if isinstance(value, MethodType):
             owner = self.of(value.__self__) if id(value.__self__) in self._known else value.__self__
             return value if owner is value.__self__ else MethodType(value.__func__, owner)

@@ -11,7 +11,6 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core
 
-
 _SOFTMAX = OPERATIONS["softmax"]
 _OF_ROWS = (_SOFTMAX, OPERATIONS["log_softmax"])
 
