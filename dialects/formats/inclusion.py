@@ -40,7 +40,8 @@ def includes(wide: Format, narrow: Format) -> bool:
         )
     if isinstance(wide, Block):
         values = _telling(narrow)
-        return any(_holds(wide.element, values / scale) for scale in _positive(wide.scale))
+        with np.errstate(over="ignore"):  # beyond float64 is beyond the element too
+            return any(_holds(wide.element, values / scale) for scale in _positive(wide.scale))
     if isinstance(narrow, Block):
         return _holds(wide, _products(narrow))
     return _holds(wide, _telling(narrow))

@@ -181,6 +181,7 @@ class SiluOp(UnaryOp):
         evaluate=lambda x: x * sigmoid(x),
         range=silu_range,
         torch=("aten.silu",),
+        gradient=lambda m, x: (m.sigmoid(x) + x * m.sigmoid(x) * m.sigmoid(-x),),
         contextual=True,
         stray=lost_left,
     )
@@ -242,6 +243,14 @@ class GeluOp(UnaryOp):
     )
 
 
+def mish_slope(m: Any, x: Any) -> tuple[Any]:
+    """t + xσ(x)·(1 - t)(1 + t) with t = tanh(log(1 + e^x)), of which t and 1 - t are quotients in e^-|x|."""
+    w = m.exp(-m.abs(x))
+    t = m.where(x > 0, 1 + 2 * w, w * (w + 2)) / m.where(x > 0, 1 + 2 * w * (1 + w), 2 + w * (w + 2))
+    rest = m.where(x > 0, 2 * w * w, 2 + 0 * w) / m.where(x > 0, 1 + 2 * w * (1 + w), 2 + w * (w + 2))
+    return (t + x * m.sigmoid(x) * rest * (1 + t),)
+
+
 @irdl_op_definition
 class MishOp(UnaryOp):
     """x·tanh(log(1 + e^x))."""
@@ -255,5 +264,6 @@ class MishOp(UnaryOp):
         evaluate=lambda x: x * np.tanh(softplus(x)),
         range=dip(lambda t: math.tanh(_softplus(t)), -1.1924312, -0.3088435),
         torch=("aten.mish",),
+        gradient=mish_slope,
         stray=lost_left,
     )

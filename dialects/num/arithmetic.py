@@ -375,6 +375,12 @@ class HypotOp(BinaryOp):
     )
 
 
+def logaddexp_slopes(m: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """σ(x - y) and σ(y - x); 1/2 where both are equal, infinities too."""
+    gap = m.where(x == y, 0 * m.sigmoid(x), x - y)
+    return m.sigmoid(gap), m.sigmoid(-gap)
+
+
 @irdl_op_definition
 class LogaddexpOp(BinaryOp):
     """log(e^x + e^y)."""
@@ -390,6 +396,7 @@ class LogaddexpOp(BinaryOp):
         evaluate=np.logaddexp,
         range=logaddexp_range,
         torch=("aten.logaddexp",),
+        gradient=logaddexp_slopes,
     )
 
 

@@ -72,6 +72,8 @@ class NumOp(IRDLOperation, ABC):
             result = as_tensor(self.results[0].type)
             if "shape" in self.FROM_TYPE:
                 attributes["shape"] = result.get_shape()
+            if "source" in self.FROM_TYPE:
+                attributes["source"] = as_tensor(self.operands[0].type).get_shape()
             for name in self.FROM_TYPE & {"element", "to"}:
                 attributes[name] = element_name(result)
         return attributes

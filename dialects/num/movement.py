@@ -22,8 +22,11 @@ def unchanged(x: Interval, *_: Any, **__: Any) -> Interval:
     return x
 
 
-def reshape(x: Any, *sizes: Any, shape: Sequence[int]) -> Any:
-    """x in `shape`, whose unknown sizes are `sizes`, or follow from the number of elements where only one is unknown."""
+def reshape(x: Any, *sizes: Any, shape: Sequence[int], source: Sequence[int] = ()) -> Any:
+    """x of the type's shape `source` in `shape`, whose unknown sizes are `sizes`. Without these they are those of x in order, or follow
+    from the number of elements where only one is unknown."""
+    if not sizes and shape.count(DYNAMIC) > 1:
+        sizes = tuple(size for size, known in zip(np.shape(x), source, strict=True) if known == DYNAMIC)
     known = iter(int(size) for size in sizes)
     return np.reshape(x, [next(known, -1) if size == DYNAMIC else size for size in shape])
 
@@ -70,6 +73,11 @@ def hull(*xs: Interval, axis: int = 0) -> Interval:
     for x in xs[1:]:
         result = result.hull(x)
     return result
+
+
+def same_but_for_units(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Return whether two shapes of types differ at most in axes of size 1."""
+    return [size for size in first if size != 1] == [size for size in second if size != 1]
 
 
 def _agree(a: int, b: int) -> bool:
@@ -128,8 +136,10 @@ class ShapedOp(NumOp):
 
 @irdl_op_definition
 class ReshapeOp(ShapedOp):
-    """The elements of x in the same order, in the shape of the result."""
+    """The elements of x in the same order, in the shape of the result. Several unknown sizes without operands for them are those of x in
+    order, between which only axes of size 1 come and go."""
 
+    FROM_TYPE: ClassVar = frozenset({"shape", "source"})
     name = "num.reshape"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
@@ -148,6 +158,12 @@ class ReshapeOp(ShapedOp):
         if DYNAMIC not in (*old, *new) and math.prod(old) != math.prod(new):
             raise TypeMismatch(f"expected {math.prod(old)} elements, but got the shape {list(new)}")
         return tensor(operands[0].element_type, new)
+
+    def verify_(self) -> None:
+        super().verify_()
+        old, new = as_tensor(self.x.type).get_shape(), as_tensor(self.results[0].type).get_shape()
+        if not self.sizes and new.count(DYNAMIC) > 1 and not same_but_for_units(old, new):
+            raise TypeMismatch(f"{self.name}: expected a size for each of {new.count(DYNAMIC)} unknown sizes, but got none")
 
 
 @irdl_op_definition

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from hnfc.backend.autograd import Tensor, apply, leaf
 from hnfc.dialects.num import OPERATIONS
@@ -36,8 +37,11 @@ class TorchMath:
     where = staticmethod(torch.where)
 
 
-def _times(cotangent: Tensor, slope: Tensor) -> Tensor:
-    """cotangent·slope; 0 where the cotangent is 0, of infinite slopes too: what nothing hangs on has no influence."""
+def _times(cotangent: Tensor, slope: Tensor, ending: bool) -> Tensor:
+    """cotangent·slope. ending: it is 0 where the cotangent is 0, of infinite slopes too, as where nothing hangs on the value; elsewhere a
+    cotangent of 0 may have underflowed, and the product is NaN."""
+    if not ending:
+        return cotangent * slope
     unused = (cotangent == 0) & ~torch.isfinite(slope)
     return cotangent * torch.where(unused, torch.zeros_like(slope), slope)
 
@@ -48,20 +52,20 @@ class _Elementwise(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(name: str, *operands: Tensor) -> Tensor:
+    def forward(name: str, ending: bool, *operands: Tensor) -> Tensor:
         return _VALUES[name](*operands)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.name = inputs[0]
-        ctx.save_for_backward(*inputs[1:])
-        ctx.save_for_forward(*inputs[1:])
+        ctx.name, ctx.ending = inputs[:2]
+        ctx.save_for_backward(*inputs[2:])
+        ctx.save_for_forward(*inputs[2:])
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
         operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
         wide = cotangent.to(slopes[0].dtype)
-        return None, *(_times(wide, s).sum_to_size(x.shape).to(x.dtype) for x, s in zip(operands, slopes, strict=True))
+        return None, None, *(_times(wide, s, ctx.ending).sum_to_size(x.shape).to(x.dtype) for x, s in zip(operands, slopes, strict=True))
 
 
 class _ElementwiseForward(_Elementwise):
@@ -70,9 +74,9 @@ class _ElementwiseForward(_Elementwise):
     generate_vmap_rule = True
 
     @staticmethod
-    def jvp(ctx: Any, _: Any, *tangents: Any) -> Tensor:
+    def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Tensor:
         operands, slopes = ctx.saved_tensors, _slopes(ctx.name, ctx.saved_tensors)
-        terms = [_times(t.to(s.dtype), s) for t, s in zip(tangents, slopes, strict=True) if t is not None]
+        terms = [_times(t.to(s.dtype), s, ctx.ending) for t, s in zip(tangents, slopes, strict=True) if t is not None]
         return sum(terms[1:], terms[0]).to(operands[0].dtype)
 
 
@@ -121,6 +125,9 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
     "erfc": _widened(torch.special.erfc),
     "log_ndtr": _widened(torch.special.log_ndtr),
     "hypot": _widened(torch.hypot),
+    "logaddexp": _widened(torch.logaddexp),
+    "silu": torch.nn.functional.silu,
+    "mish": torch.nn.functional.mish,
     "exp": torch.exp,
     "sqrt": torch.sqrt,
     "rsqrt": torch.rsqrt,
@@ -131,10 +138,11 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _function(name: str, positive_zero: bool = False) -> Callable[..., Tensor]:
+def _function(name: str, positive_zero: bool = False, ending: str = "") -> Callable[..., Tensor]:
     """The differentiable function of the operation `name`, of tensors and numbers.
 
-    positive_zero: 0 is +0, as of the sum or difference that a rule replaced by it.
+    positive_zero: 0 is +0, as of the sum or difference that a rule replaced by it. ending: name of the function if a cotangent of 0 ends
+    there (see `_times`).
     """
 
     def function(*operands: Any) -> Tensor:
@@ -142,10 +150,10 @@ def _function(name: str, positive_zero: bool = False) -> Callable[..., Tensor]:
         if not kind.is_floating_point():
             return _VALUES[name](*operands)
         given = [x if isinstance(x, Tensor) else torch.full((), x, dtype=kind.dtype, device=kind.device) for x in operands]
-        found = apply(_Elementwise, _ElementwiseForward, name, *given)
+        found = apply(_Elementwise, _ElementwiseForward, name, bool(ending), *given)
         return found + 0.0 if positive_zero else found
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = ending or name
     return leaf(function)
 
 
@@ -162,12 +170,25 @@ cbrt = _function("cbrt")
 erfc = _function("erfc")
 log_ndtr = _function("log_ndtr")
 hypot = _function("hypot")
-exp = _function("exp")
-log = _function("log")
-sqrt = _function("sqrt")
-rsqrt = _function("rsqrt")
-reciprocal = _function("reciprocal")
-div = _function("div")
+logaddexp = _function("logaddexp")
+silu = _function("silu")
+mish = _function("mish")
+ending_exp = _function("exp", ending="ending_exp")
+ending_log = _function("log", ending="ending_log")
+ending_sqrt = _function("sqrt", ending="ending_sqrt")
+ending_rsqrt = _function("rsqrt", ending="ending_rsqrt")
+ending_reciprocal = _function("reciprocal", ending="ending_reciprocal")
+ending_div = _function("div", ending="ending_div")
+ending_expm1 = _function("expm1", positive_zero=True, ending="ending_expm1")
+ending_log1p = _function("log1p", positive_zero=True, ending="ending_log1p")
+ending_atanh = _function("atanh", positive_zero=True, ending="ending_atanh")
+ending_acosh = _function("acosh", ending="ending_acosh")
+ending_cbrt = _function("cbrt", ending="ending_cbrt")
+
+
+def _same(x: Tensor) -> Tensor:
+    """x as another tensor: a view, except in forward mode, where the tangent of a view has to be one too."""
+    return x.clone() if forward_ad._current_level >= 0 else x.view_as(x)
 
 
 class _Selected(torch.autograd.Function):
@@ -177,7 +198,7 @@ class _Selected(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, selected: Tensor) -> Tensor:
-        return x.view_as(x)
+        return _same(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -258,7 +279,7 @@ class _Kept(torch.autograd.Function):
 
     @staticmethod
     def forward(result: Tensor, *cancelled: Tensor) -> Tensor:
-        return result.view_as(result)
+        return _same(result)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:

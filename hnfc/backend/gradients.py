@@ -34,8 +34,9 @@ _UNSAFE = _overloads(
 ) | {
     getattr(functions, name)
     for name in (
-        "expm1", "log1p", "exp", "sqrt", "rsqrt", "log", "reciprocal", "div", "hypot", "acosh", "atanh", "cbrt", "log_ndtr",
-        "root_of_squares", "softplus",
+        "expm1", "log1p", "hypot", "acosh", "atanh", "cbrt", "log_ndtr", "root_of_squares", "softplus", "logaddexp", "ending_expm1",
+        "ending_log1p", "ending_acosh", "ending_atanh", "ending_cbrt", "ending_exp", "ending_sqrt", "ending_rsqrt", "ending_log",
+        "ending_reciprocal", "ending_div",
     )
 }  # fmt: skip
 _POINTWISE = _UNSAFE | _overloads(
@@ -44,7 +45,9 @@ _POINTWISE = _UNSAFE | _overloads(
     "clamp_max",
     "maximum", "minimum", "where", "masked_fill", "floor", "ceil", "trunc", "round", "to", "_to_copy", "clone", "alias", "addcmul", "lerp",
     "fmod", "remainder", "nan_to_num",
-) | {getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "selected", "not_selected")}  # fmt: skip
+) | {
+    getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "silu", "mish", "selected", "not_selected")
+}  # fmt: skip
 _MOVING = _overloads(
     "clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "select",
     "flatten",
@@ -65,8 +68,10 @@ def mend_gradients(graph: fx.Graph) -> int:
 
 
 _WITH_INFINITE_DERIVATIVES: dict[Any, Callable[..., Any]] = {
-    aten.exp.default: functions.exp, aten.sqrt.default: functions.sqrt, aten.rsqrt.default: functions.rsqrt,
-    aten.log.default: functions.log, aten.reciprocal.default: functions.reciprocal, aten.div.Tensor: functions.div,
+    aten.exp.default: functions.ending_exp, aten.sqrt.default: functions.ending_sqrt, aten.rsqrt.default: functions.ending_rsqrt,
+    aten.log.default: functions.ending_log, aten.reciprocal.default: functions.ending_reciprocal,
+    aten.div.Tensor: functions.ending_div, functions.expm1: functions.ending_expm1, functions.log1p: functions.ending_log1p,
+    functions.atanh: functions.ending_atanh, functions.acosh: functions.ending_acosh, functions.cbrt: functions.ending_cbrt,
 }  # fmt: skip
 
 
@@ -143,7 +148,8 @@ def _alone(branch: fx.Node, node: fx.Node, among: set[Any]) -> set[fx.Node]:
 
 
 def _is_root(node: fx.Node) -> bool:
-    return node.target in (aten.sqrt.default, functions.sqrt) or (node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5))
+    half = node.target is aten.pow.Tensor_Scalar and bool(node.args[1] == 0.5)
+    return half or node.target in (aten.sqrt.default, functions.ending_sqrt)
 
 
 _REDUCTIONS = _overloads("sum", "mean", "var")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -23,14 +23,16 @@ from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.torch_mlir import Imported, new_context, operation_name, read
 
 
-def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool = False) -> ir.Module:
+def export(
+    imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool = False, plain: Collection[Operation] = ()
+) -> ir.Module:  # fmt: skip
     """Patches `imported.torch` to compute what `imported.module` computes now, and returns it.
 
     `replaced` maps each num value that has been replaced to its replacement (chains are followed). Operands of num operations
     that were changed in place are found by themselves. native: what rules made becomes functions of torch with accurate derivatives,
-    which only `raise_function` knows.
+    which only `raise_function` knows, but for those of `plain`.
     """
-    patch = _Patch(imported, replaced, native)
+    patch = _Patch(imported, replaced, native, plain)
     if replaced or any(patch.edited()):
         patch.run()
     verify(imported.torch)
@@ -38,10 +40,11 @@ def export(imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bo
 
 
 class _Patch:
-    def __init__(self, imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool) -> None:
+    def __init__(self, imported: Imported, replaced: Mapping[SSAValue, SSAValue], native: bool, plain: Collection[Operation]) -> None:
         self.imported = imported
         self.replaced = replaced
         self.native = native
+        self.plain = plain
         self.emitter = Emitter(imported.torch.context, self.value, imported.weight_attributes)
         self._stale: set[SSAValue] = set()
         self._dirty: dict[SSAValue, bool] = {}
@@ -190,7 +193,7 @@ class _Patch:
 
     def _operations(self, owner: Operation) -> Sequence[ir.Value]:
         """The results of an operation; natively, if that is wanted, and a rule made it."""
-        if self.native and owner not in self.imported.operands and isinstance(owner, NumOp):
+        if self.native and owner not in self.imported.operands and owner not in self.plain and isinstance(owner, NumOp):
             made = write_natively(self.emitter, owner)
             if made is not None:
                 return made

@@ -381,7 +381,11 @@ def _sizes(e: Emitter, op: Any) -> list[Any]:
 
 @writes("reshape")
 def reshape(e: Emitter, op: Any) -> ir.Value:
-    return e.aten("view", [e.resolve(op.x), _sizes(e, op)], op.result.type)
+    sizes: list[Any] = _sizes(e, op)
+    if not op.sizes and sizes.count(-1) > 1:
+        own = (e.aten("size.int", [e.resolve(op.x), axis], "!torch.int") for axis, size in enumerate(shape(op.x)) if size == DYNAMIC)
+        sizes = [next(own) if size == -1 else size for size in sizes]
+    return e.aten("view", [e.resolve(op.x), sizes], op.result.type)
 
 
 @writes("broadcast")

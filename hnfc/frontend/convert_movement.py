@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num.arithmetic import SubOp
-from hnfc.dialects.num.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from hnfc.dialects.num.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp, same_but_for_units
 from hnfc.dialects.types import BOOL, DYNAMIC
 from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.convert_contraction import batched_matmul
@@ -45,7 +45,7 @@ def view(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | N
 
 @converts(
     "aten.unsqueeze", "aten.squeeze", "aten.squeeze.dim", "aten.squeeze.dims", "prims.squeeze", "aten.flatten.using_ints",
-    "aten.unflatten.int", "aten.view_as", "prims.collapse", "aten.atleast_1d",
+    "aten.unflatten.int", "prims.collapse", "aten.atleast_1d",
 )  # fmt: skip
 def reshape(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x = args[0]
@@ -53,7 +53,21 @@ def reshape(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue 
         return None
     if x.type is result and DYNAMIC not in result.get_shape():
         return x  # type: ignore[no-any-return]
-    return None if sizes_of(None, result) is None else b.emit(ReshapeOp, (x,), result)
+    return _unit_reshape(b, x, result)
+
+
+def _unit_reshape(b: ImportBuilder, x: SSAValue, result: TensorType[Attribute]) -> SSAValue | None:
+    """x reshaped, where axes keep their order; None where that does not say what several unknown sizes are."""
+    several = result.get_shape().count(DYNAMIC) > 1
+    return None if several and not same_but_for_units(shape(x), result.get_shape()) else b.emit(ReshapeOp, (x,), result)
+
+
+@converts("aten.view_as")
+def view_as(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x = args[0]
+    if not is_tensor(x) or not isinstance(result, TensorType) or sizes_of(None, result) is None:
+        return None
+    return b.emit(ReshapeOp, (x,), result)
 
 
 @converts("aten.expand", "aten.broadcast_to", "aten.expand_as")
@@ -124,7 +138,7 @@ def select(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue |
     axis %= len(shape(x))
     kind = b.tensor(element(x), (*shape(x)[:axis], 1, *shape(x)[axis + 1 :]))
     cut = sliced(b, x, axis, index, index + 1 if index != -1 else _END, kind)
-    return None if sizes_of(None, result) is None else b.emit(ReshapeOp, (cut,), result)
+    return _unit_reshape(b, cut, result)
 
 
 @converts("aten.narrow")
@@ -222,8 +236,6 @@ def stack(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | 
     axis %= len(result.get_shape())
     lifted = []
     for part in parts:
-        if shape(part).count(DYNAMIC) > 1:
-            return None
         kind = b.tensor(result.element_type, (*shape(part)[:axis], 1, *shape(part)[axis:]))
         lifted.append(b.emit(ReshapeOp, (b.cast(part, result.element_type),), kind))
     return b.emit(ConcatOp, tuple(lifted), result, axis=axis)

@@ -49,6 +49,12 @@ class Captured:
     guards: tuple[str, ...] = ()
 
     @property
+    def least_size(self) -> int:
+        """The least size of an axis that differs from call to call."""
+        lower = [interval.lower for interval in self.program.range_constraints.values()]
+        return min((int(bound) if bound > 0 else 0 for bound in lower), default=0)
+
+    @property
     def names(self) -> list[str]:
         """Name of each argument for the reader."""
         return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.signature.arguments)]

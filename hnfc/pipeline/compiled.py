@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from hnfc.backend.torch_mlir import export
 from hnfc.dsl import core
@@ -82,6 +82,8 @@ class Compiled:
     trials: list[Trial] = field(default_factory=list)
     mended_gradients: int = 0
     """Places whose gradient no longer multiplies 0 by infinity (see `backend.gradients`)."""
+    whole_rows: set[Operation] = field(default_factory=set)
+    """See `RewriteOutcome.whole_rows`."""
     _exported: bool = False
 
     def export(self, native: bool = False) -> ir.Module:
@@ -90,6 +92,6 @@ class Compiled:
         native: for `raise_function` alone, with functions of torch that are differentiated accurately.
         """
         if not self._exported:
-            export(self.imported, self.replaced, native)
+            export(self.imported, self.replaced, native, self.whole_rows)
             self._exported = True
         return self.imported.torch

@@ -179,7 +179,8 @@ class RulesPass(ModulePass):
 def _rewrite(block: Block, state: FunctionState, rules: list[CompiledRule], context: PipelineContext) -> None:
     request, (ranges, observations) = _request(context), _known(state, context)
     greedy = Greedy(Matcher(rules), ranges, observations, request.assume, _place(context), origins=state.origins)
-    greedy.outcome, greedy.prober, greedy.vouched = state.outcome, Prober(ranges, observations), request.assume | request.unproved
+    greedy.outcome, greedy.vouched = state.outcome, request.assume | request.unproved
+    greedy.prober = Prober(ranges, observations, request.least_size)
     greedy.run(block)
 
 

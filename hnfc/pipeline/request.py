@@ -86,6 +86,8 @@ class Request:
     """Runner of the user, on which errors are measured. None: hnfc's own evaluation."""
     fixed: frozenset[int] = frozenset()
     """Arguments that are parameters and buffers: probes leave them as they are."""
+    least_size: int = 0
+    """Least size of an open axis in any call."""
     native: bool = False
     """True if the model is exported for torch alone (see `Compiled.export`)."""
     measured: bool = True

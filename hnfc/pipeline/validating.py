@@ -40,6 +40,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     block, outcome, outputs, original = function.body.block, state.outcome, state.outputs, state.original
     weight = compiled.imported.weight
     compiled.samples += len(state.samples)
+    compiled.whole_rows |= outcome.whole_rows()
     compiled.observed = is_observed(request)
     wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
     reference = original.reference(state.samples, weight, wanted) if original is not None else Reference([], [], [], "none")
@@ -49,7 +50,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     vouched = request.assume | request.unproved
     free = any(rewrite.rule.within is not None or rewrite.rule.name in vouched for rewrite in outcome.rewrites)
     if outcome.rewrites and original is not None and not free:
-        slots = slots_of(block, state.inputs[0] if state.inputs else {}, state.intervals, request.fixed)
+        slots = slots_of(block, state.inputs[0] if state.inputs else {}, state.intervals, request.fixed, request.least_size)
         now = [outcome.final(value) for value in outputs]
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)

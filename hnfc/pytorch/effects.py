@@ -11,13 +11,14 @@ import torch
 
 from hnfc.core.errors import ModelError
 from hnfc.pytorch.guards import CONTAINERS, INTERNAL, frozen, is_same
+from hnfc.pytorch.reads import Reading
 
 _MISSING = object()
 
 
 @contextlib.contextmanager
-def unchanged(model: torch.nn.Module) -> Iterator[None]:
-    """Undoes what calls in the body do to attributes of the model. Raises ModelError if there was any."""
+def unchanged(model: torch.nn.Module, reading: Reading) -> Iterator[None]:
+    """Undoes what calls in the body do to attributes of the model, and notes what they read. Raises ModelError if there was any."""
     # within the call: torch.export itself undoes assignments, without a word
     changed: list[str] = []
     attributes: dict[str, Any] = model.__dict__
@@ -28,13 +29,15 @@ def unchanged(model: torch.nn.Module) -> Iterator[None]:
         own_parts = ((name, part) for name, part in model.named_modules() if not type(part).__module__.startswith("torch."))
         before = [(name, vars(part), _copied(vars(part))) for name, part in own_parts]
         try:
-            return forward(*args, **kwargs)
+            with reading:
+                return forward(*args, **kwargs)
         finally:
             changed.extend(f"{name}.{found}".lstrip(".") for name, now, old in before for found in _undone(now, old))
 
     attributes["forward"] = watched
     try:
-        yield
+        with reading.of_state():
+            yield
     finally:
         if own is _MISSING:
             del attributes["forward"]

@@ -5,6 +5,7 @@ Capturing reads them as they are. They are looked at again before the graph answ
 
 from __future__ import annotations
 
+import dis
 import sys
 import types
 from collections.abc import Collection, Iterator, Mapping
@@ -245,9 +246,9 @@ class _View:
 
 @cache
 def _named(code: types.CodeType) -> frozenset[str]:
-    """The names in a function and in those written inside it."""
+    """The globals that a function and those written inside it name; attributes are none of them."""
     inner = (_named(part) for part in code.co_consts if isinstance(part, types.CodeType))
-    return frozenset(code.co_names).union(*inner)
+    return frozenset(step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")).union(*inner)
 
 
 def _is_state(value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._decomp import get_decompositions
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import detect_fake_mode
@@ -50,7 +51,7 @@ def with_rewritten_gradients(graph: fx.GraphModule, settings: Settings) -> Calla
     if len(whole.graph.output_node().args[0]) > 1:  # type: ignore[arg-type]
         ignore_unused(whole.graph)
         whole.recompile()
-    options: dict[str, Any] = {"fw_compiler": lambda part, _: part, "decompositions": _BACKWARD}
+    options: dict[str, Any] = {"fw_compiler": lambda part, _: make_boxed_func(part), "decompositions": _BACKWARD}
     made: Callable[..., Any] = aot_function(whole, partition_fn=partition, **options)
     return lambda *inputs: made(*inputs, *constants)
 

@@ -92,6 +92,8 @@ def wrapped(model: torch.nn.Module, programs: Answers, same_call: bool = True) -
     kind: Any = type(model)
     result: Any = object.__new__(_class_for(kind, same_call))
     result.__dict__.update(model.__dict__)
+    # as a deep copy has them: those of the original so far, and from now on its own
+    result.__dict__.update({name: hooks.copy() for name, hooks in model.__dict__.items() if "hooks" in name and isinstance(hooks, dict)})
     if "forward" in result.__dict__:
         result.__dict__[_OWN_FORWARD] = result.__dict__.pop("forward")
     result.__dict__["_hnfc"] = programs
@@ -192,10 +194,13 @@ class Programs:
             if found is not None:
                 return found[0]
             self._forget_stale(module)
+            if not all(program.reads.fit_layout(inputs) for program in self.known):
+                self._refuse("it reads how its inputs lie in memory, and one of them is not contiguous")
+                return original.forward(*args, **kwargs)
             program = self._captured(module, original, args, kwargs)
-            if program is not None and not (program.other_gradients and torch.is_grad_enabled()):
+            if program is not None and program.reads.hold(module, inputs) and not (program.other_gradients and torch.is_grad_enabled()):
                 return program.run(module, inputs, program.signature.gather(module, inputs))
-            if program is not None:
+            if program is not None and program.other_gradients:
                 self._refuse(program.other_gradients)
         return original.forward(*args, **kwargs)
 
@@ -228,15 +233,18 @@ class Programs:
                 self._refuse(said, "hnfc: the model is captured anew")
 
     def _to_try(self, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Settings]:
-        """The settings with those sizes dynamic that differ from the sizes of a call before; then as they are."""
+        """The settings with those sizes dynamic that differ from the sizes of a call before; then as they are. Without the ranges of the
+        sample where a call leaves them."""
         inputs, structure = pytree.tree_flatten((args, kwargs))
-        for program in self.known if self.settings.dynamic_shapes is None else ():
+        beyond = self.settings.observed and not all(program.sees(inputs) for program in self.known)
+        base = replace(self.settings, ranges=None) if beyond else self.settings
+        for program in self.known if base.dynamic_shapes is None else ():
             changed = program.changed_sizes(inputs, structure)
             if changed is not None:
                 shapes = inspect.signature(original.forward).bind(*changed[0], **changed[1]).arguments
-                yield replace(self.settings, dynamic_shapes=dict(shapes))
+                yield replace(base, dynamic_shapes=dict(shapes))
                 break
-        yield self.settings
+        yield base
 
     def _refuse(self, reason: str, what: str = "hnfc: this call runs the original model") -> None:
         if reason not in self._refused:

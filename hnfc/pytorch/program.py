@@ -35,7 +35,9 @@ from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
+from hnfc.pytorch.reads import Reading, Reads
 from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.shadow import in_this_thread, shadow
 from hnfc.pytorch.sizes import Sizes
 from hnfc.report.text import report_data, text_report
 
@@ -77,6 +79,11 @@ class CapturedProgram:
     """Parameters and buffers whose ranges conditions of rules were shown from."""
     other_gradients: str = ""
     """The reason why the original runs while gradients are enabled; empty if the graph does."""
+    reads: Reads = field(default_factory=Reads)
+    default_dtype: torch.dtype = torch.float32
+    """The type of the numbers that the model made without one."""
+    seen: tuple[Interval | None, ...] = ()
+    """Ranges of the inputs that rewrites were probed in, if these are those of the sample."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -89,9 +96,11 @@ class CapturedProgram:
         like: a program of the same model, whose comparison of old and new is relied on.
         """
         given, given_by_name = pytree.tree_map_only(torch.Tensor, _as_contiguous, (args, kwargs))
-        with noticed() as reasons, unchanged(model):
+        reading = Reading()
+        traced = shadow(model)
+        with noticed() as reasons, unchanged(traced, reading), in_this_thread():
             # torch.export would take strides for granted, that differ with each slice
-            captured = capture(model, given, given_by_name, settings.dynamic_shapes)
+            captured = capture(traced, given, given_by_name, settings.dynamic_shapes)
         compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
         if settings.edit is not None:
             graph = settings.edit(graph)
@@ -102,7 +111,8 @@ class CapturedProgram:
             tuple(map(ArgumentKind.of, inputs)), Sizes.of(captured, inputs),
             tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
-            next(iter(reasons), ""),
+            next(iter(reasons), ""), reading.found(model, inputs), torch.get_default_dtype(),
+            tuple(map(_seen, inputs)) if settings.observed and compiled.applied else (),
         )  # fmt: skip
 
     # which calls
@@ -112,10 +122,18 @@ class CapturedProgram:
             module.training == self.training
             and structure == self.structure
             and autocast_state() == self.autocast
+            and torch.get_default_dtype() == self.default_dtype
             and self._fits_inputs(inputs)
+            and self.reads.hold(module, inputs)
+            and (not self.seen or self.sees(inputs))
             and modes_of(module) == self.modes
             and self.holds_for(module)
         )
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def sees(self, inputs: Sequence[Any]) -> bool:
+        """Return whether inputs lie in the ranges of the sample, where these count."""
+        return all(interval is None or _lies_in(given, interval) for given, interval in zip(inputs, self.seen, strict=False))
 
     def guard(self, module: Any) -> None:
         """Takes the module for what it is now as the one that was captured."""
@@ -136,8 +154,7 @@ class CapturedProgram:
         if versions == self._versions:
             return ""
         for (name, interval), tensor in zip(self.observed, tensors, strict=True):
-            least, greatest = (float(bound) for bound in tensor.detach().aminmax()) if tensor.numel() else (interval.lo, interval.hi)
-            if not interval.lo <= least <= greatest <= interval.hi:
+            if not _lies_in(tensor, interval):
                 return f'`{name}` left [{interval.lo:.6g}, {interval.hi:.6g}], which a rewrite relied on (ranges="sample")'
         self._versions = versions
         return ""
@@ -192,6 +209,13 @@ class CapturedProgram:
         return {**self.__dict__, "_with_gradients": {}, "guards": None, "_versions": []}
 
 
+def _lies_in(tensor: Any, interval: Interval) -> bool:
+    if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+        return True
+    least, greatest = (float(bound) for bound in tensor.detach().aminmax())
+    return interval.lo <= least <= greatest <= interval.hi
+
+
 def _equal(given: Any, before: Any) -> bool:
     return type(given) is type(before) and bool(given == before)
 
@@ -236,7 +260,7 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
         samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
         assume=settings.assume, unproved=settings.rules.unproved,
         validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
-        **_searches(settings, given),
+        least_size=captured.least_size, **_searches(settings, given),
     )  # fmt: skip
     return request, given
 

@@ -66,7 +66,7 @@ def optimize(
     sample: a tensor, a tuple of positional arguments, or a mapping of keyword arguments.
     group: a level or group of rules, or several of them and `.hnf` files; `rules` gives loaded ones instead.
     ranges: bounds of inputs by name, `{"x": (-10, 10)}`, from which conditions of rules are shown; `"sample"` takes the ranges of
-    the sample for them, and what was shown so holds for inputs like it.
+    the sample for them; calls that leave these are answered by another graph, without them.
     assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof, if they are not vacuous.
     backward: rewrites the graph of the gradients too.
     validate: compares old and new, results and gradients, on the sample and on probes, and takes back a rule that made one worse.

@@ -95,8 +95,6 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     if len(op.operands) != 1:
         return None
     source, wanted = op.operands[0], _shape(op.results[0])
-    if wanted.count(DYNAMIC) > 1:
-        return None
     inner = source.owner
     operations: list[Operation] = []
     if isinstance(inner, _RESHAPE) and len(inner.operands) == 1:
@@ -193,9 +191,9 @@ def _lifted(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], S
 def _dropped_axes(source: Shape, target: Shape) -> tuple[int, ...] | None:
     """The axes of size 1 whose removal makes `target` of `source`; None if that is not what happened.
 
-    One unknown size in each is the same one: the other sizes have the same product.
+    One unknown size in each is the same one: the other sizes have the same product. Several are those of the source in order.
     """
-    if len(source) <= len(target) or source.count(DYNAMIC) > 1 or 0 in source:
+    if len(source) <= len(target) or 0 in source:
         return None
     axes, position = [], 0
     for axis, size in enumerate(source):

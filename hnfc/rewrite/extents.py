@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import TensorType
@@ -76,7 +75,7 @@ def _through_reshape(source: SSAValue, shape: tuple[int, ...], axis: int) -> lis
     """The place of the axis before axes of size 1 came or went."""
     old = [i for i, size in enumerate(_shape(source)) if size != 1]
     new = [i for i, size in enumerate(shape) if size != 1]
-    if Counter(_shape(source))[DYNAMIC] != 1 or [_shape(source)[i] for i in old] != [shape[i] for i in new]:
+    if shape[axis] == 1 or [_shape(source)[i] for i in old] != [shape[i] for i in new]:
         return None
     return [(source, old[new.index(axis + len(shape))] - len(_shape(source)))]
 

@@ -52,6 +52,7 @@ class Prober:
 
     ranges: Ranges
     observations: Observations
+    least_size: int = 0
     _known: dict[Any, str] = field(default_factory=dict)
 
     def objection(self, match: Match, made: Sequence[Operation], value: SSAValue) -> str:
@@ -123,7 +124,7 @@ class Prober:
         shape = tuple(_SIZE_OF_UNKNOWN if size == DYNAMIC else size for size in kind.get_shape())
         array = seen[0] if seen else _drawn(shape, element, interval.lo, interval.hi)
         open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
-        return Slot(element, interval, region.shortened(array), open_axes)
+        return Slot(element, interval, region.shortened(array), open_axes, self.least_size)
 
 
 @dataclass

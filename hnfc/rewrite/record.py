@@ -8,7 +8,11 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl import core
+
+_SOFTMAX = OPERATIONS["softmax"]
+_OF_ROWS = (_SOFTMAX, OPERATIONS["log_softmax"])
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,18 @@ class RewriteOutcome:
     replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
     statistics: dict[str, Statistics] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def whole_rows(self) -> set[Operation]:
+        """The softmaxes that rules made of one of torch's own, in which +inf makes the whole row NaN; in the quotient e^x/Σe^x it makes
+        the others 0."""
+        whole, quotients = set[Operation](), set[Operation]()
+        for rewrite in self.rewrites:
+            pattern = rewrite.rule.replacement if rewrite.backwards else rewrite.rule.pattern
+            own = any(isinstance(node, core.Apply) and node.operation in _OF_ROWS for node in core.walk(pattern))
+            if isinstance(pattern, core.Apply) and isinstance(pattern.operands[0], core.Capture) and rewrite.before.owner in quotients:
+                own = False
+            (whole if own else quotients).update(operation for operation in rewrite.made if isinstance(operation, _SOFTMAX))
+        return whole
 
     def final(self, value: SSAValue) -> SSAValue:
         """Replacement of the value."""

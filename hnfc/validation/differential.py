@@ -101,7 +101,9 @@ class Trial:
                     yield index, f"on a probe ({name}) {reason}"
 
 
-def slots_of(block: Block, sample: Mapping[SSAValue, Array], intervals: Mapping[SSAValue, Interval], fixed: frozenset[int]) -> list[Slot]:
+def slots_of(
+    block: Block, sample: Mapping[SSAValue, Array], intervals: Mapping[SSAValue, Interval], fixed: frozenset[int], least_size: int
+) -> list[Slot]:  # fmt: skip
     """The slots of a function's arguments; those at `fixed` are as in the sample. Empty where one cannot be filled."""
     found = []
     for index, argument in enumerate(block.args):
@@ -120,7 +122,7 @@ def slots_of(block: Block, sample: Mapping[SSAValue, Array], intervals: Mapping[
             wide = array.astype(np.float64)
             interval = Interval(float(wide.min(initial=0)), float(wide.max(initial=0)), bool(np.isnan(wide).any()))
         open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
-        found.append(Slot(element, interval, array, open_axes))
+        found.append(Slot(element, interval, array, open_axes, least_size))
     return found
 
 

@@ -25,13 +25,14 @@ _SCALES = 13
 class Slot:
     """Argument that a probe fills: the element type of an input, its range, and an array of its shape that was observed or drawn.
 
-    open_axes: the axes whose size the type leaves open.
+    open_axes: the axes whose size the type leaves open; `least_size` of each.
     """
 
     element: str
     interval: Interval
     sample: Array
     open_axes: tuple[int, ...] = ()
+    least_size: int = 0
 
     @property
     def format(self) -> ElementFormat | None:
@@ -57,7 +58,8 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
             yield Probe(name, arrays, any(map(_is_extreme, arrays)))
-    for size in (1, 0) if any(slot.open_axes for slot in slots) else ():
+    least = min((slot.least_size for slot in slots if slot.open_axes), default=2)
+    for size in range(1, least - 1, -1):
         yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
 
 

@@ -36,7 +36,8 @@ def quotients(side, sample, name):
             with balls.precision(BITS):
                 slopes.append([slope(b, a, sign) for a, b in zip(here.values.reshape(-1), there.values.reshape(-1), strict=True)])
         forward, backward = (np.array(s) for s in slopes)
-        smooth = np.abs(forward - backward) <= 1e-9 * (1 + np.abs(forward))
+        with np.errstate(invalid="ignore"):  # slopes beyond float64
+            smooth = np.abs(forward - backward) <= 1e-9 * (1 + np.abs(forward))
         total += np.where(smooth, np.abs(forward), np.nan)
     return total.reshape(here.shape)
 

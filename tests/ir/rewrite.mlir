@@ -36,5 +36,7 @@ func.func @attention(%q: tensor<2x4x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x
   func.return %r : tensor<2x4x8xf32>
 }
 // CHECK-LABEL: func.func @attention
-// CHECK-NEXT: %[[R:.*]] = num.attention %q, %k, %v, %m scale 2.500000e-01 : f64 causal false
-// CHECK-NEXT: func.return %[[R]]
+// CHECK: %[[A:.*]] = num.attention %q, %k, %v, %m scale 2.500000e-01 : f64 causal false
+// CHECK: num.max %m [1]
+// CHECK: %[[R:.*]] = num.add %[[A]]
+// CHECK: func.return %[[R]]

@@ -1,4 +1,4 @@
-"""torch's own attention with `is_causal`: which keys are hidden depends on indices, and there is no formula over the reals."""
+"""Attention: torch's own with `is_causal`, where there is no formula over the reals, and masked rows."""
 
 from __future__ import annotations
 
@@ -27,3 +27,19 @@ def test_it_is_compiled_and_validated(group: str) -> None:
     better = hnfc.optimize(model, x, group)
     with torch.no_grad():
         assert torch.allclose(better(unseen), model(unseen), atol=1e-6)
+
+
+class Masked(nn.Module):
+    def forward(self, q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ q.mT / 2 + mask, -1) @ q
+
+
+@pytest.mark.parametrize("group", ["fusion", "all"])
+def test_a_query_that_sees_no_key_stays_nan(group: str) -> None:
+    """torch's fused operation has 0 there, which no formula gives."""
+    model, q, mask = Masked(), torch.randn(2, 3, 4), torch.zeros(2, 3, 3)
+    better = hnfc.optimize(model, (q, mask), group)
+    assert "attention_fusion_masked" in {rewrite["rule"] for rewrite in hnfc.diff(model, better).data[0]["rewrites"]}
+    mask[0, 1], mask[1, 0, 2] = -torch.inf, -torch.inf
+    torch.testing.assert_close(better(q, mask), model(q, mask), equal_nan=True)
+    assert better(q, mask).isnan().any(-1).sum() == 1

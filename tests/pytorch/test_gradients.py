@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import hnfc
+from hnfc.backend import functions
 
 
 class Function(nn.Module):
@@ -55,6 +56,27 @@ def test_gradients_are_right(name: str, backward: bool) -> None:
     better = hnfc.optimize(Function(function), torch.tensor([0.5, 1.5]), backward=backward)
     found = gradient(better, torch.full((2,), point))
     torch.testing.assert_close(found, torch.full((2,), wanted), rtol=1e-6, atol=0)
+
+
+SLOPES: list[tuple[str, tuple[float, ...], tuple[float, ...]]] = [
+    ("logaddexp", (90.0, 89.0), (0.7310585786300049, 0.2689414213699951)),
+    ("logaddexp", (-50.3, -51.7), (0.8021838885585817, 0.1978161114414182)),
+    ("logaddexp", (math.inf, 1.0), (1.0, 0.0)),
+    ("logaddexp", (-math.inf, -math.inf), (0.5, 0.5)),
+    ("mish", (-85.0,), (-84 * math.exp(-85),)),
+    ("mish", (-10.0,), (-0.000408579786902992,)),
+    ("silu", (-85.0,), (-84 * math.exp(-85),)),
+    ("silu", (-10.0,), (-0.000408560208657082,)),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "point", "wanted"), SLOPES)
+def test_slopes_of_functions(name: str, point: tuple[float, ...], wanted: tuple[float, ...], dtype: torch.dtype) -> None:
+    given = [torch.tensor(x, dtype=torch.float64).to(dtype).requires_grad_() for x in point]
+    found = torch.autograd.grad(getattr(functions, name)(*given), given)
+    for slope, right in zip(found, wanted, strict=True):
+        assert slope.item() == pytest.approx(right, rel=8e-6 if dtype == torch.float32 else 3e-14)
 
 
 def test_nested_branches() -> None:
@@ -211,3 +233,22 @@ def test_rewrites_that_overflow_earlier_do_not_run() -> None:
     assert torch.isfinite(hnfc.optimize(Function(layer_norm), x, "fusion")(1e37 * x)).all()
     declared = hnfc.optimize(Function(layer_norm), x, "fusion", ranges={"inputs_0": (-1e3, 1e3)})
     assert [rewrite["rule"] for rewrite in declared._hnfc.known[0].report.data["rewrites"]] == ["layer_norm_fusion"]
+
+
+FORWARD = {
+    "untaken": lambda x: torch.where(x > 0, torch.sqrt(x), torch.exp(x) - 1),
+    "masked": lambda x: torch.log(x).masked_fill(x <= 0, 0.0) * x,
+    "cancelled": lambda x: x * torch.exp(x) / torch.exp(x),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode(name: str) -> None:
+    model, x, tangent = Function(FORWARD[name]), torch.tensor([0.5, 1.5, 2.0]), torch.tensor([1.0, -1.0, 2.0])
+    better = hnfc.optimize(model, x)
+    torch.testing.assert_close(torch.func.jvp(better, (x,), (tangent,)), torch.func.jvp(model, (x,), (tangent,)))
+    torch.testing.assert_close(torch.func.jacfwd(better)(x), torch.func.jacfwd(model)(x))
+    torch.testing.assert_close(torch.func.hessian(lambda x: better(x).sum())(x), torch.func.hessian(lambda x: model(x).sum())(x))
+    with torch.autograd.forward_ad.dual_level():
+        found = torch.autograd.forward_ad.unpack_dual(better(torch.autograd.forward_ad.make_dual(x, tangent))).tangent
+    torch.testing.assert_close(found, torch.func.jvp(model, (x,), (tangent,))[1])

@@ -109,6 +109,23 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return torch.log(1 + torch.exp(x)) * SCALE
 
 
+shape = (3,)
+"""A global with the name of an attribute that `Shaped` reads."""
+
+
+class Shaped(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(1 + torch.exp(x)) * x.shape[0]
+
+
+def test_an_attribute_is_no_global(monkeypatch: pytest.MonkeyPatch) -> None:
+    better, x = hnfc.optimize(Shaped(), torch.randn(3)), torch.randn(3)
+    known = list(better._hnfc.known)  # type: ignore[union-attr]
+    monkeypatch.setitem(globals(), "shape", (4,))
+    better(x)
+    assert better._hnfc.known == known  # type: ignore[union-attr]
+
+
 class Slotted:
     __slots__ = ("scale",)
 
