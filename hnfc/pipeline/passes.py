@@ -217,7 +217,7 @@ class WidenPass(ModulePass):
         context = _in(ctx)
         request = _request(context)
         for _, block, state in _functions(context, op):
-            if request.widening is None or context.compiled is None or not state.samples:
+            if request.widening is None or context.compiled is None:
                 continue
             place = origin_of(state.origins, _place(context))
             found, made = request.widening(block, state.samples, _weights(context), state.outcome, place, request.excluded)
