@@ -200,6 +200,13 @@ def compute_wide(operation: Operation, found: dict[SSAValue, Array], exact: dict
             found[result] = stored(exact[result], element) if element else exact[result]
 
 
+def is_normal(array: Array, element: str) -> bool:
+    """Return whether all elements are normal numbers of the type: neither 0 nor so small that they lose digits, and finite."""
+    form = FORMATS[element]
+    sizes = np.abs(np.asarray(array, np.float64))
+    return bool(np.isfinite(sizes).all() and (sizes >= form.tiny / (2 * form.unit_roundoff)).all())
+
+
 def stored(array: Array, element: str) -> Array:
     if np.iscomplexobj(array):
         return array

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import Block, Operation
 
-from hnfc.accuracy.losses import MixedRun, Sample, lossy_operations, total_loss, upstream, worst_losses
+from hnfc.accuracy.losses import MixedRun, Sample, element_of, is_normal, lossy_operations, total_loss, upstream, worst_losses
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
@@ -64,7 +64,7 @@ def rescaled_where_lost(
     outputs = list(block.last_op.operands) if block.last_op is not None else []
     losses = lossy_operations(block, outputs, samples, weights)
     starts = starts_of(block, upstream(losses.inaccurate)) if losses is not None else []
-    if losses is None or not starts or mark_of(block, starts) in excluded:
+    if losses is None or mark_of(block, starts) in excluded or not any(leave_range(block, starts, sample, weights) for sample in samples):
         return Found(), {}
     change = Change.of(Rescaling(block, starts))
     change.do()
@@ -76,6 +76,13 @@ def rescaled_where_lost(
         change.undo()
         return Found(), {}
     return change.recorded(outcome, place)
+
+
+def leave_range(block: Block, starts: Sequence[Operation], sample: Sample, weights: WeightReader | None) -> bool:
+    """Return whether one of these values is not a normal number of its type on the sample."""
+    values = [op.results[0] for op in starts]
+    found = MixedRun(block, sample, weights, values).outputs(())
+    return any(not is_normal(array, element_of(value)) for value, array in found.items())
 
 
 def rescaled_as_before(
