@@ -65,7 +65,8 @@ class Columns:
         if value is UNDEFINED:
             self.undefined.add(i)
             return _NAN
-        return _NAN if value is UNDECIDED else value
+        # a formula may have a number for its value
+        return _NAN if value is UNDECIDED else arb(value) if isinstance(value, fmpq) else value
 
     def _branches(self, term: Term) -> Column:
         """Only the branch that is taken needs a value."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import hnfc
+from hnfc.accuracy.reference import exact_values
 from hnfc.accuracy.regions import region_at
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.terms import Terms
@@ -127,3 +128,11 @@ def test_a_module_on_masks_and_complex_numbers() -> None:
     x = torch.tensor([True, False]), torch.tensor([True, True]), torch.tensor([1 + 2j, 3 - 4j])
     better = hnfc.optimize(Masked(), x, "accuracy", ranges="sample")
     torch.testing.assert_close(better(*x), Masked()(*x), rtol=0, atol=0)
+
+
+def test_a_formula_whose_value_is_a_number() -> None:
+    """x·log(x) is 0 where x is, and goes on as an operand of other functions."""
+    terms = Terms()
+    term = terms.make("log1p", terms.make("xlogy", terms.var("x"), terms.var("x")))
+    exact, _ = exact_values(term, {"x": np.array([0.0, 1.0, 2.0])})
+    np.testing.assert_allclose(exact, [0.0, 0.0, np.log1p(2 * np.log(2))])
