@@ -49,8 +49,8 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     default, drawn = (f"{level} (default)", "; samples are drawn from it") if level else ("stability", "")
     parser.add_argument(
         "-O", dest="level", default=level, metavar="LEVEL",
-        help=f"{default}, fusion, folding, reassociation, precision, compensated, accuracy (searches for better forms everywhere), all, none; "
-        "or rule groups",
+        help=f"{default}, fusion, folding, reassociation, precision, compensated, accuracy (searches for better forms everywhere), "
+        "all, none; or rule groups",
     )  # fmt: skip
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="rules of your own, run with those of the level")
     parser.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",

@@ -98,6 +98,7 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
         with _quiet(), recorded("export"):
             program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             _detach_where_no_gradient_is_wanted(program.graph_module)
+            _write_numbers_as_constants(program)
             functional: ExportedProgram = program.run_decompositions({})
     except UsageError:
         raise
@@ -144,6 +145,27 @@ def _detach_where_no_gradient_is_wanted(module: torch.fx.GraphModule) -> None:
     for child in module.children():
         if isinstance(child, torch.fx.GraphModule):
             _detach_where_no_gradient_is_wanted(child)
+
+
+def _write_numbers_as_constants(program: ExportedProgram) -> None:
+    """Writes a tensor that the model makes of one number, as `torch.tensor(1.0)`, as that number: torch lifts it out as an input."""
+    targets = program.graph_signature.inputs_to_lifted_tensor_constants
+    graph = program.graph
+    for node in list(graph.nodes):
+        made_here = node.op == "call_function" and node.target in _FRESH and node.args[0].op == "placeholder"
+        tensor = program.constants.get(targets.get(node.args[0].name, "")) if made_here else None
+        if not isinstance(tensor, torch.Tensor) or tensor.ndim or not (tensor.is_floating_point() or tensor.dtype in _WHOLE):
+            continue
+        with graph.inserting_before(node):
+            options = {"dtype": tensor.dtype, "device": tensor.device, "pin_memory": False}
+            number = graph.call_function(torch.ops.aten.full.default, ([], tensor.item()), options)
+        number.meta = dict(node.meta)
+        node.replace_all_uses_with(number)
+        graph.erase_node(node)
+
+
+_FRESH = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.lift_fresh.default)
+_WHOLE = (torch.int32, torch.int64)
 
 
 def _detached(graph: torch.fx.Graph, value: torch.fx.Node) -> torch.fx.Node:

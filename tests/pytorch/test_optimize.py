@@ -460,3 +460,15 @@ def test_a_complex_number_is_more_than_its_real_part() -> None:
     model, x = Magnitude(), torch.randn(2, 8)
     (output,) = hnfc.diff(model, hnfc.optimize(model, x)).data[0]["outputs"]
     assert output["error_before"]["relative"] < 1e-5
+
+
+class Complement(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.tensor(1.0) - torch.exp(x))
+
+
+def test_a_tensor_of_one_number_is_that_number() -> None:
+    model, x = Complement(), torch.tensor([-1e-9, -2.0, -30.0])
+    better = hnfc.optimize(model, x, RULES)
+    assert "log1mexp" in str(hnfc.diff(model, better))
+    torch.testing.assert_close(better(x).double(), torch.log(-torch.expm1(x.double())), rtol=1e-6, atol=0)
