@@ -14,7 +14,7 @@ test: $(VENV)/.installed-dev
 	@echo "== style, types, tests (about ten minutes on two cores)"
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # Needs no torch: the language, fingerprints, the prover's parts, formats, error algebra, the rewriter.
 QUICK := tests/dsl tests/dialects/test_facts.py tests/test_imports.py $(addprefix tests/soundness/test_,balls.py check.py closing.py) tests/ieee/test_formats.py tests/error/test_algebra.py \

@@ -40,6 +40,7 @@ def phases() -> dict[str, tuple[float, float, float]]:
     return rows("autocast", "phases")
 
 
+@pytest.mark.slow
 def test_precision_beside_autocast(phases: dict[str, tuple[float, float, float]]) -> None:
     whole = phases["autocast"]
     (finer,) = (row for how, row in phases.items() if how.startswith("hnfc, target 0.03"))

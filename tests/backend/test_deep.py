@@ -54,7 +54,7 @@ def residual_chain() -> str:
 
 
 @pytest.mark.parametrize(("chain", "there"), [(unary_chain, "aten.amax"), (residual_chain, "aten.log1p")])
-@pytest.mark.parametrize("level", ["stability", "all"])
+@pytest.mark.parametrize("level", ["stability", pytest.param("all", marks=pytest.mark.slow)])
 def test_five_thousand_operations_in_a_row(chain: Callable[[], str], there: str, level: str) -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(600)

@@ -166,14 +166,13 @@ def check_part(part: int, parts: int, count: int, steps: int) -> tuple[Counter[s
     return total, without
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_sides_and_steps(part: int, record_property: Callable[[str, str], None]) -> None:
-    total, without = check_part(part, 2, 12, 1)
+def test_sides_and_steps(record_property: Callable[[str, str], None]) -> None:
+    total, without = check_part(0, 4, 12, 1)
     record_property("shown", f"agreeing to fifty digits: {dict(total)}; no point found for {without}")
     assert len(without) <= 3
-    assert total["sides"] > 2000
-    assert total["claims"] > 1000
-    assert total["theorems"] > 200
+    assert total["sides"] > 1000
+    assert total["claims"] > 500
+    assert total["theorems"] > 100
 
 
 @pytest.mark.slow
