@@ -80,7 +80,7 @@ def last_uses(block: Block) -> dict[SSAValue, Operation]:
         needed = [value for operand in operation.operands for value in (operand, *listed.get(operand, ()))]
         last.update(dict.fromkeys(needed, operation))
         for result in operation.results:
-            if needed and "list" in str(result.type):
+            if needed and not isinstance(result.type, TensorType) and "list" in str(result.type):
                 listed[result] = needed
     return last
 
