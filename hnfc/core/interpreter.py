@@ -37,6 +37,8 @@ _WORKING = {
 """Formats that torch computes in float32 and rounds afterwards."""
 FOREIGN: list[Callable[[OpaqueOp, Mapping[SSAValue, Array], bool], list[Array] | None]] = []
 """Evaluators of operations that hnfc does not know; `hnfc.backend.on_torch` adds torch where it is loaded."""
+EXACT_BUDGET = 150_000
+"""Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 EXACT_BITS = (240, 2400)
 """Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
 _DERIVATIVE_BUDGET = 20_000
