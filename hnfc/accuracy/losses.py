@@ -17,12 +17,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.element_types import bits_lost
-from hnfc.core.interpreter import WeightReader, compute_into, evaluate_exactly, last_uses
+from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, compute_into, evaluate_exactly, last_uses
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
-from hnfc.validation.measurement import EXACT_BUDGET
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Sample: TypeAlias = Mapping[SSAValue, Array]

@@ -7,7 +7,7 @@ function is called by name from the graphs that `raise_function` makes, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,10 +19,15 @@ from hnfc.dialects.num import OPERATIONS
 _HALVES = (torch.float16, torch.bfloat16)
 
 
+def _size(x: Tensor) -> Tensor:
+    """|x| with slope -1 at 0, as 0 belongs to the branch of negative numbers: with slope 0, second derivatives are wrong there."""
+    return torch.where(x > 0, x, -x) + 0.0
+
+
 def _sigmoid(x: Tensor) -> Tensor:
     """1/(1 + e^-x) by e^-|x|; torch's own is 0 where e^-x overflows, though subnormal numbers are left."""
-    small = torch.exp(-x.abs())
-    return torch.where(x >= 0, torch.ones_like(small), small) / (1 + small)
+    small = torch.exp(-_size(x))
+    return torch.where(x > 0, torch.ones_like(small), small) / (1 + small)
 
 
 class TorchMath:
@@ -33,7 +38,7 @@ class TorchMath:
     sigmoid = staticmethod(_sigmoid)
     erfcx = staticmethod(torch.special.erfcx)
     hypot = staticmethod(torch.hypot)
-    abs = staticmethod(torch.abs)
+    abs = staticmethod(_size)
     where = staticmethod(torch.where)
 
 
@@ -307,3 +312,17 @@ def with_cancelled(result: Tensor, *cancelled: Tensor) -> Tensor:
     if not result.is_floating_point():
         return result
     return apply(_Kept, _KeptForward, result, *cancelled)
+
+
+@leaf
+def copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """The source in the shape, type and layout of x, as after `x.copy_(source)`; torch's functional copy has no derivative."""
+    return x.clone().copy_(source, non_blocking)
+
+
+@leaf
+def scattered(x: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Tensor:
+    """x with other numbers at strided locations of its memory; torch's own gives gradients to the wrong elements."""
+    result = x.clone()
+    result.as_strided(size, stride, offset).copy_(source)
+    return result

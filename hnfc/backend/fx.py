@@ -39,6 +39,10 @@ _WRAPPERS = ("torch.tensor_static_info_cast", "torch.copy.to_vtensor", "torch.co
 """Operations that say something of a type and do nothing."""
 _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_view": "torch.aten.reshape"}
 """The torch dialect has no strides: what a rewrite gives may lie in memory otherwise than what it replaces."""
+_AFTER_WRITES: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.copy.default: functions.copied, torch.ops.aten.as_strided_scatter.default: functions.scattered,
+}  # fmt: skip
+"""Operations that torch.export puts for writes in place, of which torch has no derivative or a wrong one, and what stands for them."""
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 
@@ -128,7 +132,7 @@ class _Raising:
         if target is None:
             raise ModelError(f"torch has no operation `{name.removeprefix('torch.')}`, which the model uses ({operation.location})")
         given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
-        node = self.graph.call_function(target, *given)
+        node = self.graph.call_function(_AFTER_WRITES.get(target, target), *given)
         if len(results) == 1:
             self.values[results[0]] = node
         else:

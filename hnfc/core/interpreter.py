@@ -37,6 +37,8 @@ _WORKING = {
 """Formats that torch computes in float32 and rounds afterwards."""
 FOREIGN: list[Callable[[OpaqueOp, Mapping[SSAValue, Array], bool], list[Array] | None]] = []
 """Evaluators of operations that hnfc does not know; `hnfc.backend.on_torch` adds torch where it is loaded."""
+EXACT_BUDGET = 150_000
+"""Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 EXACT_BITS = (240, 2400)
 """Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
 _DERIVATIVE_BUDGET = 20_000
@@ -80,7 +82,7 @@ def last_uses(block: Block) -> dict[SSAValue, Operation]:
         needed = [value for operand in operation.operands for value in (operand, *listed.get(operand, ()))]
         last.update(dict.fromkeys(needed, operation))
         for result in operation.results:
-            if needed and "list" in str(result.type):
+            if needed and not isinstance(result.type, TensorType) and "list" in str(result.type):
                 listed[result] = needed
     return last
 

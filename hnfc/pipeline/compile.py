@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from torch_mlir import ir
 from xdsl.dialects.builtin import ModuleOp
@@ -45,13 +47,16 @@ def _is_right_without(source: ir.Module, request: Request, progress: Progress, r
 
 
 def sufficient(guilty: list[str], mends: Callable[[str], bool]) -> list[str]:
-    """One of the rules without which nothing is worse, as `mends` finds; all of them where one alone is not enough."""
+    """One of the rules without which nothing is worse, as `mends` finds; all of them where no such rule is found in time."""
     if len(guilty) == 1:
         return guilty
-    return next(([rule] for rule in guilty[:_MOST_TRIED] if mends(rule)), guilty)
+    deadline = time.monotonic() + _SECONDS
+    tried = takewhile(lambda _: time.monotonic() < deadline, guilty[:_MOST_TRIED])
+    return next(([rule] for rule in tried if mends(rule)), guilty)
 
 
 _MOST_TRIED = 6
+_SECONDS = 8.0
 
 
 def _guilty(compiled: Compiled) -> tuple[list[str], list[str]]:

@@ -27,6 +27,8 @@ from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+_REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError)
+"""Exceptions of torch for inputs that an operation does not take."""
 _ARBITRATED = 3
 """Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
 _NOISE = 64
@@ -66,14 +68,22 @@ class GradientTrial:
             if count >= limit:
                 return
             doubled = [t.double() if _is_differentiable(t) else t for t in inputs]
-            defined, size = _defined(wide, doubled, inputs)
+            found = _defined(wide, doubled, inputs)
+            if found is None:
+                if count:
+                    continue  # a matrix, say, that has no factors
+                self.skipped = "torch cannot compute the model in float64"
+                return
+            defined, size = found
             narrow = [_gradients(graph, inputs, wanted, self.returned, defined) for graph in (self.before, self.after)]
             exact = [_gradients(graph, doubled, wanted, self.returned, defined) for graph in wide]
-            if any(found is None for found in (*narrow, *exact)):
-                self.skipped = "torch cannot compute them, or not in float64" if count == 0 else ""
+            if any(each is None for each in (*narrow, *exact)):
+                if count:
+                    continue
+                self.skipped = "torch cannot compute them, or not in float64"
                 return
             for position, index in enumerate(wanted):
-                arrays = [to_numpy(found[position]) for found in (*narrow, *exact) if found is not None]
+                arrays = [to_numpy(each[position]) for each in (*narrow, *exact) if each is not None]
                 arbiter = _Arbiter(imported, block, inputs, index, self.returned, defined)
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
@@ -155,16 +165,19 @@ def weight_of(count: int) -> Array:
     return 0.5 + (np.arange(count) * 5 % 9) / 8
 
 
-def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float]:
+def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float] | None:
     """Of each result the elements that have a derivative to compare, finite in float64 and no overflow in the model's own type; and
-    the size of the largest of them."""
+    the size of the largest of them. None where torch refuses the inputs."""
     types = [t.dtype for t in narrow if _is_differentiable(t)]
     largest = min((torch.finfo(dtype).max for dtype in types), default=math.inf)
     with torch.no_grad():
         found = []
         for graph in graphs:
-            with same_draws(graph):
-                found.append(graph(*map(_plain, inputs)))
+            try:
+                with same_draws(graph):
+                    found.append(graph(*map(_plain, inputs)))
+            except _REFUSALS:
+                return None
     masks: list[Any] = []
     size = 0.0
     for a, b in zip(*found, strict=True):
@@ -191,7 +204,7 @@ def _gradients(
             weights = [torch.from_numpy(weight_of(r.numel())).to(r.dtype).reshape(r.shape) * known for r, known in chosen_results]
             chosen = [leaves[i] for i in wanted]
             found = torch.autograd.grad(outputs, chosen, weights, allow_unused=True) if outputs else [None] * len(chosen)
-    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+    except _REFUSALS:
         return None
     return [torch.zeros_like(t) if g is None else g.detach() for t, g in zip(chosen, found, strict=True)]
 

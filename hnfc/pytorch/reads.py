@@ -21,7 +21,10 @@ _STATE = (
 )  # fmt: skip
 """Functions of torch that tell of the thread or the process, by their names in `torch`."""
 _GRADIENTS = (*(getattr(torch.Tensor, name).__get__ for name in ("requires_grad", "is_leaf", "grad_fn")), torch.Tensor.is_inference)
-_LAYOUT = tuple(getattr(torch.Tensor, name) for name in ("is_contiguous", "stride", "storage_offset", "dim_order"))
+_LAYOUT = (
+    *(getattr(torch.Tensor, name) for name in ("is_contiguous", "stride", "storage_offset", "dim_order", "as_strided", "as_strided_")),
+    torch.as_strided, torch.as_strided_scatter, torch.Tensor.as_strided_scatter, torch.Tensor.fill_diagonal_,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ class Reads:
 
     def fit_layout(self, inputs: Sequence[Any]) -> bool:
         """Return whether inputs lie in memory as the graph takes them to."""
-        return not self.layout or all(x.is_contiguous() and not x.storage_offset() for x in inputs if isinstance(x, torch.Tensor))
+        # Dynamo cannot trace offsets
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)] if self.layout else ()
+        return all(x.is_contiguous() and (torch.compiler.is_compiling() or not x.storage_offset()) for x in tensors)
 
 
 def _held(module: torch.nn.Module, inputs: Sequence[Any]) -> tuple[tuple[bool, ...], ...]:

@@ -11,14 +11,12 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Region, SSAValue
 
-from hnfc.core.interpreter import WeightReader, evaluate, evaluate_exactly
+from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate_exactly
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
 from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_GROWTH_WITHOUT_DIGITS, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-EXACT_BUDGET = 150_000
-"""Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 MAX_RESIDENT = 100_000_000
 """Elements of all values on all samples together; fewer samples are taken of larger functions, and none of the largest."""
 NO_DIGIT = 0.5

@@ -114,11 +114,11 @@ def test_only_what_needs_it_is_wide() -> None:
     g = Graph((4,), (4,))
     x, y = g.args
     before = g.tanh(g.mul(x, y))
-    difference = g.sub(g.exp(x), g.exp(y))
+    difference = g.sub(g.cos(x), g.cos(y))
     g.returns(g.mul(difference, before))
     sample = dict(zip(g.args, (torch.linspace(1, 2, 4).numpy(), torch.linspace(1, 2, 4).add(1e-6).numpy()), strict=True))
     outcome = RewriteOutcome()
     PartsWhereLost()(g.block, [sample], None, outcome, lambda op: op.name, ())
     wide = [op.name for op in g.block.ops if op.results and "f64" in str(op.results[0].type)]
-    assert sorted(wide) == ["num.cast", "num.cast", "num.exp", "num.exp", "num.sub"]
+    assert sorted(wide) == ["num.cast", "num.cast", "num.cos", "num.cos", "num.sub"]
     assert len(outcome.rewrites) == 1

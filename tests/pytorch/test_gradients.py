@@ -156,6 +156,44 @@ def test_the_sign_of_zero() -> None:
     assert torch.equal(better(torch.tensor([-0.0])), model(torch.tensor([-0.0])))
 
 
+def curvature(module: Any, x: torch.Tensor) -> torch.Tensor:
+    given = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(module(given).sum(), given, create_graph=True)
+    return torch.autograd.grad(slope.sum(), given)[0]
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "softplus", "log_sigmoid", "silu", "mish"])
+def test_second_derivatives_at_zero(name: str) -> None:
+    x = torch.tensor([0.0, -0.0, 1e-3, -2.0], dtype=torch.float64)
+    plain = torch.sigmoid if name == "sigmoid" else getattr(nn.functional, name.replace("log_sigmoid", "logsigmoid"))
+    torch.testing.assert_close(curvature(getattr(functions, name), x), curvature(plain, x))
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    z = torch.zeros(x.shape)
+    z[:, 0] = torch.exp(x[:, 1]) - 1
+    z[1:] = x.sum(0)
+    z.fill_diagonal_(2.0)
+    return z * x
+
+
+@pytest.mark.parametrize("group", ["none", "stability"])
+def test_writes_in_place(group: str) -> None:
+    model, x = Function(written), torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    better = hnfc.optimize(model, x, group)
+    torch.testing.assert_close(gradient(better, x), gradient(model, x))
+    given = x.clone().requires_grad_()
+    torch.compile(better, fullgraph=True, backend="aot_eager")(given).sum().backward()
+    torch.testing.assert_close(given.grad, gradient(model, x))
+
+
+def test_probes_that_torch_refuses() -> None:
+    """No factor of a probe exists, and the gradients are compared on others."""
+    x = torch.tensor([[2.0, 1.0], [1.0, 0.5 + 1e-6]])
+    model = Function(lambda x: torch.linalg.cholesky(x).diagonal().log().sum() - torch.log(1 + torch.exp(x)).sum())
+    torch.testing.assert_close(hnfc.optimize(model, x)(torch.eye(2)), model(torch.eye(2)))
+
+
 def test_transforms_of_functions() -> None:
     def mixed(x: torch.Tensor) -> torch.Tensor:
         e = torch.exp(x)

@@ -92,6 +92,22 @@ def test_what_is_read_is_guarded(name: str) -> None:
         torch.testing.assert_close(calls(better, x), calls(model, x))
 
 
+def test_a_diagonal_that_is_written_by_strides() -> None:
+    def formula(x: torch.Tensor) -> torch.Tensor:
+        return (x.t() * 2).fill_diagonal_(1.0)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return formula(x)
+
+    for x in (torch.randn(3, 4), torch.randn(4, 3).t()):
+        better = hnfc.optimize(Model(), x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            for given in (x, torch.randn(3, 4), torch.randn(4, 3).t()):
+                torch.testing.assert_close(better(given), formula(given))
+
+
 def test_reads_of_torch_itself_make_no_graph() -> None:
     model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
     x = torch.randn(2, 3, 8)
