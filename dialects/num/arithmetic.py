@@ -377,7 +377,7 @@ class HypotOp(BinaryOp):
 
 def logaddexp_slopes(m: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """σ(x - y) and σ(y - x); 1/2 where both are equal, infinities too."""
-    gap = m.where(x == y, 0 * m.sigmoid(x), x - y)
+    gap = m.where(x == y, m.where(x - y == 0, x - y, 0 * m.sigmoid(x)), x - y)
     return m.sigmoid(gap), m.sigmoid(-gap)
 
 

@@ -276,7 +276,7 @@ class Rescaling:
         return Pair(m, self._emit("where", which, a.e or zero, b.e or zero), a.positive and b.positive)
 
     def movement(self, op: NumOp) -> Pair:
-        """What only moves elements moves m and e in the same way."""
+        """Moves m and e as the value is moved."""
         moved = [operand for operand in op.operands if element_of(operand)]
         pairs = {operand: self._pair(operand) for operand in moved}
 

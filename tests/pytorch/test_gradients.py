@@ -290,3 +290,10 @@ def test_forward_mode(name: str) -> None:
     with torch.autograd.forward_ad.dual_level():
         found = torch.autograd.forward_ad.unpack_dual(better(torch.autograd.forward_ad.make_dual(x, tangent))).tangent
     torch.testing.assert_close(found, torch.func.jvp(model, (x,), (tangent,))[1])
+
+
+def test_the_slope_of_logaddexp_changes_where_both_are_equal() -> None:
+    x = torch.tensor([0.0, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(functions.logaddexp(x, x.detach()).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    assert second.tolist() == [0.25] * 3
