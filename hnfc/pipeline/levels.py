@@ -5,17 +5,18 @@ from __future__ import annotations
 from enum import Enum, auto
 
 _STABLE = ("canonical", "stability", "cancellation")
+_LIMITS = ("limits",)
 
 LEVELS: dict[str, tuple[tuple[str, ...], ...]] = {
     "none": (),
-    "stability": (_STABLE,),
-    "fusion": (_STABLE, ("fusion", "movement")),
+    "stability": (_STABLE, _LIMITS),
+    "fusion": (_STABLE, _LIMITS, ("fusion", "movement")),
     "reassociation": (("reassociation", "movement"),),
     "folding": (_STABLE, ("folding",)),
     "precision": (("precision",),),
     "compensated": (("compensated",),),
-    "accuracy": (_STABLE,),
-    "all": (_STABLE, ("fusion", "movement"), ("reassociation",), ("precision",)),
+    "accuracy": (_STABLE, _LIMITS),
+    "all": (_STABLE, _LIMITS, ("fusion", "movement"), ("reassociation",), ("precision",)),
 }
 
 FORMS = ("algebra", "reassociation")

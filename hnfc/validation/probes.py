@@ -46,7 +46,7 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     extreme: bool = False
-    """True if an array has only numbers below 2^-40, or one above 2^40."""
+    """True if an array has only numbers below 2^-20, or one above 2^20."""
     resized: bool = False
     """True if axes have other sizes than in the sample."""
 
@@ -165,11 +165,11 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
     return _full(smallest.get(name, form.largest), index, slot)
 
 
-_EXTREME = 2.0**40
+_EXTREME = 2.0**20
 
 
 def _is_extreme(array: Array) -> bool:
-    """Return whether there are only numbers below 2^-40, or one above 2^40: sizes that no model sees every day."""
+    """Return whether there are only numbers below 2^-20, or one above 2^20: sizes that no model sees every day."""
     if array.dtype.kind in "iub":
         return False
     sizes = np.abs(array.astype(np.float64))
