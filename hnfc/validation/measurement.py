@@ -92,7 +92,8 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
         lost = meant & np.isfinite(before) & ~np.isfinite(after)
         floor = format.tiny / format.unit_roundoff
         if leniency.mixing and meant.any():
-            floor = max(floor, 16 * format.unit_roundoff * float(np.abs(want[meant]).max()))
+            # exponents of such sums are rounded too: in bfloat16 the best form of an attention errs by a twentieth of the largest element
+            floor = max(floor, 64 * format.unit_roundoff * float(np.abs(want[meant]).max()))
         wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
         swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong & (not leniency.swallowing)
     for at in np.flatnonzero(lost | swallowed)[:1]:
