@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.element_types import bits_lost
-from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, compute_into, evaluate_exactly, last_uses
+from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, compute_into, evaluate_exactly, last_uses, upstream
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -29,8 +29,8 @@ LEAST_LOSS = 6.0
 """Bits beyond chance that a result must lose to count as inaccurate, and that one operation must lose of correctly rounded operands."""
 
 
-def element_of(value: SSAValue) -> str:
-    """The floating-point element type of a value; empty for others."""
+def float_type(value: SSAValue) -> str:
+    """The floating-point element type of a value that is computed with; empty for others."""
     name = ELEMENT_NAMES.get(value.type.element_type, "") if isinstance(value.type, TensorType) else ""
     return name if name in FORMATS and name in NUMPY_TYPES else ""
 
@@ -83,7 +83,7 @@ class MixedRun:
     def true_outputs(self, budget: int) -> dict[SSAValue, Array]:
         """The kept values over the reals, or in float64 where that takes too long or the model itself rounds to a narrower type."""
         if not any(map(is_narrowing, self.block.ops)):
-            wanted = [value for value in self.kept if element_of(value)]
+            wanted = [value for value in self.kept if float_type(value)]
             found = evaluate_exactly(self.block, self.sample, wanted, self.weights, budget=budget)
             if all(value in found for value in wanted):
                 return found
@@ -105,7 +105,7 @@ class MixedRun:
         exact: dict[SSAValue, Array] = {}
         for operation in self.block.ops:
             rounded: dict[SSAValue, Array] = {}
-            if any(map(element_of, operation.results)) and not is_narrowing(operation):
+            if any(map(float_type, operation.results)) and not is_narrowing(operation):
                 compute_into(ChainMap(rounded, found), operation, self.weights)
             compute_exact(operation, found, exact, self.weights)
             if any(self._loses(operation, result, rounded, exact) for result in operation.results):
@@ -115,7 +115,7 @@ class MixedRun:
 
     @staticmethod
     def _loses(operation: Operation, result: SSAValue, rounded: Mapping[SSAValue, Array], exact: Mapping[SSAValue, Array]) -> bool:
-        element = element_of(result)
+        element = float_type(result)
         if not element or result not in rounded or result not in exact:
             return False
         return loss(rounded[result], exact[result], element, stored=True) - _expected(operation) >= least_loss(element)
@@ -146,11 +146,12 @@ class Losses:
 def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:
     """The losses of a program; None where all outputs are accurate on the samples."""
     runs = [MixedRun(block, sample, weights, outputs) for sample in samples]
-    if not runs or not any(map(element_of, outputs)):
+    if not runs or not any(map(float_type, outputs)):
         return None
     before = [run.outputs(()) for run in runs]
     truth = [run.true_outputs(EXACT_BUDGET // len(runs)) for run in runs]
-    counted = {value: narrowest(value) for value in outputs if element_of(value)}
+    computed_in = narrowest(block)
+    counted = {value: computed_in.get(value, float_type(value)) for value in outputs if float_type(value)}
     now = worst_losses(counted, before, truth)
     inaccurate = [value for value, bits in now.items() if bits >= least_loss(counted[value])]
     if not inaccurate:
@@ -160,23 +161,11 @@ def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequenc
     return Losses(inaccurate, lost, counted, now, runs, truth)
 
 
-def upstream(values: Iterable[SSAValue]) -> set[Operation]:
-    """The operations that the values are made by."""
-    found: set[Operation] = set()
-    stack = [value.owner for value in values]
-    while stack:
-        owner = stack.pop()
-        if isinstance(owner, Operation) and owner not in found:
-            found.add(owner)
-            stack += [operand.owner for operand in owner.operands]
-    return found
-
-
 def is_narrowing(operation: Operation) -> bool:
     """Return whether the model itself rounds here: a cast to a type of fewer digits, or a rounding to a format."""
     if not isinstance(operation, NumOp) or not operation.operands:
         return False
-    before, after = element_of(operation.operands[0]), element_of(operation.results[0]) if operation.results else ""
+    before, after = float_type(operation.operands[0]), float_type(operation.results[0]) if operation.results else ""
     if before and after and FORMATS[after].unit_roundoff > FORMATS[before].unit_roundoff:
         return True
     return bool(operation.properties.keys() & {"format", "accumulate"})
@@ -195,7 +184,7 @@ def compute_wide(operation: Operation, found: dict[SSAValue, Array], exact: dict
     compute_into(ChainMap(exact, found), operation, weights, wide=True)
     for result in operation.results:
         if result in exact:
-            element = element_of(result)
+            element = float_type(result)
             found[result] = stored(exact[result], element) if element else exact[result]
 
 
@@ -221,10 +210,16 @@ def _expected(operation: Operation) -> float:
     return 2.0 + 0.5 * math.log2(max(1.0, max(sizes, default=1)))
 
 
-def narrowest(value: SSAValue) -> str:
-    """The element type with the fewest digits among those that the value is computed in; empty for one that is no floating-point value."""
-    elements = {element_of(result) for operation in upstream([value]) for result in operation.results} | {element_of(value)}
-    return max(filter(None, elements), key=lambda e: FORMATS[e].unit_roundoff, default="") if element_of(value) else ""
+def narrowest(block: Block) -> dict[SSAValue, str]:
+    """The element type with the fewest digits among those that each floating-point value is computed in."""
+    found: dict[SSAValue, str] = {}
+    for operation in block.ops:
+        behind = [found[operand] for operand in operation.operands if operand in found]
+        for result in operation.results:
+            elements = [*behind, *filter(None, [float_type(result)])]
+            if elements:
+                found[result] = max(elements, key=lambda e: FORMATS[e].unit_roundoff)
+    return found
 
 
 def worst_losses(

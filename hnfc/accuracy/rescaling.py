@@ -1,6 +1,7 @@
 """Exponentials in a tensor program as pairs (m, e) for m·exp(e): sums take the largest exponent out, logarithms add it, nothing overflows.
 
-A pair stands for a value until an operation needs the number itself. Each step is an instance of an identity of rules/rescaling.hnf.
+A pair stands for a value until an operation needs the number itself. Each step is an instance of an identity of rules/rescaling.hnf, as
+long as exponents lie in the range of their type; what only moves elements moves m and e alike.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import FloatAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hnfc.accuracy.losses import element_of
+from hnfc.accuracy.losses import float_type
 from hnfc.accuracy.widening import marks_of
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.verdicts import verdicts
@@ -59,7 +60,7 @@ class Rescaling:
         """Makes the pairs, and the numbers where something else needs them."""
         handled: set[Operation] = set()
         for op in list(self.block.ops):
-            if not isinstance(op, NumOp) or len(op.results) != 1 or not element_of(op.results[0]):
+            if not isinstance(op, NumOp) or len(op.results) != 1 or not float_type(op.results[0]):
                 continue
             self._at = op
             found = self._of(op)
@@ -126,7 +127,7 @@ class Rescaling:
 
     @property
     def _element(self) -> str:
-        return element_of(self._at.results[0])
+        return float_type(self._at.results[0])
 
     def _combined(self, name: str, x: SSAValue | None, y: SSAValue | None) -> SSAValue | None:
         """x·y or x + y, where None is the neutral element."""
@@ -144,9 +145,7 @@ class Rescaling:
             raise TypeMismatch("a size that is not known when compiling")
         return self._emit("broadcast", value, shape=shape)
 
-    def _taken_out(
-        self, pairs: Sequence[Pair], exponents: Sequence[SSAValue], largest: Callable[[Sequence[SSAValue]], SSAValue]
-    ) -> SSAValue:
+    def _taken_out(self, pairs: Sequence[Pair], exponents: Sequence[SSAValue], largest: Largest) -> SSAValue:
         """The exponent that leaves a sum: the largest one of terms that are not 0, of all terms where each is 0.
 
         It is a finite number, through which no gradient passes, since any other gives the same.
@@ -201,26 +200,40 @@ class Rescaling:
         a = self._pair(op.operands[0])
         return Pair(None if a.m is None else self._emit("reciprocal", a.m), self._emit("neg", _given(a.e)), a.positive)
 
-    def factor_kept(self, op: NumOp) -> Pair:
-        """-x and |x|."""
+    def negation(self, op: NumOp) -> Pair:
         self.identities.add("rescaled_product")
         a = self._pair(op.operands[0])
-        if op.name == "num.abs" and a.positive:
-            return a
-        return Pair(self._insert(type(op).make(self._whole(a.m, op.operands[0], 1.0))), a.e, op.name == "num.abs" and a.positive)
+        return Pair(self._emit("neg", self._whole(a.m, op.operands[0], 1.0)), a.e)
+
+    def size(self, op: NumOp) -> Pair:
+        self.identities.add("rescaled_size")
+        a = self._pair(op.operands[0])
+        return a if a.positive or a.m is None else Pair(self._emit("abs", a.m), a.e)
+
+    def square(self, op: NumOp) -> Pair:
+        self.identities.add("rescaled_product")
+        a = self._pair(op.operands[0])
+        return Pair(None if a.m is None else self._emit("square", a.m), self._multiple(a, 2.0), a.positive)
+
+    def root(self, op: NumOp) -> Pair:
+        """√x and 1/√x."""
+        inverse = op.name == "num.rsqrt"
+        self.identities.add("rescaled_inverse_root" if inverse else "rescaled_root")
+        a = self._pair(op.operands[0])
+        return Pair(None if a.m is None else self._insert(type(op).make(a.m)), self._multiple(a, -0.5 if inverse else 0.5), a.positive)
 
     def power(self, op: NumOp) -> Pair | None:
+        """A constant power of a positive number."""
+        base, exponent = op.operands
+        if not isinstance(exponent.owner, ConstantOp) or base not in self._pairs or not self._pairs[base].positive:
+            return None
         self.identities.add("rescaled_power")
-        a = self._pair(op.operands[0])
-        exponent = {"num.sqrt": 0.5, "num.rsqrt": -0.5, "num.square": 2.0}.get(op.name)
-        if exponent is None:
-            owner = op.operands[1].owner
-            if not isinstance(owner, ConstantOp) or op.operands[0] not in self._pairs:
-                return None
-            exponent = owner.value.value.data
-        rest = op.operands[1:]
-        m = None if a.m is None else self._insert(type(op).make(a.m, *rest))
-        return Pair(m, self._emit("mul", _given(a.e), self._constant(exponent)), a.positive or (op.name == "num.square" and a.m is None))
+        a = self._pairs[base]
+        m = None if a.m is None else self._emit("pow", a.m, exponent)
+        return Pair(m, self._multiple(a, exponent.owner.value.value.data), True)
+
+    def _multiple(self, pair: Pair, factor: float) -> SSAValue:
+        return self._emit("mul", _given(pair.e), self._constant(factor))
 
     def logarithm(self, op: NumOp) -> SSAValue:
         self.identities.add("rescaled_logarithm")
@@ -268,7 +281,7 @@ class Rescaling:
         return Pair(self._emit("matmul", *factors), e, both)
 
     def choice(self, op: NumOp) -> Pair:
-        self.identities.add("rescaled_product")
+        self.identities.add("rescaled_choice")
         which, x, y = op.operands
         a, b = self._pair(x), self._pair(y)
         one, zero = self._constant(1.0), self._constant(0.0)
@@ -277,7 +290,7 @@ class Rescaling:
 
     def movement(self, op: NumOp) -> Pair:
         """Moves m and e as the value is moved."""
-        moved = [operand for operand in op.operands if element_of(operand)]
+        moved = [operand for operand in op.operands if float_type(operand)]
         pairs = {operand: self._pair(operand) for operand in moved}
 
         def image(part: Callable[[Pair], SSAValue | None], number: float) -> SSAValue:
@@ -300,8 +313,8 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 _HANDLERS: dict[str, Callable[[Rescaling, NumOp], Pair | SSAValue | None]] = {
-    "mul": Rescaling.product, "div": Rescaling.quotient, "reciprocal": Rescaling.reciprocal, "neg": Rescaling.factor_kept,
-    "abs": Rescaling.factor_kept, "sqrt": Rescaling.power, "rsqrt": Rescaling.power, "square": Rescaling.power, "pow": Rescaling.power,
+    "mul": Rescaling.product, "div": Rescaling.quotient, "reciprocal": Rescaling.reciprocal, "neg": Rescaling.negation,
+    "abs": Rescaling.size, "sqrt": Rescaling.root, "rsqrt": Rescaling.root, "square": Rescaling.square, "pow": Rescaling.power,
     "log": Rescaling.logarithm, "add": Rescaling.addition, "sub": Rescaling.addition, "sum": Rescaling.reduction,
     "mean": Rescaling.reduction, "matmul": Rescaling.contraction, "where": Rescaling.choice, "reshape": Rescaling.movement,
     "transpose": Rescaling.movement, "slice": Rescaling.movement, "reverse": Rescaling.movement, "broadcast": Rescaling.movement,
@@ -311,7 +324,7 @@ _HANDLERS: dict[str, Callable[[Rescaling, NumOp], Pair | SSAValue | None]] = {
 
 def starts_of(block: Block, upstream: Collection[Operation]) -> list[Operation]:
     """The exponentials that the operations hold."""
-    return [op for op in block.ops if op.name == "num.exp" and op in upstream and element_of(op.results[0])]
+    return [op for op in block.ops if op.name == "num.exp" and op in upstream and float_type(op.results[0])]
 
 
 def mark_of(block: Block, starts: Collection[Operation]) -> str:

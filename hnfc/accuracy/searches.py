@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.accuracy.losses import MixedRun, Sample, element_of, is_normal, lossy_operations, total_loss, upstream, worst_losses
+from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, lossy_operations, total_loss, worst_losses
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
-from hnfc.core.interpreter import WeightReader
+from hnfc.core.interpreter import WeightReader, upstream
 from hnfc.core.verdicts import verdicts
 from hnfc.pipeline.levels import Searches
 from hnfc.pipeline.request import Found
@@ -34,9 +34,13 @@ class PartsWhereLost:
         self, block: Block, samples: Sequence[Sample], weights: WeightReader | None, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
-        found, origins = rescaled_where_lost(block, samples, weights, outcome, place, excluded)
-        outputs = list(block.last_op.operands) if block.last_op is not None else []
-        parts, more = _applied(wide_parts(block, outputs, samples, weights, excluded), outcome, place)
+        losses = losses_of(block, samples, weights)
+        if losses is None:
+            return Found(), {}
+        found, origins = rescaled_where_lost(block, losses, outcome, place, excluded)
+        if origins:
+            losses = losses_of(block, samples, weights)
+        parts, more = _applied(wide_parts(block, losses, excluded) if losses is not None else [], outcome, place)
         return found.with_(parts), {**origins, **more}
 
 
@@ -56,21 +60,29 @@ class PartsAsBefore:
         return found.with_(parts), {**origins, **more}
 
 
+def losses_of(block: Block, samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:
+    """The losses of a function; None where its results are accurate on the samples."""
+    return lossy_operations(block, results_of(block), samples, weights)
+
+
+def results_of(block: Block) -> list[SSAValue]:
+    """The values that a function returns."""
+    return list(block.last_op.operands) if block.last_op is not None else []
+
+
 def rescaled_where_lost(
-    block: Block, samples: Sequence[Sample], weights: WeightReader | None, outcome: RewriteOutcome,
-    place: Callable[[Operation], str], excluded: Collection[str],
-) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
+    block: Block, losses: Losses, outcome: RewriteOutcome, place: Callable[[Operation], str], excluded: Collection[str]
+) -> tuple[Found, Mapping[Operation, Operation]]:
     """Exponentials in pairs, if the outputs lose fewer digits then."""
-    outputs = list(block.last_op.operands) if block.last_op is not None else []
-    losses = lossy_operations(block, outputs, samples, weights)
-    starts = starts_of(block, upstream(losses.inaccurate)) if losses is not None else []
-    if losses is None or mark_of(block, starts) in excluded or not any(leave_range(block, starts, sample, weights) for sample in samples):
+    starts = starts_of(block, upstream(losses.inaccurate))
+    if mark_of(block, starts) in excluded or not any(leave_range(starts, run) for run in losses.runs):
         return Found(), {}
+    before = results_of(block)
     change = Change.of(Rescaling(block, starts))
     change.do()
-    now = list(block.last_op.operands) if block.last_op is not None else []
-    runs = [MixedRun(block, sample, weights, now).outputs(()) for sample in samples]
-    renamed = [{old: found[new] for old, new in zip(outputs, now, strict=True) if new in found} for found in runs]
+    now = results_of(block)
+    runs = [MixedRun(block, run.sample, run.weights, now).outputs(()) for run in losses.runs]
+    renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
     after = worst_losses(losses.counted, renamed, losses.truth)
     if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[v] > bits + 1 for v, bits in losses.now.items()):
         change.undo()
@@ -78,11 +90,11 @@ def rescaled_where_lost(
     return change.recorded(outcome, place)
 
 
-def leave_range(block: Block, starts: Sequence[Operation], sample: Sample, weights: WeightReader | None) -> bool:
-    """Return whether one of these values is not a normal number of its type on the sample."""
+def leave_range(starts: Sequence[Operation], run: MixedRun) -> bool:
+    """Return whether one of these values is not a normal number of its type on the sample of a run."""
     values = [op.results[0] for op in starts]
-    found = MixedRun(block, sample, weights, values).outputs(())
-    return any(not is_normal(array, element_of(value)) for value, array in found.items())
+    found = MixedRun(run.block, run.sample, run.weights, values).outputs(())
+    return any(not is_normal(array, float_type(value)) for value, array in found.items())
 
 
 def rescaled_as_before(

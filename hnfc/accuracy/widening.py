@@ -17,10 +17,9 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hnfc.accuracy.losses import Losses, Sample, element_of, is_narrowing, lossy_operations, total_loss, worst_losses
+from hnfc.accuracy.losses import Losses, float_type, is_narrowing, total_loss, worst_losses
 from hnfc.analysis.cost import flops
 from hnfc.core.dead_code import erase_dead
-from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
@@ -58,13 +57,8 @@ class WidePart:
     name: str
 
 
-def wide_parts(
-    block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None, excluded: Collection[str] = ()
-) -> list[WidePart]:
+def wide_parts(block: Block, found: Losses, excluded: Collection[str] = ()) -> list[WidePart]:
     """The parts that must be wide so that the outputs lose hardly a digit on the samples; none where that does not help."""
-    found = lossy_operations(block, outputs, samples, weights)
-    if found is None:
-        return []
     choice = _Choice(block, found)
     if found.lost:
         region = choice.region(found.lost, _can_be_wide)
@@ -141,10 +135,10 @@ def _can_be_wide(op: Operation) -> TypeGuard[NumOp]:
     """Return whether the operation gives floating-point numbers, and computes in any type."""
     if not isinstance(op, NumOp) or isinstance(op, ConstantOp | WeightOp) or len(op.results) != 1:
         return False
-    if element_of(op.results[0]) not in WIDER or is_narrowing(op):
+    if float_type(op.results[0]) not in WIDER or is_narrowing(op):
         return False
     # what hnfc does not know may be run by torch, in the type of its operands
-    return any(map(element_of, _tensors(op))) if isinstance(op, OpaqueOp) else op.FACTS.evaluate is not None
+    return any(map(float_type, _tensors(op))) if isinstance(op, OpaqueOp) else op.FACTS.evaluate is not None
 
 
 def _tensors(op: Operation) -> Iterator[SSAValue]:
@@ -170,7 +164,7 @@ def parted(region: Collection[Operation], block: Block) -> list[WidePart]:
     found = []
     for whole in parts.values():
         ordered = tuple(op for op in block.ops if op in whole)
-        element = WIDER[max((element_of(op.results[0]) for op in ordered), key=_width)]
+        element = WIDER[max((float_type(op.results[0]) for op in ordered), key=_width)]
         mark = marks[ordered[-1]]
         found.append(WidePart(ordered, frozenset(marks[op] for op in ordered), element, f"in_{NAMES[element]}_{mark[:4]}"))
     return found
@@ -218,9 +212,9 @@ def widen(part: WidePart, rule: core.Rule, outcome: RewriteOutcome, place: Calla
 
     def widened(value: SSAValue, user: Operation) -> SSAValue:
         owner = value.owner
-        if isinstance(owner, OpaqueOp) and not isinstance(value.type, TensorType) and any(map(element_of, owner.operands)):
+        if isinstance(owner, OpaqueOp) and not isinstance(value.type, TensorType) and any(map(float_type, owner.operands)):
             return insert(_list_of(owner, [widened(v, user) for v in owner.operands]), user)
-        if not element_of(value) or element_of(value) == part.element:
+        if not float_type(value) or float_type(value) == part.element:
             return value
         if value not in wide:
             if isinstance(owner, ConstantOp):
@@ -259,8 +253,8 @@ def _list_of(op: OpaqueOp, tensors: Sequence[SSAValue]) -> OpaqueOp:
     (old,) = op.results
     text = old.type.text.data if isinstance(old.type, TorchType) else ""
     for before, after in zip(op.operands, tensors, strict=True):
-        if element_of(before):
-            text = text.replace(f",{element_of(before)}>", f",{element_of(after)}>")
+        if float_type(before):
+            text = text.replace(f",{float_type(before)}>", f",{float_type(after)}>")
     return OpaqueOp.create(operands=tensors, result_types=[TorchType(StringAttr(text))], properties=dict(op.properties))
 
 
@@ -276,7 +270,7 @@ def _name(op: Operation) -> str:
 
 def identity_of(part: WidePart) -> core.Rule:
     """The shipped rule that a number is itself after it was cast to the wider type and back."""
-    narrow = next(name for name in WIDER if any(element_of(op.results[0]) == name for op in part.operations))
+    narrow = next(name for name in WIDER if any(float_type(op.results[0]) == name for op in part.operations))
     known = {rule.name: rule for rule in shipped().only((WIDE,)).rules}
     return known[f"{NAMES[narrow]}_in_{NAMES[part.element if narrow == 'f32' else WIDER[narrow]]}"]
 
@@ -284,7 +278,7 @@ def identity_of(part: WidePart) -> core.Rule:
 def as_rule(part: WidePart, identity: core.Rule) -> core.Rule:
     """The identity under the name of the part, with what it is for."""
     names = list(dict.fromkeys(map(_name, part.operations)))
-    narrow = " and ".join(dict.fromkeys(NAMES[element_of(op.results[0])] for op in part.operations))
+    narrow = " and ".join(dict.fromkeys(NAMES[float_type(op.results[0])] for op in part.operations))
     count = f"{len(part.operations)} operation{'s' if len(part.operations) > 1 else ''}"
     listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     reason = f"{count} ({listed}) in {NAMES[part.element]}: digits are lost in {narrow}, and no form was found that keeps them"

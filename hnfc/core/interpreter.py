@@ -36,7 +36,7 @@ _WORKING = {
 }
 """Formats that torch computes in float32 and rounds afterwards."""
 FOREIGN: list[Callable[[OpaqueOp, Mapping[SSAValue, Array], bool], list[Array] | None]] = []
-"""Evaluators of operations that hnfc does not know; `hnfc.backend.on_torch` adds torch where it is loaded."""
+"""Evaluators of operations that hnfc does not know; `hnfc.backend.opaque_on_torch` adds torch where it is loaded."""
 EXACT_BUDGET = 150_000
 """Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 EXACT_BITS = (240, 2400)
@@ -179,7 +179,7 @@ def evaluate_exactly(
     Only values that the wanted ones need are computed. What would take more than `budget` elementary steps, or has
     an operation without a formula on its way, is left out.
     """
-    needed = _cone(wanted)
+    needed = upstream(wanted)
     unknown = _largest_dynamic(inputs)
     cost = sum(_work(operation, unknown) for operation in needed)
     if cost > budget:
@@ -213,7 +213,7 @@ def derivative_at(
     results: the weight of each element. None where an element with a weight has no formula, is not defined, or takes more than the
     budget of elementary steps.
     """
-    needed = _cone(results)
+    needed = upstream(results)
     if sum(_work(operation, _largest_dynamic(inputs)) for operation in needed) > _DERIVATIVE_BUDGET:
         return None
     start = float(np.asarray(inputs[argument]).astype(np.float64).flat[position])
@@ -309,7 +309,8 @@ def exact_input(array: Array) -> Any:
     return array if array.dtype.kind in "iub" else Balls.of(_widened(array))
 
 
-def _cone(wanted: Iterable[SSAValue]) -> set[Operation]:
+def upstream(wanted: Iterable[SSAValue]) -> set[Operation]:
+    """The operations that the values are made by."""
     seen: set[Operation] = set()
     stack = [value.owner for value in wanted]
     while stack:

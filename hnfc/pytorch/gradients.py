@@ -88,7 +88,7 @@ class GradientTrial:
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
                 noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
-                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, coarse=mixing and count > 0, swallowing=mixing or extreme))
+                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, mixing and count > 0, mixing or extreme, count > 0))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 

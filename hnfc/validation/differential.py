@@ -96,7 +96,7 @@ class Trial:
                     yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
-                reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme))
+                reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme, unseen=True))
                 if reason:
                     yield index, f"on a probe ({name}) {reason}"
 

@@ -13,8 +13,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate_exactly
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
-from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_GROWTH_WITHOUT_DIGITS, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MAX_RESIDENT = 100_000_000
@@ -57,8 +57,7 @@ class Error:
 
 
 def _grew(now: float, before: float, unit_roundoff: float) -> bool:
-    growth = TOLERATED_GROWTH if before < NO_DIGIT else TOLERATED_GROWTH_WITHOUT_DIGITS
-    return now > max(growth * before, 2 * TOLERATED_ULPS * unit_roundoff)
+    return now > max(TOLERATED_GROWTH * before, 2 * TOLERATED_ULPS * unit_roundoff)
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,15 @@ class Leniency:
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
     numbers that cancel. coarse: an error counts only where no digit is left of some. swallowing: a NaN may become a number without a right
-    digit, as where inputs are so small or large that squares leave the range.
+    digit, as where inputs are so small or large that squares leave the range. unseen: the input is no sample; where no digit was right
+    an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
     """
 
     mixing: bool = False
     noise: float = 0.0
     coarse: bool = False
     swallowing: bool = False
+    unseen: bool = False
 
 
 STRICT = Leniency()
@@ -105,6 +106,8 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     first, second = measure(before, known, format), measure(after, known, format)
     unit = format.unit_roundoff
     grew = second.worse_than(first, unit) and not (leniency.mixing and not _grew(second.scaled, first.scaled, unit))
+    now, then = (second.scaled, first.scaled) if leniency.mixing else (second.relative, first.relative)
+    grew = grew and not (leniency.unseen and then >= NO_DIGIT and now <= GROWTH_WITHOUT_DIGITS * then)
     grew = grew and not (leniency.coarse and (second.scaled < NO_DIGIT or first.scaled > NO_DIGIT / 8))
     return f"the error grew from {first} to {second}" if grew else ""
 

@@ -46,7 +46,7 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     extreme: bool = False
-    """True if an array has only numbers below 2^-20, or one above 2^20."""
+    """True if an array has only numbers below 2^-40, or one above 2^40, in types of few digits above 2^20."""
     resized: bool = False
     """True if axes have other sizes than in the sample."""
 
@@ -57,7 +57,7 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
         with np.errstate(all="ignore"):
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
-            yield Probe(name, arrays, any(map(_is_extreme, arrays)))
+            yield Probe(name, arrays, any(_is_extreme(array, slot.format) for array, slot in zip(arrays, slots, strict=True)))
     least = min((slot.least_size for slot in slots if slot.open_axes), default=2)
     for size in range(1, least - 1, -1):
         yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
@@ -165,16 +165,20 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
     return _full(smallest.get(name, form.largest), index, slot)
 
 
-_EXTREME = 2.0**20
+_EXTREME = 2.0**40
+_EXTREME_OF_FEW_DIGITS = 2.0**20
+"""Of such numbers a half or bfloat16 keeps no difference that exponentials could tell apart."""
+_MANY_DIGITS = 2.0**-24
 
 
-def _is_extreme(array: Array) -> bool:
-    """Return whether there are only numbers below 2^-20, or one above 2^20: sizes that no model sees every day."""
-    if array.dtype.kind in "iub":
+def _is_extreme(array: Array, form: ElementFormat | None) -> bool:
+    """Return whether all numbers are so small, or one so large, that no model sees such sizes every day."""
+    if form is None:
         return False
+    greatest = _EXTREME if form.unit_roundoff <= _MANY_DIGITS else _EXTREME_OF_FEW_DIGITS
     sizes = np.abs(array.astype(np.float64))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return bool(sizes.size) and bool(sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME)
+    return bool(sizes.size) and bool(sizes.max() > greatest or sizes.max() < 1 / _EXTREME)
 
 
 def _inside(array: Array, slot: Slot) -> bool:

@@ -2,10 +2,7 @@
 
 TOLERATED_GROWTH = 4.0
 TOLERATED_ULPS = 8.0
-TOLERATED_GROWTH_WITHOUT_DIGITS = 16.0
-"""Growth where no digit was right before."""
-TOLERANCE = (
-    f"an error that is at most {TOLERATED_GROWTH:g} times as large as before ({TOLERATED_GROWTH_WITHOUT_DIGITS:g} times where no digit was "
-    f"right), or at most {TOLERATED_ULPS:g} units in the last place"
-)
+TOLERANCE = f"an error that is at most {TOLERATED_GROWTH:g} times as large as before, or at most {TOLERATED_ULPS:g} units in the last place"
 """The same in words."""
+GROWTH_WITHOUT_DIGITS = 16.0
+"""Tolerated growth where no digit was right before, on probes alone."""

@@ -13,15 +13,7 @@ import hnfc
 from hnfc.accuracy.rescaling import Change, Rescaling, starts_of
 from hnfc.core.interpreter import evaluate
 from tests.graphs import Graph
-
-
-class Formula(torch.nn.Module):
-    def __init__(self, formula: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.formula = formula
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        return self.formula(*args)
+from tests.pytorch.examples import Plain
 
 
 def of(*numbers: float | list[float]) -> torch.Tensor:
@@ -83,7 +75,7 @@ def test_nothing_overflows_on_the_way(name: str) -> None:
     args = tuple(x.float() for x in inputs)
     truth = stable(*(x.double() for x in args))
     assert not torch.isfinite(formula(*args)).all()
-    model = Formula(formula)
+    model = Plain(formula)
     better = hnfc.optimize(model, args)
     assert float((better(*args).double() - truth).abs().max() / truth.abs().max()) < 1e-6
     assert "rescaled_" in str(hnfc.diff(model, better))
@@ -91,7 +83,7 @@ def test_nothing_overflows_on_the_way(name: str) -> None:
 
 def test_other_sizes_and_gradients() -> None:
     formula, (s, v), stable = CASES["weighted rows"]
-    better = hnfc.optimize(Formula(formula), (s.float(), v.float()))
+    better = hnfc.optimize(Plain(formula), (s.float(), v.float()))
     s, v = large(6, 7).float(), torch.randn(7, 3)
     torch.testing.assert_close(better(s, v), stable(s, v))
     torch.testing.assert_close(better(s[:4], v), stable(s[:4], v))
@@ -116,3 +108,31 @@ def test_values_stay_and_an_undone_change_leaves_no_trace() -> None:
         np.testing.assert_allclose(after[new], before[old], rtol=1e-13)
     change.undo()
     assert list(g.block.last_op.operands) == outputs and [op.name for op in g.block.ops] == text
+
+
+POWERS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
+    "root of a product": (
+        lambda a, b: torch.sqrt(torch.exp(a) * torch.exp(b) * 4),
+        lambda a, b: 2 * torch.exp((a + b) / 2),
+    ),
+    "choice": (
+        lambda a, b: torch.log(torch.where(a > b, 3 * torch.exp(a), torch.exp(b))),
+        lambda a, b: torch.where(a > b, a + math.log(3), b),
+    ),
+    "size of a difference": (
+        lambda a, b: torch.log(torch.abs(torch.exp(b) - torch.exp(a))),
+        lambda a, b: a + torch.log1p(-torch.exp(b - a)),
+    ),
+    "square": (
+        lambda a, b: torch.log(torch.square(torch.exp(a) - torch.exp(b))),
+        lambda a, b: 2 * (a + torch.log1p(-torch.exp(b - a))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_roots_choices_and_sizes(name: str) -> None:
+    formula, stable = POWERS[name]
+    a, b = of(800, 500).float(), of(-790, -480).float()
+    better = hnfc.optimize(Plain(formula), (a, b))
+    torch.testing.assert_close(better(a, b).double(), stable(a.double(), b.double()), rtol=3e-5, atol=0)

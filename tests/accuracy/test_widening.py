@@ -12,15 +12,7 @@ from hnfc.accuracy.losses import beyond_chance
 from hnfc.accuracy.searches import PartsWhereLost
 from hnfc.rewrite.record import RewriteOutcome
 from tests.graphs import Graph
-
-
-class Formula(torch.nn.Module):
-    def __init__(self, formula: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.formula = formula
-
-    def forward(self, *args: torch.Tensor) -> torch.Tensor:
-        return self.formula(*args)
+from tests.pytorch.examples import Plain
 
 
 def near(size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,7 +47,7 @@ def optimized(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], tor
     formula, inputs = CASES[name]
     torch.manual_seed(0)
     args = inputs()
-    return hnfc.optimize(Formula(formula), args, ranges="sample"), args, formula(*(x.double() for x in args))
+    return hnfc.optimize(Plain(formula), args, ranges="sample"), args, formula(*(x.double() for x in args))
 
 
 def error(found: torch.Tensor, truth: torch.Tensor) -> float:
@@ -99,7 +91,7 @@ def test_a_network_without_a_fault_stays_as_it_is(dtype: torch.dtype) -> None:
 def test_a_number_does_not_become_nan_where_nothing_is_right() -> None:
     """Rounding made the cosine of two equal rows at most 1; in float64 it is beyond, and has no angle."""
     u = torch.nn.functional.normalize(torch.randn(64, 3, generator=torch.Generator().manual_seed(1)), dim=-1)
-    better = hnfc.optimize(Formula(lambda u, v: torch.acos((u * v).sum(-1))), (u, u))
+    better = hnfc.optimize(Plain(lambda u, v: torch.acos((u * v).sum(-1))), (u, u))
     assert not (better(u, u).isnan() & ~torch.acos((u * u).sum(-1)).isnan()).any()
 
 

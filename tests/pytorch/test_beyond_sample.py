@@ -9,16 +9,7 @@ import pytest
 import torch
 
 import hnfc
-
-
-class Form(torch.nn.Module):
-    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return self.function(*inputs)
-
+from tests.pytorch.examples import Plain
 
 SEEN = torch.ones(4, dtype=torch.bool)
 SEEN[1] = False
@@ -41,10 +32,10 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...], li
 @pytest.mark.parametrize("name", FORMS)
 def test_beyond_the_sample(name: str, level: str) -> None:
     function, sample, points = FORMS[name]
-    better = hnfc.optimize(Form(function), sample, level, ranges="sample")
+    better = hnfc.optimize(Plain(function), sample, level, ranges="sample")
     for point in points:
         found: list[Any] = []
-        for module in (Form(function), better):
+        for module in (Plain(function), better):
             given = [torch.full_like(x, value).requires_grad_() for x, value in zip(sample, point, strict=True)]
             result = module(*given)
             found.append((result.detach(), *torch.autograd.grad((result * torch.arange(1.0, 5.0)).sum(), given)))
