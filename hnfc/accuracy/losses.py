@@ -20,6 +20,7 @@ from hnfc.accuracy.element_types import bits_lost
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, compute_into, evaluate_exactly, last_uses, upstream
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 
@@ -73,7 +74,8 @@ class MixedRun:
         found: dict[SSAValue, Array] = dict(self.sample)
         exact: dict[SSAValue, Array] = {}
         for operation in self.block.ops:
-            if operation in wide:
+            # a constant has all of its digits where it is used in float64
+            if operation in wide or isinstance(operation, ConstantOp):
                 compute_wide(operation, found, exact, self.weights)
             else:
                 compute_into(found, operation, self.weights)

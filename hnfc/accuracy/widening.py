@@ -66,7 +66,14 @@ def wide_parts(block: Block, found: Losses, excluded: Collection[str] = ()) -> l
         # where no operation loses digits by itself, a chain of them loses a little each; products of matrices are no such chain
         ends = [value.owner for value in found.inaccurate if isinstance(value.owner, Operation)]
         region = choice.region(ends, lambda op: _can_be_wide(op) and op.FACTS.access is not Access.CONTRACTION)
-    return [part for part in parted(region, block) if part.name not in excluded]
+    parts = parted(region, block)
+    if any(part.name in excluded for part in parts):
+        # what was too small for some probe may be right with all that its operands and results are made of
+        *_, whole = _growing({*region, *_uses(region)}, _can_be_wide)
+        larger = [part for part in parted(whole, block) if part.name not in excluded]
+        if larger:
+            return larger
+    return [part for part in parts if part.name not in excluded]
 
 
 @dataclass
@@ -118,6 +125,16 @@ def _users(op: Operation) -> set[Operation]:
     return {use.operation for result in op.results for use in result.uses}
 
 
+def _uses(region: Collection[Operation]) -> Iterator[NumOp]:
+    """The operations behind a region that can be wide too."""
+    edge = set(region)
+    seen: set[Operation] = set()
+    while edge:
+        edge = {user for op in edge for user in _users(op) if user not in seen and _can_be_wide(user)}
+        seen |= edge
+    yield from seen
+
+
 def _growing(seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Iterator[frozenset[Operation]]:
     """Regions around the seeds: alone, then with what makes their operands, 1, 2, 4 … operations away, as far as that is affordable."""
     region, edge = set(seeds), set(seeds)
@@ -165,8 +182,9 @@ def parted(region: Collection[Operation], block: Block) -> list[WidePart]:
     for whole in parts.values():
         ordered = tuple(op for op in block.ops if op in whole)
         element = WIDER[max((float_type(op.results[0]) for op in ordered), key=_width)]
-        mark = marks[ordered[-1]]
-        found.append(WidePart(ordered, frozenset(marks[op] for op in ordered), element, f"in_{NAMES[element]}_{mark[:4]}"))
+        its_marks = frozenset(marks[op] for op in ordered)
+        label = hashlib.sha256(" ".join(sorted(its_marks)).encode()).hexdigest()[:4]
+        found.append(WidePart(ordered, its_marks, element, f"in_{NAMES[element]}_{label}"))
     return found
 
 

@@ -13,14 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.terminal import hnfc
+
 ROOT = Path(__file__).parents[2]
 ATTENTION = ROOT / "examples" / "naive_attention.mlir"
-
-
-def hnfc(*arguments: object, module: str = "hnfc.cli.main", **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False, **options)
 
 
 def test_the_demo():

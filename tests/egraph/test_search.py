@@ -21,7 +21,7 @@ from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import FORMS
 from hnfc.pipeline.request import Request
 from tests.cli.test_main import ATTENTION
-from tests.cli.test_main import hnfc as command
+from tests.terminal import hnfc as command
 from tests.exporting import export_torch
 
 ALGEBRA = tuple(shipped().only(FORMS).rules)
