@@ -11,7 +11,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["torch", "hnfc.cli.model", "hnfc.cli.opt", "hnfc.backend.opaque_on_torch", "hnfc.cli.check", "hnfc.cli.explain"])
+_LOADED = ("torch", "hnfc.backend.opaque_on_torch", *(f"hnfc.cli.{name}" for name in ("model", "opt", "check", "explain")))
+_FORKS.set_forkserver_preload(list(_LOADED))
 SECONDS = 120
 
 
@@ -40,6 +41,6 @@ def _call(module: str, arguments: list[str], folder: str, environment: dict[str,
     os.environ.update(environment)
     os.chdir(folder)
     # the forked process has no standard input of its own
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.argv = ["hnfc", *arguments]
     sys.exit(import_module(module).main(arguments))

@@ -100,20 +100,31 @@ class MixedRun:
             self.forget(operation, found, exact)
         return {value: exact[value] if value in exact else found[value] for value in self.kept if value in found}
 
-    def losses(self) -> list[Operation]:
-        """The operations that lose digits of correctly rounded operands."""
+    def losses(self, budget: int) -> list[Operation]:
+        """The operations that lose digits of correctly rounded operands. budget: elementary steps for true values of float64."""
         lost = []
         found: dict[SSAValue, Array] = dict(self.sample)
         exact: dict[SSAValue, Array] = {}
+        true = self._true_in_float64(budget)
         for operation in self.block.ops:
             rounded: dict[SSAValue, Array] = {}
             if any(map(float_type, operation.results)) and not is_narrowing(operation):
                 compute_into(ChainMap(rounded, found), operation, self.weights)
             compute_exact(operation, found, exact, self.weights)
+            for result in (result for result in operation.results if result in true and result in exact):
+                known = np.broadcast_to(true[result], exact[result].shape)
+                found[result] = exact[result] = np.where(np.isnan(known), exact[result], known)
             if any(self._loses(operation, result, rounded, exact) for result in operation.results):
                 lost.append(operation)
             self.forget(operation, found, exact)
         return lost
+
+    def _true_in_float64(self, budget: int) -> Mapping[SSAValue, Array]:
+        """The true values of all results in float64, which computing in float64 does not give; none where that takes too long."""
+        wanted = [result for op in self.block.ops for result in op.results if float_type(result) == "f64"]
+        if not wanted or any(map(is_narrowing, self.block.ops)):
+            return {}
+        return evaluate_exactly(self.block, self.sample, wanted, self.weights, budget=budget)
 
     @staticmethod
     def _loses(operation: Operation, result: SSAValue, rounded: Mapping[SSAValue, Array], exact: Mapping[SSAValue, Array]) -> bool:
@@ -159,7 +170,7 @@ def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequenc
     if not inaccurate:
         return None
     behind = upstream(inaccurate)
-    lost = frozenset(op for run in runs for op in run.losses() if op in behind)
+    lost = frozenset(op for run in runs for op in run.losses(EXACT_BUDGET // len(runs)) if op in behind)
     return Losses(inaccurate, lost, counted, now, runs, truth)
 
 

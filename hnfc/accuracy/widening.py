@@ -125,14 +125,14 @@ def _users(op: Operation) -> set[Operation]:
     return {use.operation for result in op.results for use in result.uses}
 
 
-def _uses(region: Collection[Operation]) -> Iterator[NumOp]:
+def _uses(region: Collection[Operation]) -> set[Operation]:
     """The operations behind a region that can be wide too."""
     edge = set(region)
     seen: set[Operation] = set()
     while edge:
         edge = {user for op in edge for user in _users(op) if user not in seen and _can_be_wide(user)}
         seen |= edge
-    yield from seen
+    return seen
 
 
 def _growing(seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Iterator[frozenset[Operation]]:

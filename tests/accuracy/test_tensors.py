@@ -19,6 +19,7 @@ from hnfc.dialects.interval import Interval
 from hnfc.dsl.core import TRUE
 from hnfc.rewrite.conditions import Observations
 from tests.graphs import Graph
+from tests.pytorch.examples import Plain
 
 FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
     "difference of squares": (2, lambda g, one, x, y: g.sub(g.mul(x, x), g.square(y))),
@@ -108,6 +109,12 @@ def test_a_module_at_the_level_accuracy() -> None:
     wide = x.double().requires_grad_()
     (slope,), (wanted,) = torch.autograd.grad(better(y), y), torch.autograd.grad(model(wide), wide)
     np.testing.assert_allclose(slope.numpy(), wanted.numpy(), rtol=1e-5)
+
+
+def test_digits_that_float64_loses_are_found_at_the_level_stability() -> None:
+    x, y = torch.tensor([1e-7, 3.0, 40.0], dtype=torch.float64), torch.tensor([9.0, 1e-3, 100.0], dtype=torch.float64)
+    better = hnfc.optimize(Plain(lambda a, b: torch.sqrt(b * b + a) - b), (x, y), ranges="sample")
+    assert torch.allclose(better(x, y), x / (torch.sqrt(y * y + x) + y), rtol=1e-15, atol=0)
 
 
 def test_other_sizes_take_the_forms_that_were_found(monkeypatch: pytest.MonkeyPatch) -> None:

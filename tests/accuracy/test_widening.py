@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -36,6 +37,12 @@ CASES: dict[str, tuple[Callable[..., torch.Tensor], Callable[[], tuple[torch.Ten
         lambda: tuple(torch.tensor(x) for x in ([95.0, -115.0], [94.0, -115.0], [1.0, 2.0], [3.0, 5.0])),
     ),
     "half sums": (lambda p, t: 2 * (p * t).sum() / (p.sum() + t.sum()), lambda: (torch.rand(300, 300).half(), torch.rand(300, 300).half())),
+    "tail of a distribution": (lambda x: 0.5 - torch.atan(x) / math.pi, lambda: (torch.tensor([1e3, 1.0, 1e6]),)),
+    # what overflows is the norms alone, and with only those wide the numerator would underflow on a probe
+    "half correlation": (
+        lambda x, y: (x * y).sum(-1) / ((x * x).sum(-1).sqrt() * (y * y).sum(-1).sqrt()),
+        lambda: ((torch.rand(3, 64) * 100 + 50).half(), (torch.rand(3, 64) * 100 + 50).half()),
+    ),
     "half angles": (
         lambda pos, step: torch.cos(pos[:, None] * step),
         lambda: (torch.tensor([3000.0, 9010.0]).bfloat16(), torch.tensor([1.0, 0.75, 0.3]).bfloat16()),

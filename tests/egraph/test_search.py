@@ -21,8 +21,8 @@ from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import FORMS
 from hnfc.pipeline.request import Request
 from tests.cli.test_main import ATTENTION
-from tests.terminal import hnfc as command
 from tests.exporting import export_torch
+from tests.terminal import hnfc as command
 
 ALGEBRA = tuple(shipped().only(FORMS).rules)
 
