@@ -45,8 +45,8 @@ def beyond_chance(bits: Array) -> float:
 
 
 def least_loss(element: str) -> float:
-    """LEAST_LOSS, or half of the digits where the type has few."""
-    return min(LEAST_LOSS, -math.log2(FORMATS[element].unit_roundoff) / 2)
+    """LEAST_LOSS, or two fifths of the digits where the type has few."""
+    return min(LEAST_LOSS, -math.log2(FORMATS[element].unit_roundoff) * 0.4)
 
 
 def loss(computed: Array, true: Array, element: str, *, stored: bool) -> float:
@@ -63,20 +63,23 @@ def loss(computed: Array, true: Array, element: str, *, stored: bool) -> float:
 
 
 class MixedRun:
-    """A program on one sample with some operations in float64 and all others in their own types; values that nothing needs are dropped."""
+    """A program on one sample with some operations in a wider type and all others in their own; values that nothing needs are dropped."""
 
     def __init__(self, block: Block, sample: Sample, weights: WeightReader | None, kept: Collection[SSAValue]) -> None:
         self.block, self.sample, self.weights, self.kept = block, sample, weights, frozenset(kept)
         self._last = last_uses(block)
 
-    def outputs(self, wide: Collection[Operation]) -> dict[SSAValue, Array]:
-        """The kept values, in their own types."""
+    def outputs(self, wide: Collection[Operation] = (), element: str = "f64") -> dict[SSAValue, Array]:
+        """The kept values, in their own types. wide: the operations that compute in `element`."""
         found: dict[SSAValue, Array] = dict(self.sample)
         exact: dict[SSAValue, Array] = {}
         for operation in self.block.ops:
-            # a constant has all of its digits where it is used in float64
+            # a constant has more of its digits where it is used in a wider type
             if operation in wide or isinstance(operation, ConstantOp):
                 compute_wide(operation, found, exact, self.weights)
+                for result in operation.results if element != "f64" else ():
+                    if result in exact and float_type(result):
+                        exact[result] = stored(exact[result], element)
             else:
                 compute_into(found, operation, self.weights)
             self.forget(operation, found, exact)
@@ -161,7 +164,7 @@ def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequenc
     runs = [MixedRun(block, sample, weights, outputs) for sample in samples]
     if not runs or not any(map(float_type, outputs)):
         return None
-    before = [run.outputs(()) for run in runs]
+    before = [run.outputs() for run in runs]
     truth = [run.true_outputs(EXACT_BUDGET // len(runs)) for run in runs]
     computed_in = narrowest(block)
     counted = {value: computed_in.get(value, float_type(value)) for value in outputs if float_type(value)}

@@ -81,7 +81,7 @@ def rescaled_where_lost(
     change = Change.of(Rescaling(block, starts))
     change.do()
     now = results_of(block)
-    runs = [MixedRun(block, run.sample, run.weights, now).outputs(()) for run in losses.runs]
+    runs = [MixedRun(block, run.sample, run.weights, now).outputs() for run in losses.runs]
     renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
     after = worst_losses(losses.counted, renamed, losses.truth)
     if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[v] > bits + 1 for v, bits in losses.now.items()):
@@ -93,7 +93,7 @@ def rescaled_where_lost(
 def leave_range(starts: Sequence[Operation], run: MixedRun) -> bool:
     """Return whether one of these values is not a normal number of its type on the sample of a run."""
     values = [op.results[0] for op in starts]
-    found = MixedRun(run.block, run.sample, run.weights, values).outputs(())
+    found = MixedRun(run.block, run.sample, run.weights, values).outputs()
     return any(not is_normal(array, float_type(value)) for value, array in found.items())
 
 

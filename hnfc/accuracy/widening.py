@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hnfc.accuracy.losses import Losses, float_type, is_narrowing, total_loss, worst_losses
+from hnfc.accuracy.losses import Losses, float_type, is_narrowing, least_loss, total_loss, worst_losses
 from hnfc.analysis.cost import flops
 from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.facts import Access
@@ -32,7 +32,8 @@ from hnfc.dsl.rulebook import shipped
 from hnfc.pipeline.request import WIDE
 from hnfc.rewrite.record import Rewrite, RewriteOutcome
 
-WIDER = {"f16": "f32", "bf16": "f32", "f32": "f64"}
+WIDER = {"f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",)}
+WIDE_ELEMENTS = ("f32", "f64")
 NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 MOST_OPERATIONS = 2000
 """Operations of all parts together."""
@@ -49,7 +50,7 @@ _CAST = OPERATIONS["cast"]
 
 @dataclass(frozen=True)
 class WidePart:
-    """Connected operations that compute in a wider type. marks: the `mark` of each, by which other captures of a model find them."""
+    """Connected operations that compute in a wider type. marks: of each the type and its mark, by which other captures find them."""
 
     operations: tuple[Operation, ...]
     marks: frozenset[str]
@@ -58,34 +59,59 @@ class WidePart:
 
 
 def wide_parts(block: Block, found: Losses, excluded: Collection[str] = ()) -> list[WidePart]:
-    """The parts that must be wide so that the outputs lose hardly a digit on the samples; none where that does not help."""
-    choice = _Choice(block, found)
-    if found.lost:
-        region = choice.region(found.lost, _can_be_wide)
-    else:
-        # where no operation loses digits by itself, a chain of them loses a little each; products of matrices are no such chain
-        ends = [value.owner for value in found.inaccurate if isinstance(value.owner, Operation)]
-        region = choice.region(ends, lambda op: _can_be_wide(op) and op.FACTS.access is not Access.CONTRACTION)
-    parts = parted(region, block)
-    if any(part.name in excluded for part in parts):
-        # what was too small for some probe may be right with all that its operands and results are made of
-        *_, whole = _growing({*region, *_uses(region)}, _can_be_wide)
-        larger = [part for part in parted(whole, block) if part.name not in excluded]
-        if larger:
-            return larger
-    return [part for part in parts if part.name not in excluded]
+    """The parts that must be wide so that the outputs lose hardly a digit on the samples; none where that does not help.
+
+    The next wider type is tried first, and one beyond it where that keeps more.
+    """
+    parts: list[WidePart] = []
+    least = total_loss(found.now)
+    for element in WIDE_ELEMENTS:
+        choice = _Choice(block, found, element)
+        region = choice.region()
+        left = choice.losses_with(region) if region else found.now
+        of_element = choice.parts(region, excluded)
+        if of_element and total_loss(left) <= least - LEAST_GAIN:
+            parts, least = of_element, total_loss(left)
+            if all(bits < least_loss(found.counted[value]) for value, bits in left.items()):
+                break
+    return parts
 
 
 @dataclass
 class _Choice:
-    """Choice of the operations that are to be wide, by the bits that the outputs lose then."""
+    """Choice of the operations that are to compute in `element`, by the bits that the outputs lose then."""
 
     block: Block
     losses: Losses
+    element: str
     deadline: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
-    def region(self, seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Collection[Operation]:
-        """The smallest region around the seeds that is about as good as the best one; empty where none gains enough."""
+    def region(self) -> Collection[Operation]:
+        """The smallest region that is about as good as the best one; empty where none gains enough."""
+        if self.losses.lost:
+            return self._around(self.losses.lost, self._can_be_wide)
+        # where no operation loses digits by itself, a chain of them loses a little each; products of matrices are no such chain
+        ends = [value.owner for value in self.losses.inaccurate if isinstance(value.owner, Operation)]
+        return self._around(ends, lambda op: self._can_be_wide(op) and op.FACTS.access is not Access.CONTRACTION)
+
+    def parts(self, region: Collection[Operation], excluded: Collection[str]) -> list[WidePart]:
+        """The parts of a region that are not excluded; of a larger one where some are."""
+        found = parted(region, self.block, self.element)
+        if any(part.name in excluded for part in found):
+            # what was too small for some probe may be right with all that its operands and results are made of
+            *_, whole = _growing({*region, *_uses(region, self._can_be_wide)}, self._can_be_wide)
+            larger = [part for part in parted(whole, self.block, self.element) if part.name not in excluded]
+            if larger:
+                return larger
+        return [part for part in found if part.name not in excluded]
+
+    def losses_with(self, region: Collection[Operation]) -> dict[SSAValue, float]:
+        """The bits that each output loses if the region is wide."""
+        wide = frozenset(region)
+        runs = [run.outputs(wide, self.element) for run in self.losses.runs]
+        return worst_losses(self.losses.counted, runs, self.losses.truth)
+
+    def _around(self, seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Collection[Operation]:
         before = total_loss(self.losses.now)
         least, best = before, frozenset[Operation]()
         for region in _growing(set(filter(can_be_wide, seeds)), can_be_wide):
@@ -110,8 +136,10 @@ class _Choice:
         return kept
 
     def _lost(self, region: Collection[Operation]) -> float:
-        wide = frozenset(region)
-        return total_loss(worst_losses(self.losses.counted, [run.outputs(wide) for run in self.losses.runs], self.losses.truth))
+        return total_loss(self.losses_with(region))
+
+    def _can_be_wide(self, op: Operation) -> TypeGuard[NumOp]:
+        return can_be_wide(op, self.element)
 
     def _late(self) -> bool:
         return time.monotonic() > self.deadline
@@ -125,12 +153,12 @@ def _users(op: Operation) -> set[Operation]:
     return {use.operation for result in op.results for use in result.uses}
 
 
-def _uses(region: Collection[Operation]) -> set[Operation]:
+def _uses(region: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> set[Operation]:
     """The operations behind a region that can be wide too."""
     edge = set(region)
     seen: set[Operation] = set()
     while edge:
-        edge = {user for op in edge for user in _users(op) if user not in seen and _can_be_wide(user)}
+        edge = {user for op in edge for user in _users(op) if user not in seen and can_be_wide(user)}
         seen |= edge
     return seen
 
@@ -148,11 +176,11 @@ def _growing(seeds: Collection[Operation], can_be_wide: Callable[[Operation], bo
         depth += 1
 
 
-def _can_be_wide(op: Operation) -> TypeGuard[NumOp]:
-    """Return whether the operation gives floating-point numbers, and computes in any type."""
+def can_be_wide(op: Operation, element: str) -> TypeGuard[NumOp]:
+    """Return whether the operation gives numbers of a type that is narrower than `element`, and computes in any type."""
     if not isinstance(op, NumOp) or isinstance(op, ConstantOp | WeightOp) or len(op.results) != 1:
         return False
-    if float_type(op.results[0]) not in WIDER or is_narrowing(op):
+    if element not in WIDER.get(float_type(op.results[0]), ()) or is_narrowing(op):
         return False
     # what hnfc does not know may be run by torch, in the type of its operands
     return any(map(float_type, _tensors(op))) if isinstance(op, OpaqueOp) else op.FACTS.evaluate is not None
@@ -167,7 +195,7 @@ def _tensors(op: Operation) -> Iterator[SSAValue]:
             yield from (v for v in operand.owner.operands if isinstance(v.type, TensorType))
 
 
-def parted(region: Collection[Operation], block: Block) -> list[WidePart]:
+def parted(region: Collection[Operation], block: Block, element: str) -> list[WidePart]:
     """The connected parts of a region."""
     marks = marks_of(block)
     part_of: dict[Operation, set[Operation]] = {}
@@ -181,15 +209,10 @@ def parted(region: Collection[Operation], block: Block) -> list[WidePart]:
     found = []
     for whole in parts.values():
         ordered = tuple(op for op in block.ops if op in whole)
-        element = WIDER[max((float_type(op.results[0]) for op in ordered), key=_width)]
-        its_marks = frozenset(marks[op] for op in ordered)
+        its_marks = frozenset(f"{element} {marks[op]}" for op in ordered)
         label = hashlib.sha256(" ".join(sorted(its_marks)).encode()).hexdigest()[:4]
         found.append(WidePart(ordered, its_marks, element, f"in_{NAMES[element]}_{label}"))
     return found
-
-
-def _width(element: str) -> int:
-    return list(WIDER).index(element)
 
 
 def marks_of(block: Block) -> dict[Operation, str]:
@@ -205,11 +228,14 @@ def marks_of(block: Block) -> dict[Operation, str]:
     return marks
 
 
-def marked_parts(block: Block, marks: Collection[str], excluded: Collection[str]) -> list[WidePart]:
+def marked_parts(block: Block, known: Collection[str], excluded: Collection[str]) -> list[WidePart]:
     """The parts whose operations have these marks."""
-    known = frozenset(marks)
-    region = [op for op, mark in marks_of(block).items() if mark in known and _can_be_wide(op)]
-    return [part for part in parted(region, block) if part.name not in excluded]
+    marks = marks_of(block)
+    parts = []
+    for element in WIDE_ELEMENTS:
+        region = [op for op, mark in marks.items() if f"{element} {mark}" in known and can_be_wide(op, element)]
+        parts += parted(region, block, element)
+    return [part for part in parts if part.name not in excluded]
 
 
 def widen(part: WidePart, rule: core.Rule, outcome: RewriteOutcome, place: Callable[[Operation], str]) -> dict[Operation, Operation]:
@@ -290,7 +316,7 @@ def identity_of(part: WidePart) -> core.Rule:
     """The shipped rule that a number is itself after it was cast to the wider type and back."""
     narrow = next(name for name in WIDER if any(float_type(op.results[0]) == name for op in part.operations))
     known = {rule.name: rule for rule in shipped().only((WIDE,)).rules}
-    return known[f"{NAMES[narrow]}_in_{NAMES[part.element if narrow == 'f32' else WIDER[narrow]]}"]
+    return known[f"{NAMES[narrow]}_in_{NAMES[part.element]}"]
 
 
 def as_rule(part: WidePart, identity: core.Rule) -> core.Rule:
