@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from hnfc.dsl.core import (
     ALL,
     Apply,
     Capture,
+    Comparison,
     Free,
+    Literal,
     Property,
     Rule,
 )
@@ -94,6 +97,7 @@ class Sampler:
         self.orders = order_captures(self.rule)
         self.types = value_types(self.rule)
         self.corners = corners_of_formats(self.rule)
+        self.declared = declared_intervals(self.rule)
         self.spatial = spatial_ranks(self.rule)
         self.settings = conv_settings(self.rule)
         self.arithmetic = arithmetic_axes(self.rule, max(self.spatial, default=0)) - {ALL}
@@ -195,6 +199,8 @@ class Sampler:
         )  # fmt: skip
         if self.corners:
             pools = (*pools, self.corners, self.corners, self.corners)
+        if self.declared:
+            pools = (*pools, "declared", "declared", "declared")
         if self.random.random() < 0.6:
             one = self.random.choice(pools)
             return dict.fromkeys(self.names, one)
@@ -212,6 +218,8 @@ class Sampler:
                 return F(choose.choice((0, 0, 1, 1, 2, 3, -1, -2)))
             if name in self.integral or style == "ints":
                 return F(choose.randint(-4, 5))
+            if style == "declared":
+                return _within(*self.declared.get(name, (F(-4), F(4))), choose)
             if style == "random":
                 return F(choose.randint(-4096, 4096), 1024)
             if style == "tiny":
@@ -227,6 +235,30 @@ class Sampler:
         for i in range(flat.size):
             flat[i] = first if same else typed()
         return flat.reshape(shape)
+
+
+def declared_intervals(rule: Rule) -> dict[str, tuple[Fraction, Fraction]]:
+    """The ends between which the conditions keep a capture, if they are two numbers."""
+    ends: dict[str, dict[str, Fraction]] = {}
+    for condition in conjuncts(rule.where):
+        match condition:
+            case Comparison("gt" | "ge", Capture(name=name), Literal(Fraction() as end)):
+                known = ends.setdefault(name, {})
+                known["low"] = max(known.get("low", end), end)
+            case Comparison("lt" | "le", Capture(name=name), Literal(Fraction() as end)):
+                known = ends.setdefault(name, {})
+                known["high"] = min(known.get("high", end), end)
+    return {name: (known["low"], known["high"]) for name, known in ends.items() if len(known) == 2 and known["low"] <= known["high"]}
+
+
+def _within(low: Fraction, high: Fraction, choose: random.Random) -> Fraction:
+    """A number between both ends: one of them, or in the middle by difference or by ratio."""
+    if choose.random() < 0.2:
+        return choose.choice((low, high))
+    if low > 0 and choose.random() < 0.5:
+        doublings = math.floor(high / low).bit_length() - 1
+        return min(high, low * F(2 ** choose.randint(0, doublings)))
+    return low + (high - low) * F(choose.randint(0, 64), 64)
 
 
 def corners_of_formats(rule: Rule) -> tuple[Fraction, ...]:
