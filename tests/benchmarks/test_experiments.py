@@ -169,6 +169,7 @@ def test_a_pattern_that_was_not_fixed_is_said_not_to_be() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["patterns", "errors", "correlation"])
 def test_each_part_fills_its_section(experiments: ModuleType, found: Path, part: str) -> None:
     data, section = experiments.sections(found / "data")[part]
@@ -181,12 +182,14 @@ def test_each_part_fills_its_section(experiments: ModuleType, found: Path, part:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_the_patterns_that_were_tried_are_fixed(found: Path) -> None:
     rows = json.loads((found / "data" / "patterns.json").read_text(encoding="utf-8"))["found"]["patterns"]
     assert [row["rules"] for row in rows] == [["softmax_fusion"], ["log_of_softmax"], ["logsumexp_fusion"], ["softplus_fusion"]]
     assert all(row["not finite"][0] > 0 and row["not finite"][1] == 0 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_the_page_is_of_the_data_and_names_no_folder(experiments: ModuleType, found: Path) -> None:
     page = (found / "page.md").read_text(encoding="utf-8")
