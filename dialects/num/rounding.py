@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 
 from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Result
 from hnfc.dialects.formats import NUMPY, Rounding, rounded
-from hnfc.dialects.interval import Interval, increasing, keeps_sign_of_zero
+from hnfc.dialects.interval import Interval, increasing
 from hnfc.dialects.num.base import Tensor, UnaryOp
 from hnfc.dialects.types import ANY, FLOATS, FORMATS, NUMBER, TypeMismatch, tensor
 
@@ -108,7 +108,7 @@ class CeilOp(UnaryOp):
         accepts=NUMBER,
         real=lambda m, x: -m.floor(-x),
         evaluate=np.ceil,
-        range=keeps_sign_of_zero(increasing(np.ceil)),
+        range=increasing(np.ceil, signed=True),
         torch=("aten.ceil",),
         ulps=0,
     )
@@ -125,7 +125,7 @@ class TruncOp(UnaryOp):
         accepts=NUMBER,
         real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), -m.floor(-x), m.floor(x)),
         evaluate=np.trunc,
-        range=keeps_sign_of_zero(increasing(np.trunc)),
+        range=increasing(np.trunc, signed=True),
         torch=("aten.trunc",),
         ulps=0,
     )
@@ -142,7 +142,7 @@ class RoundOp(UnaryOp):
         accepts=NUMBER,
         real=nearest,
         evaluate=lambda x: np.rint(x) if np.asarray(x).dtype.kind not in "biu" else np.asarray(x),
-        range=keeps_sign_of_zero(increasing(np.rint)),
+        range=increasing(np.rint, signed=True),
         torch=("aten.round",),
         ulps=0,
     )

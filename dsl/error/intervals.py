@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from hnfc.dialects.interval import Interval
+from hnfc.dialects.interval import Interval, ends_around
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Axis, Literal
 from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Poly, content, of_mono
@@ -140,7 +140,7 @@ class Intervals:
         if name == "log":
             lo, hi = self.bounds(operands[0])
             return _log(lo, -1), _log(hi, 1)
-        inner = [Interval(_down(lo), -_down(-hi)) for lo, hi in map(self.bounds, operands)]
+        inner = [Interval(ends_around(lo)[0], ends_around(hi)[1]) for lo, hi in map(self.bounds, operands)]
         found: Interval = OPERATIONS[name].FACTS.range(*inner, **dict(attributes))
         return _exact(found.lo), _exact(found.hi)
 
@@ -208,14 +208,6 @@ def _log(x: Fraction | float, direction: int) -> Fraction | float:
         return math.inf if direction > 0 and x > 1 else -math.inf if direction < 0 and x < 1 else Fraction(0)
     value = math.log(float(x))
     return Fraction(value) + direction * (Fraction(abs(value)) + 1) / 2**50
-
-
-def _down(x: Fraction | float) -> float:
-    """A float that is not greater than x."""
-    if isinstance(x, float):
-        return x
-    near = float(x)
-    return near if Fraction(near) <= x else math.nextafter(near, -math.inf)
 
 
 def _exact(x: float) -> Fraction | float:

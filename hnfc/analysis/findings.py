@@ -13,9 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.core.errors import ModelError
 from hnfc.core.samples import declared, from_file, parse_range
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of

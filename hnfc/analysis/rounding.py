@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from hnfc.analysis.batch_axis import lifted, places_of
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import TapeNode
 from hnfc.dialects.facts import Facts
+from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dialects.types import FORMATS, ElementFormat
 
 NARROW_WORKING = "f32"
