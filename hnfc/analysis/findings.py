@@ -171,7 +171,7 @@ def estimated_findings(imported: Imported, block: Block, calibration: Calibratio
                 continue
             error = calibration.contribution(value, form.unit_roundoff)
             part = (error / total) ** 2 if total else 0.0
-            normal = max(form.flushed, form.tiny / form.unit_roundoff / 2)
+            normal = max(form.flushed, form.smallest_normal)
             found.append(Finding(
                 value, operation.name.removeprefix("num."), imported.location(operation), seen.low, seen.high, error, part,
                 quantiles=seen.quantiles, overflows=seen.beyond(form.largest), subnormals=seen.below(normal), nonfinite=seen.nonfinite,

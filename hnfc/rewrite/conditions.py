@@ -245,8 +245,7 @@ class ConditionChecker:
             if condition.name == "overflows":
                 found = any(np.isinf(array.astype(np.float64)).any() for array in arrays)
             elif condition.name == "underflows":
-                smallest_normal = form.tiny / (2 * form.unit_roundoff)
-                found = any((np.abs(array.astype(np.float64)) < smallest_normal).any() for array in arrays)
+                found = any((np.abs(array.astype(np.float64)) < form.smallest_normal).any() for array in arrays)
             else:
                 found = self._cancels(value, operations, form.unit_roundoff)
         return Judgement(found, condition, "not on the samples")
