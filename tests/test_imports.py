@@ -103,6 +103,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/soundness": "ball arithmetic",
         "hnfc/core": "verdicts",
         "hnfc/frontend": "FPCore",
+        "hnfc/backend": "FPCore text",
         "flint": "balls and polynomials",
     },
     "hnfc/report": {
