@@ -10,17 +10,16 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from hnfc.dsl import notation
 from hnfc.dsl.soundness.monomial import At, Atom, Exponent, Ix, Mono, Place, Terms
 from hnfc.dsl.soundness.term import Cond, Rational
 
-SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FREE, BOUND = "ijlmpqrst", "abcdefgh"
 _TOKEN = re.compile(r"\x01([fbs])(\d+):(\d+)\x02")
 _RANGE = re.compile(r"\x03(.*?)\x04")
 RELATIONS = {">": ">", ">=": "≥", "=": "="}
 NEGATED = {">": "≤", ">=": "<", "=": "≠"}
-MIRRORED = {">": "<", "≥": "≤", "<": ">", "≤": "≥"}
 
 
 def shown(text: str, names: Iterable[str]) -> str:
@@ -75,7 +74,7 @@ def _relation(x: Rational, symbol: str) -> str:
     left = {m: c for m, c in x.num.items() if c > 0}
     right = {m: -c for m, c in x.num.items() if c < 0}
     if (not left or (() in left and len(left) == 1)) and right:
-        left, right, symbol = right, left, MIRRORED.get(symbol, symbol)
+        left, right, symbol = right, left, notation.MIRRORED.get(symbol, symbol)
     return f"{_sum(left)} {symbol} {_sum(right)}"
 
 
@@ -87,24 +86,13 @@ def _masked(text: str) -> str:
 def _sum(terms: Terms) -> str:
     """Positive terms first, numbers last."""
     parts = sorted(((c < 0, not m, _masked(t := _product(m, abs(c))), t) for m, c in terms.items()), key=lambda p: p[:3])
-    text = ""
-    for negative, _, _, part in parts:
-        text += (" - " if text else "-") + part if negative else (" + " if text else "") + part
-    return text or "0"
+    return notation.summed((negative, part) for negative, *_, part in parts)
 
 
 def _product(mono: Mono, c: Fraction) -> str:
     factors = [(_power(a, e) if a.kind == "exp" or e > 0 else _power(a, -e), a.kind == "exp" or e > 0) for a, e in mono]
-    above = sorted((text for text, up in factors if up), key=_masked)
-    below = sorted((text for text, up in factors if not up), key=_masked)
-    if c.numerator != 1 or not above:
-        above.insert(0, str(c.numerator))
-    if c.denominator != 1:
-        below.insert(0, str(c.denominator))
-    text = "·".join(above)
-    if not below:
-        return text
-    return f"{text}/{below[0]}" if len(below) == 1 else f"{text}/({'·'.join(below)})"
+    above, below = (sorted((text for text, up in factors if up is wanted), key=_masked) for wanted in (True, False))
+    return notation.product(c, above, below)
 
 
 def _power(atom: Atom, e: Exponent) -> str:
@@ -112,10 +100,7 @@ def _power(atom: Atom, e: Exponent) -> str:
         return f"exp({term(atom.args[0].scale(Fraction(e)))})"
     if atom.kind == "root" and e == Fraction(1, 2):
         return f"√({term(atom.args[0])})"
-    text = _atom(atom)
-    if e == 1:
-        return text
-    return text + (str(e).translate(SUPERSCRIPTS) if isinstance(e, int) else f"^({e})")
+    return notation.raised(_atom(atom), e)
 
 
 def _atom(atom: Atom) -> str:
@@ -130,8 +115,7 @@ def _atom(atom: Atom) -> str:
         case "ix":
             return _places(args[0])
         case "sum" | "prod" | "max" | "min":
-            symbol = {"sum": "Σ", "prod": "Π"}.get(atom.kind, atom.kind)
-            return f"{symbol}_\x03{_places(args[0])}\x04({term(args[1])})"
+            return f"{notation.BINDERS.get(atom.kind, atom.kind)}_\x03{_places(args[0])}\x04({term(args[1])})"
         case "abs":
             return f"|{term(args[0])}|"
         case "ind":
