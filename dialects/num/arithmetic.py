@@ -177,6 +177,7 @@ class AddOp(AdditiveOp):
         range=lambda x, y: x + y,
         torch=("aten.add.Tensor",),
         ulps=1,
+        addends=range(2),
     )
 
 
@@ -195,6 +196,7 @@ class SubOp(AdditiveOp):
         range=lambda x, y: x - y,
         torch=("aten.sub.Tensor",),
         ulps=1,
+        addends=range(2),
     )
 
 
@@ -215,6 +217,7 @@ class MulOp(BinaryOp):
         range=lambda x, y: x * y,
         torch=("aten.mul.Tensor",),
         ulps=1,
+        scales=range(2),
     )
 
 
@@ -234,6 +237,7 @@ class DivOp(BinaryOp):
         range=lambda x, y: x / y,
         torch=("aten.div.Tensor",),
         ulps=1,
+        scales=range(1, 2),
         gradient=lambda m, x, y: (1 / y, -(x / y) / y),
     )
 
