@@ -186,7 +186,7 @@ class Accumulation(Enum):
     """
 
     NONE = auto()
-    """It combines a fixed number of operands, and `ulps` bounds the error."""
+    """The error that `ulps` states, for a fixed number of operands."""
     SUM = auto()
     """(n - 1)·u·Σ|x|, in any order (section 4.2)."""
     PAIRWISE = auto()

@@ -24,7 +24,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "ml_dtypes": "types that NumPy lacks",
         "scipy": "special functions",
     },
-    "dsl": FACTS | {"dialects/formats": "formats that rule files declare", "lark": "the grammar"},
+    "dsl": FACTS | {"dialects/formats": "formats that rule files declare", "lark": "the grammar", "flint": "polynomials"},
     "dsl/soundness": LANGUAGE | {"dialects/formats": "rules that round", "flint": "ball arithmetic, polynomials", "z3": "the solver"},
     "dsl/ieee": LANGUAGE
     | {

@@ -12,7 +12,8 @@ from flint import arb, fmpq
 from hnfc.dialects.interval import Interval, ends_around
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Axis, Literal
-from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Poly, content, of_mono
+from hnfc.dsl.error.polynomial import ErrorAtom, Poly, content, of_mono
+from hnfc.dsl.polynomials import Exponent
 
 Bounds: TypeAlias = tuple[Fraction | float, Fraction | float]
 """Least and greatest value: exact, or an infinity."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from hnfc.dsl.core import Apply, Capture, Literal, Size
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Exponent, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
+from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
 from hnfc.dsl.error.rebuilding import cases_apart
 from hnfc.dsl.notation import BINDERS, MIRRORED, product, raised, summed
+from hnfc.dsl.polynomials import Exponent
 
 RELATIONS = {"ge": "≥", "gt": ">", "eq": "="}
 NEGATED = {"ge": "<", "gt": "≤", "eq": "≠"}

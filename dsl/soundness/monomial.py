@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from hnfc.dsl.polynomials import Exponent, accumulate, summed_exponents, whole
+
 MAX_TERMS = 1500
 
 
@@ -54,8 +56,6 @@ class Atom:
     def __repr__(self) -> str:
         return _show_atom(self)
 
-
-Exponent: TypeAlias = int | Fraction
 
 Mono: TypeAlias = tuple[tuple[Atom, Exponent], ...]
 
@@ -108,23 +108,16 @@ def atom(kind: str, *args: Any) -> Atom:
     return new
 
 
-def tidy(exponent: Exponent) -> Exponent:
-    return int(exponent) if isinstance(exponent, Fraction) and exponent.denominator == 1 else exponent
-
-
 def mono_mul(a: Mono, b: Mono) -> Mono:
     if not a:
         return b
     if not b:
         return a
-    powers: dict[Atom, Exponent] = dict(a)
-    for base, exponent in b:
-        powers[base] = powers.get(base, 0) + exponent
-    return tuple(sorted(((x, tidy(e)) for x, e in powers.items() if e != 0), key=lambda p: p[0].id))
+    return tuple(sorted(((x, whole(e)) for x, e in summed_exponents(a, b).items() if e != 0), key=lambda p: p[0].id))
 
 
 def mono_pow(a: Mono, exponent: Exponent) -> Mono:
-    return tuple((x, tidy(e * exponent)) for x, e in a)
+    return tuple((x, whole(e * exponent)) for x, e in a)
 
 
 def canonical_power(base: Atom, e: Exponent) -> bool:
@@ -152,25 +145,9 @@ def raw_mul(a: Terms, b: Terms) -> Terms:
     result: Terms = {}
     for m, c in a.items():
         for n, d in b.items():
-            key = mono_mul(m, n)
-            value = result.get(key, Fraction(0)) + c * d
-            if value:
-                result[key] = value
-            else:
-                result.pop(key, None)
+            accumulate(result, mono_mul(m, n), c * d)
     if len(result) > MAX_TERMS:
         raise TooLarge("too many terms")
-    return result
-
-
-def raw_add(a: Terms, b: Terms) -> Terms:
-    result = dict(a)
-    for m, c in b.items():
-        value = result.get(m, Fraction(0)) + c
-        if value:
-            result[m] = value
-        else:
-            result.pop(m, None)
     return result
 
 

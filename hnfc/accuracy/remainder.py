@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Any
 
 from flint import arb, arb_series, ctx, fmpq, fmpq_series
 
 from hnfc.accuracy.terms import Term, subterms
 from hnfc.accuracy.truncation import Truncated
+from hnfc.dsl.polynomials import rational_root
 from hnfc.dsl.soundness.balls import precision
 
 
@@ -220,7 +220,7 @@ class _Models:
         return self.scale(Model(result.v - a.v, result.c, result.r), 1 / a.c[0])
 
     def root(self, a: Model, degree: int) -> Model:
-        start = _rational_root(a.c[0], degree)
+        start = rational_root(Fraction(int(a.c[0].p), int(a.c[0].q)), degree)
         if start is None or a.v % degree or (self.place.at == 0 and a.v):
             raise NoBound("a root that is no rational number")
         h = self.relative(a)
@@ -230,7 +230,7 @@ class _Models:
             result = self.compose(h, lambda s: (1 + s).sqrt())
         else:
             result = self.compose(h, lambda s: ((1 + s).log() / degree).exp())
-        return self.scale(Model(result.v + a.v // degree, result.c, result.r), start)
+        return self.scale(Model(result.v + a.v // degree, result.c, result.r), fmpq(start.numerator, start.denominator))
 
 
 def _with_length(length: int, compute: Callable[[], Any]) -> Any:
@@ -241,18 +241,6 @@ def _with_length(length: int, compute: Callable[[], Any]) -> Any:
         return compute()
     finally:
         ctx.cap = before
-
-
-def _rational_root(value: Any, degree: int) -> Any:
-    x = Fraction(int(value.p), int(value.q))
-    if degree == 2:
-        if x < 0:
-            return None
-        n, d = isqrt(x.numerator), isqrt(x.denominator)
-    else:
-        n, d = round(abs(x.numerator) ** (1 / 3)), round(x.denominator ** (1 / 3))
-        n = n if x > 0 else -n
-    return fmpq(n, d) if Fraction(n, d) ** degree == x else None
 
 
 def _plain(name: str) -> Callable[[_Models, Model], Model]:

@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from hnfc.dsl import notation
-from hnfc.dsl.soundness.monomial import At, Atom, Exponent, Ix, Mono, Place, Terms
+from hnfc.dsl.polynomials import Exponent
+from hnfc.dsl.soundness.monomial import At, Atom, Ix, Mono, Place, Terms
 from hnfc.dsl.soundness.term import Cond, Rational
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
