@@ -28,7 +28,7 @@ REASONS: dict[str, dict[str, str]] = {
     "dsl/error/proving.py": {"_atoms_within": ATOMS},
     "dsl/error/rebuilding.py": {"PRIMITIVES": ATOMS, "_parts": ATOMS, "_bound_within": ATOMS},
     "dsl/error/side.py": {"TRANSPARENT": WORDS},
-    "dsl/error/text.py": {"atom": WORDS, "function": WORDS, "_bound_text": WORDS},
+    "dsl/error/text.py": {"atom": WORDS, "function": WORDS},
     "dsl/ieee/smt.py": {"_FUNCTIONS": HANDLERS},
     "dsl/ieee/working.py": {"ROUNDED_BY_IEEE": FOREIGN},
     "dsl/movement.py": {"FORMS": SYNTAX, "ON_BOUNDS": HANDLERS},

@@ -188,7 +188,7 @@ class Side(Moving):
         return self._rounded(node, result, [x for x in operands if isinstance(x, Jet)])
 
     def _attribute(self, value: Any) -> Any:
-        if isinstance(value, Capture | Literal | Size | Apply):
+        if isinstance(value, Expr):
             jet = self.jet(value)
             return Jet(self.math, jet.value, {s: c for s, c in jet.terms.items() if s in self.inputs.values()}, jet.vary, jet.like)
         return None if isinstance(value, DTypeOf) else value

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from hnfc.dsl.core import Apply, Capture, Literal, Size
+from hnfc.dsl.core import Expr
+from hnfc.dsl.description import describe
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
 from hnfc.dsl.error.rebuilding import cases_apart
@@ -231,9 +232,10 @@ class Printer:
         given = dict(attributes)
         axes = [given.pop(key) for key in ("squeeze", "unsqueeze", "axis") if key in given] + [*given.pop("axes", ())]
         name = next((key for key, _ in attributes if key in ("squeeze", "unsqueeze")), name)
-        bounds = [_bound_text(value) for key, value in given.items() if key in ("start", "stop", "low", "high", "size", "shape")]
+        bounds = [given[key] for key in given if key in ("start", "stop", "low", "high", "size", "shape")]
+        texts = [describe(value) if isinstance(value, Expr) else str(value) for value in bounds]
         bracket = f"[{', '.join(map(str, axes))}]" if axes else ""
-        return f"{name}{bracket}({', '.join([*map(self.sum, values), *bounds])})"
+        return f"{name}{bracket}({', '.join([*map(self.sum, values), *texts])})"
 
     def factor(self, x: Poly) -> str:
         text = self.sum(x)
@@ -280,21 +282,6 @@ class Printer:
             left, right = constant - left, constant - right
             symbol = MIRRORED.get(symbol, symbol)
         return f"{self.sum(left)} {symbol} {self.sum(right)}"
-
-
-def _bound_text(value: Any) -> str:
-    """A bound of a movement."""
-    match value:
-        case Capture(name):
-            return name
-        case Literal(number):
-            return str(number)
-        case Size(operand, axes):
-            return f"size[{', '.join(map(str, axes))}]({_bound_text(operand)})"
-        case Apply(_, operands):
-            symbol = {"add": " + ", "sub": " - ", "mul": "·", "matmul": " @ "}.get(value.name, ", ")
-            return symbol.join(map(_bound_text, operands))
-    return str(value)
 
 
 def _names_of_sizes(found: set[tuple[Any, ...]], taken: frozenset[str]) -> dict[tuple[Any, ...], str]:
