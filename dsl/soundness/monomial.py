@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from hnfc.dsl import notation
 from hnfc.dsl.polynomials import Exponent, accumulate, summed_exponents, whole
 
 MAX_TERMS = 1500
@@ -54,7 +55,7 @@ class Atom:
     places: frozenset[At]
 
     def __repr__(self) -> str:
-        return _show_atom(self)
+        return NOTATION.atom(self)
 
 
 Mono: TypeAlias = tuple[tuple[Atom, Exponent], ...]
@@ -173,34 +174,52 @@ def lowered(terms: Terms) -> tuple[Mono, Terms]:
 # the notation of a proof
 
 
-def _show_atom(base: Atom) -> str:
-    def one(i: Place) -> str:
-        if isinstance(i, At):
-            return str(i.term)
-        return ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls)
+class Notation:
+    """Text of atoms, as a proof writes them; `report.terms` overrides the names of indices and sizes."""
 
-    def index(places: Iterable[Place]) -> str:
-        return ",".join(map(one, places))
+    def place(self, place: Place) -> str:
+        if isinstance(place, At):
+            return str(place.term)
+        free = place.kind == "free"
+        return ("ijkpqrst"[place.cls % 8] if free else "abcdefgh"[place.n % 8]) + str(place.n if free else place.cls)
 
-    match base.kind:
-        case "cap":
-            return f"{base.args[0]}[{index(base.args[1])}]" if base.args[1] else str(base.args[0])
-        case "pi":
-            return "π"
-        case "size":
-            return f"n{base.args[0]}"
-        case "ix":
-            return index(base.args[0])
-        case "sum" | "prod" | "max" | "min":
-            sign = {"sum": "Σ", "prod": "Π"}.get(base.kind, base.kind)
-            return f"{sign}_{index(base.args[0])}({base.args[1]})"
-        case "abs":
-            return f"|{base.args[0]}|"
-        case "ind":
-            return f"[{base.args[0]}]"
-        case "root":
-            return f"({base.args[0]})"
-    return f"{base.kind}({', '.join(map(str, base.args))})"
+    def places(self, places: Iterable[Place]) -> str:
+        return ",".join(map(self.place, places))
+
+    def range(self, places: Places) -> str:
+        """Indices that a sum or an extremum binds."""
+        return self.places(places)
+
+    def size(self, cls: int) -> str:
+        return f"n{cls}"
+
+    def text(self, value: Any) -> str:
+        """An operand: a term, a condition, places, or a plain value."""
+        return str(value)
+
+    def atom(self, base: Atom) -> str:
+        args = base.args
+        match base.kind:
+            case "cap":
+                return f"{args[0]}[{self.places(args[1])}]" if args[1] else str(args[0])
+            case "pi":
+                return "π"
+            case "size":
+                return self.size(args[0])
+            case "ix":
+                return self.places(args[0])
+            case "sum" | "prod" | "max" | "min":
+                return f"{notation.BINDERS.get(base.kind, base.kind)}_{self.range(args[0])}({self.text(args[1])})"
+            case "abs":
+                return f"|{self.text(args[0])}|"
+            case "ind":
+                return f"[{self.text(args[0])}]"
+            case "root":
+                return f"({self.text(args[0])})"
+        return f"{base.kind}({', '.join(map(self.text, args))})"
+
+
+NOTATION = Notation()
 
 
 def show_terms(terms: Terms) -> str:

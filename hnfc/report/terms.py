@@ -12,7 +12,7 @@ from typing import Any
 
 from hnfc.dsl import notation
 from hnfc.dsl.polynomials import Exponent
-from hnfc.dsl.soundness.monomial import At, Atom, Ix, Mono, Place, Terms
+from hnfc.dsl.soundness.monomial import At, Atom, Ix, Mono, Notation, Place, Places, Terms
 from hnfc.dsl.soundness.term import Cond, Rational
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -64,7 +64,7 @@ def condition(cond: Cond) -> str:
         case "and" | "or":
             return f" {cond.kind} ".join(sorted(f"({condition(part)})" for part in cond.args))
         case "cap":
-            places = _places(cond.args[1])
+            places = _READING.places(cond.args[1])
             return f"{cond.args[0]}[{places}]" if places else str(cond.args[0])
     return cond.kind
 
@@ -101,43 +101,32 @@ def _power(atom: Atom, e: Exponent) -> str:
         return f"exp({term(atom.args[0].scale(Fraction(e)))})"
     if atom.kind == "root" and e == Fraction(1, 2):
         return f"√({term(atom.args[0])})"
-    return notation.raised(_atom(atom), e)
+    return notation.raised(_READING.atom(atom), e)
 
 
-def _atom(atom: Atom) -> str:
-    args = atom.args
-    match atom.kind:
-        case "cap":
-            return f"{args[0]}[{_places(args[1])}]" if args[1] else str(args[0])
-        case "pi":
-            return "π"
-        case "size":
-            return f"\x01s{args[0]}:0\x02"
-        case "ix":
-            return _places(args[0])
-        case "sum" | "prod" | "max" | "min":
-            return f"{notation.BINDERS.get(atom.kind, atom.kind)}_\x03{_places(args[0])}\x04({term(args[1])})"
-        case "abs":
-            return f"|{term(args[0])}|"
-        case "ind":
-            return f"[{condition(args[0])}]"
-        case "root":
-            return f"({term(args[0])})"
-    return f"{atom.kind}({', '.join(map(_argument, args))})"
+class _Reading(Notation):
+    """Atoms with marks for indices and sizes, which `shown` names."""
+
+    def place(self, place: Place) -> str:
+        return term(place.term) if isinstance(place, At) else f"\x01{'f' if place.kind == 'free' else 'b'}{place.cls}:{place.n}\x02"
+
+    def range(self, places: Places) -> str:
+        return f"\x03{self.places(places)}\x04"
+
+    def size(self, cls: int) -> str:
+        return f"\x01s{cls}:0\x02"
+
+    def text(self, value: Any) -> str:
+        if isinstance(value, Rational):
+            return term(value)
+        if isinstance(value, Cond):
+            return condition(value)
+        if isinstance(value, Ix | At):
+            return self.place(value)
+        return ", ".join(map(self.text, value)) if isinstance(value, tuple) else str(value)
 
 
-def _argument(value: Any) -> str:
-    if isinstance(value, Rational):
-        return term(value)
-    if isinstance(value, Cond):
-        return condition(value)
-    if isinstance(value, Ix | At):
-        return _places((value,))
-    return ", ".join(map(_argument, value)) if isinstance(value, tuple) else str(value)
-
-
-def _places(places: Iterable[Place]) -> str:
-    return ",".join(term(p.term) if isinstance(p, At) else f"\x01{'f' if p.kind == 'free' else 'b'}{p.cls}:{p.n}\x02" for p in places)
+_READING = _Reading()
 
 
 def _bracketed(text: str) -> str:
