@@ -236,7 +236,8 @@ class Facts:
     torch: the names of the torch operations that mean exactly this (the first is what is written on export).
     accumulation: the error of combining many numbers. scales: operands that are exact factors where they are powers of two.
     addends: operands beside which nothing is rounded where they are 0.
-    ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
+    ulps: how many units of roundoff an implementation may be off by, relative to the result. Not given: 0 if nothing is rounded, 1 if
+        correctly, else 8.
     derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
         which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
     stray: `stray(form, *operands)`: how far an implementation may be off besides, absolutely, on operands with the ends `lo` and `hi`, in
@@ -256,7 +257,7 @@ class Facts:
     evaluate: Callable[..., Any] | None
     range: Callable[..., Any]
     torch: tuple[str, ...]
-    ulps: float = 8.0
+    ulps: float = math.nan
     contextual: bool = False
     derivative: Formula | None = None
     gradient: Formula | None = None
@@ -276,6 +277,10 @@ class Facts:
     accumulation: Accumulation = Accumulation.NONE
     scales: Operands = NO_OPERANDS
     addends: Operands = NO_OPERANDS
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.ulps):
+            object.__setattr__(self, "ulps", 0.0 if self.exact else 1.0 if self.exactness is Exactness.CORRECT else 8.0)
 
     @property
     def exact(self) -> bool:

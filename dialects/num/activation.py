@@ -211,7 +211,6 @@ class ReluOp(UnaryOp):
         evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
         range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan, x.minus_zero),
         torch=("aten.relu",),
-        ulps=0,
     )
 
 

@@ -297,7 +297,6 @@ class MaxPoolOp(UnaryOp):
         evaluate=max_pool,
         range=lambda x, **_: x,
         torch=("aten.max_pool2d", "aten.max_pool1d", "aten.max_pool3d"),
-        ulps=0,
     )
 
     @classmethod
@@ -357,7 +356,6 @@ class EmbeddingOp(NumOp):
         evaluate=take,
         range=gathered_range,
         torch=("aten.embedding",),
-        ulps=0,
     )
 
     @classmethod
@@ -386,7 +384,6 @@ class GatherOp(NumOp):
         evaluate=gather,
         range=gathered_range,
         torch=("aten.gather",),
-        ulps=0,
     )
 
     @classmethod
@@ -417,7 +414,6 @@ class IndexSelectOp(NumOp):
         evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
         range=gathered_range,
         torch=("aten.index_select",),
-        ulps=0,
     )
 
     @classmethod

@@ -41,7 +41,6 @@ class NegOp(UnaryOp):
         evaluate=np.negative,
         range=lambda x: -x,
         torch=("aten.neg",),
-        ulps=0,
     )
 
 
@@ -58,7 +57,6 @@ class DetachOp(UnaryOp):
         evaluate=lambda x: x,
         range=lambda x: x,
         torch=("aten.detach",),
-        ulps=0,
     )
 
 
@@ -76,7 +74,6 @@ class AbsOp(UnaryOp):
         evaluate=np.abs,
         range=magnitude,
         torch=("aten.abs",),
-        ulps=0,
     )
 
 
@@ -97,7 +94,6 @@ class SignOp(UnaryOp):
             -1.0 if x.lo < 0 else 0.0 if x.lo == 0 or x.nan else 1.0, 1.0 if x.hi > 0 else 0.0 if x.hi == 0 or x.nan else -1.0
         ),
         torch=("aten.sign", "aten.sgn"),
-        ulps=0,
     )
 
 
@@ -298,7 +294,6 @@ class SquareOp(UnaryOp):
         evaluate=np.square,
         range=square,
         torch=("aten.square",),
-        ulps=1,
     )
 
 
@@ -317,5 +312,6 @@ class ReciprocalOp(UnaryOp):
         evaluate=lambda x: 1 / x,
         range=lambda x: x.reciprocal(),
         torch=("aten.reciprocal",),
+        ulps=8,
         gradient=lambda m, x: (-1 / (x * x),),
     )

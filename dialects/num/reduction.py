@@ -227,7 +227,6 @@ class MaxOp(ReductionOp):
         evaluate=along(np.max),
         range=max_range,
         torch=("aten.amax", "aten.max"),
-        ulps=0,
     )
 
 
@@ -244,7 +243,6 @@ class MinOp(ReductionOp):
         evaluate=along(np.min),
         range=max_range,
         torch=("aten.amin", "aten.min"),
-        ulps=0,
     )
 
 

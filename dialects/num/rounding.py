@@ -93,7 +93,6 @@ class FloorOp(UnaryOp):
         evaluate=np.floor,
         range=floor_range,
         torch=("aten.floor",),
-        ulps=0,
     )
 
 
@@ -110,7 +109,6 @@ class CeilOp(UnaryOp):
         evaluate=np.ceil,
         range=increasing(np.ceil, signed=True),
         torch=("aten.ceil",),
-        ulps=0,
     )
 
 
@@ -127,7 +125,6 @@ class TruncOp(UnaryOp):
         evaluate=np.trunc,
         range=increasing(np.trunc, signed=True),
         torch=("aten.trunc",),
-        ulps=0,
     )
 
 
@@ -144,7 +141,6 @@ class RoundOp(UnaryOp):
         evaluate=lambda x: np.rint(x) if np.asarray(x).dtype.kind not in "biu" else np.asarray(x),
         range=increasing(np.rint, signed=True),
         torch=("aten.round",),
-        ulps=0,
     )
 
 
@@ -164,7 +160,6 @@ class RoundToOp(UnaryOp):
         evaluate=round_to,
         range=round_to_range,
         torch=(),
-        ulps=1,
     )
 
     @classmethod
@@ -189,7 +184,6 @@ class CastOp(UnaryOp):
         evaluate=cast,
         range=cast_range,
         torch=("aten.to.dtype",),
-        ulps=1,
     )
 
     @classmethod
