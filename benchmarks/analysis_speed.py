@@ -19,9 +19,9 @@ from xdsl.ir import Block
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
 from hnfc.analysis.findings import estimated_findings
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.reading import read_function
 from hnfc.core.tensors import to_numpy
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.frontend.pytorch import capture

@@ -15,13 +15,13 @@ from xdsl.ir import Block, SSAValue
 from hnfc.analysis.calibrated import calibrate, rounds
 from hnfc.analysis.certified import certified
 from hnfc.analysis.curvature import curvatures
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.backend.fx import raise_function
 from hnfc.core.interpreter import evaluate, evaluate_exactly
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.pytorch.program import rewrite_values

@@ -179,6 +179,26 @@ class Storage(Enum):
     """Of every addition and multiplication."""
 
 
+class Accumulation(Enum):
+    """Error of a result that combines n numbers, to first order in the unit roundoff u.
+
+    Sections are those of Higham: Accuracy and stability of numerical algorithms, 2002.
+    """
+
+    NONE = auto()
+    """The error that `ulps` states, for a fixed number of operands."""
+    SUM = auto()
+    """(n - 1)·u·Σ|x|, in any order (section 4.2)."""
+    PAIRWISE = auto()
+    """⌈log₂ n⌉·u·Σ|x|."""
+    COMPENSATED = auto()
+    """u·|Σ x| (Neumaier 1974; section 4.3)."""
+    PRODUCT = auto()
+    """(n - 1)·u·|Π x|."""
+    CONTRACTION = auto()
+    """n·u·|A||B| (section 3.5)."""
+
+
 class Result(Enum):
     """Element type of a result."""
 
@@ -192,6 +212,7 @@ class Result(Enum):
 
 Operands: TypeAlias = range
 """Positions of operands."""
+NO_OPERANDS = range(0)
 
 
 @dataclass(frozen=True)
@@ -213,7 +234,10 @@ class Facts:
     range: `range(*intervals, **attributes)`: an interval that holds every value of the result, before its last rounding
         to the element type (`NumOp.transfer` adds that).
     torch: the names of the torch operations that mean exactly this (the first is what is written on export).
-    ulps: how many units of roundoff an implementation may be off by, relative to the result (0: exact, 1: rounded correctly).
+    accumulation: the error of combining many numbers. scales: operands that are exact factors where they are powers of two.
+    addends: operands beside which nothing is rounded where they are 0.
+    ulps: how many units of roundoff an implementation may be off by, relative to the result. Not given: 0 if nothing is rounded, 1 if
+        correctly, else 8.
     derivative: of a function that rises wherever it is defined, its slope as `derivative(m, x, y)`, y being the result: a formula in
         which x or y occurs once, so that intervals of it are tight. None: the derivative follows from `real`.
     stray: `stray(form, *operands)`: how far an implementation may be off besides, absolutely, on operands with the ends `lo` and `hi`, in
@@ -233,7 +257,7 @@ class Facts:
     evaluate: Callable[..., Any] | None
     range: Callable[..., Any]
     torch: tuple[str, ...]
-    ulps: float = 8.0
+    ulps: float = math.nan
     contextual: bool = False
     derivative: Formula | None = None
     gradient: Formula | None = None
@@ -250,6 +274,13 @@ class Facts:
     divisor: bool = False
     storage: Storage = Storage.END
     curvature: Callable[..., Any] | None = None
+    accumulation: Accumulation = Accumulation.NONE
+    scales: Operands = NO_OPERANDS
+    addends: Operands = NO_OPERANDS
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.ulps):
+            object.__setattr__(self, "ulps", 0.0 if self.exact else 1.0 if self.exactness is Exactness.CORRECT else 8.0)
 
     @property
     def exact(self) -> bool:

@@ -1,10 +1,21 @@
-"""Closed intervals over the extended reals, rounded outward, that hold floating-point results as well as real ones."""
+"""Closed intervals over the extended reals, rounded outward, that hold floating-point results as well as real ones.
+
+A function that is monotone, or falls and then rises, is written once, as NumPy computes it; `increasing` and the other makers below take
+it to intervals, and also to arrays of them (`interval_arrays`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Function: TypeAlias = Callable[[Any], Any]
+"""A function of numbers, or of each element of an array."""
 
 
 def _down(x: float) -> float:
@@ -29,10 +40,9 @@ class Interval:
     minus: bool = False
 
     @staticmethod
-    def point(value: float) -> Interval:
-        if math.isnan(value):
-            return ANYTHING
-        return Interval(value, value)
+    def point(number: Fraction | float) -> Interval:
+        """The least interval that holds the number."""
+        return ANYTHING if number != number else Interval(*ends_around(number))
 
     def __contains__(self, value: float) -> bool:
         return self.nan if math.isnan(value) else self.lo <= value <= self.hi
@@ -73,6 +83,20 @@ class Interval:
         """Everything at most `by` away, on either side of 0."""
         lo, hi = (_down(self.lo - by) if math.isfinite(self.lo) else self.lo), (_up(self.hi + by) if math.isfinite(self.hi) else self.hi)
         return Interval(lo, hi, self.nan, self.minus)
+
+    def rising(self, function: Function, lo: float, hi: float, signed: bool) -> Interval:
+        """f(x), f being non-decreasing on its domain [lo, hi]; outside the domain the result is NaN.
+
+        signed: f sends some x < 0, or -0, to -0 (sqrt, rounding towards zero).
+        """
+        first, last = max(min(self.lo, hi), lo), min(max(self.hi, lo), hi)
+        with np.errstate(all="ignore"):
+            least, greatest = _loose(float(function(first)), first, _down), _loose(float(function(last)), last, _up)
+        nan = self.nan or self.lo < lo or self.hi > hi
+        if signed and least == 0 and (self.lo < 0 or self.minus):
+            return Interval(0.0, max(greatest, 0.0), nan, True)
+        # a function that is 0 at 0 keeps the sign of -0
+        return Interval(least, greatest, nan, self.minus and self.lo == 0 == least)
 
     def __neg__(self) -> Interval:
         """-x, which is -0 for x = +0."""
@@ -128,23 +152,15 @@ def _product(a: float, b: float) -> float:
 
 
 ANYTHING = Interval(-math.inf, math.inf, True)
-NUMBERS = Interval(-math.inf, math.inf, False)
 UNIT = Interval(0.0, 1.0)
 
 
-def increasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
-    """The transfer of a non-decreasing function on its domain [lo, hi]; outside the domain the result is NaN."""
-
-    def transfer(x: Interval, **_: object) -> Interval:
-        nan = x.nan or x.lo < lo or x.hi > hi
-        least, greatest = _loose(function, max(min(x.lo, hi), lo), _down), _loose(function, min(max(x.hi, lo), hi), _up)
-        # a function that is 0 at 0 keeps the sign of -0
-        return Interval(least, greatest, nan, x.minus and x.lo == 0 == least)
-
-    return transfer
+def increasing(function: Function, lo: float = -math.inf, hi: float = math.inf, signed: bool = False) -> Callable[..., Any]:
+    """The transfer of a non-decreasing function on its domain [lo, hi]; `signed`: it may give -0."""
+    return lambda x, **_: x.rising(function, lo, hi, signed)
 
 
-def decreasing(function: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Interval]:
+def decreasing(function: Function, lo: float = -math.inf, hi: float = math.inf) -> Callable[..., Any]:
     """The transfer of a non-increasing function on its domain [lo, hi]."""
     mirrored = increasing(lambda t: -function(t), lo, hi)
     return lambda x, **_: mirrored(x).mirrored
@@ -159,21 +175,33 @@ def within(lo: float, hi: float, *, nan_at_infinity: bool = False) -> Callable[.
     return transfer
 
 
-def _loose(function: Callable[[float], float], x: float, step: Callable[[float], float]) -> float:
-    """function(x) moved four float64 steps outward: libm's functions are off by at most one or two."""
-    try:
-        y = float(function(x))
-    except OverflowError:
-        return math.inf if step is _up else math.nextafter(math.inf, 0)
-    except (ValueError, ZeroDivisionError):
-        return math.inf if step is _up else -math.inf
+_EXACT_ZEROS = 2.0
+"""Largest argument at which a computed 0 is the exact value; beyond it, the 0 may be an underflow."""
+
+
+def _loose(y: float, x: float, step: Callable[[float], float]) -> float:
+    """y = f(x) moved four float64 steps outward: functions of NumPy and SciPy are off by at most so many."""
     if math.isnan(y):
         return math.inf if step is _up else -math.inf
-    if y == 0 or math.isinf(y):
+    if math.isinf(y):
+        return math.nextafter(y, 0) if math.isfinite(x) and (y > 0) == (step is _down) else y
+    if y == 0 and (abs(x) <= _EXACT_ZEROS or (math.copysign(1, y) > 0) == (step is _down)):
         return y
     for _ in range(4):
         y = step(y)
     return y
+
+
+def ends_around(number: Fraction | float) -> tuple[float, float]:
+    """The float64 numbers next to a number, below and above; twice the number itself where it is one."""
+    try:
+        near = float(number)
+    except OverflowError:
+        largest = math.nextafter(math.inf, 0)
+        return (largest, math.inf) if number > 0 else (-math.inf, -largest)
+    if not isinstance(number, Fraction) or number == near:
+        return near, near
+    return (_down(near), near) if number < near else (near, _up(near))
 
 
 BELOW_ZERO = -5e-324
@@ -193,19 +221,10 @@ def square(x: Interval, **_: object) -> Interval:
     return Interval(_outward(a.lo * a.lo, _down), _outward(a.hi * a.hi, _up), x.nan)
 
 
-def keeps_sign_of_zero(transfer: Callable[..., Interval]) -> Callable[..., Interval]:
-    """`transfer` of a function that sends some x < 0, or -0, to -0 (sqrt, rounding towards zero)."""
-
-    def with_negative_zero(x: Interval, **attributes: object) -> Interval:
-        y = transfer(x, **attributes)
-        return Interval(0.0, max(y.hi, 0.0), y.nan, True) if y.lo == 0 and (x.lo < 0 or x.minus) else y
-
-    return with_negative_zero
-
-
-def valley(function: Callable[[float], float], at: float, least: float) -> Callable[..., Interval]:
+def valley(function: Function, at: float, least: float) -> Callable[..., Interval]:
     """The transfer of a function that falls until `at`, where it is not below `least`, and rises after it."""
-    rises, falls = increasing(function), decreasing(function)
+    rises: Callable[..., Interval] = increasing(function)
+    falls: Callable[..., Interval] = decreasing(function)
 
     def transfer(x: Interval, **_: object) -> Interval:
         if x.lo >= at:

@@ -70,6 +70,16 @@ class ElementFormat:
     largest: float
     flushed: float = 0.0
 
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number with all digits."""
+        return self.tiny / (2 * self.unit_roundoff)
+
+    @property
+    def underflow(self) -> float:
+        """Error of a result that underflows."""
+        return max(self.tiny, self.flushed)
+
 
 def _float(name: str, exponent: int, fraction: int, bias: int, **kind: Any) -> Float:
     return Float(name=name, exponent=exponent, fraction=fraction, bias=bias, dtype=name, **kind)

@@ -198,7 +198,7 @@ def attribute_expressions(node: Expr) -> list[Expr]:
         if key == "perm" and isinstance(value, Apply):
             # a product of orders is no product of matrices
             found += [part for part in walk(value) if isinstance(part, Capture)]
-        elif isinstance(value, Capture | Literal | Size | Apply):
+        elif isinstance(value, Expr):
             found.append(value)
     return found
 

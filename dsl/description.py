@@ -25,7 +25,7 @@ _NOWHERE = Span(0, 0, 0, 0)
 
 def describe(part: core.Condition | core.Expr) -> str:
     """The condition or expression, of names that are bound; empty for the condition that always holds."""
-    if isinstance(part, core.Capture | core.Literal | core.Size | core.Apply):
+    if isinstance(part, core.Expr):
         return expression(_Writer().tree(part))
     found = _Writer().condition(part)
     return expression(found) if found is not None else ""

@@ -51,14 +51,6 @@ def gelu_formula(m: Any, x: Any, approximate: str = "none") -> Any:
     return x * m.exp(double) / (m.exp(double) + one)
 
 
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
-
-
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
 def _product_with(gate: Any) -> Any:
     """The scalar function x·gate(x), with 0 for -inf."""
     return lambda x: 0.0 if x == -math.inf else x * gate(x)
@@ -82,18 +74,18 @@ def _deepest(context: Context) -> float:
 
 
 def sigmoid_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
-    y = increasing(_sigmoid)(x)
+    y = increasing(sigmoid)(x)
     return Interval(0.0, min(y.hi, 1.0), y.nan) if x.lo < _deepest(context) else Interval(y.lo, min(y.hi, 1.0), y.nan)
 
 
 def softplus_range(x: Interval) -> Interval:
     """torch drops the logarithm above 20."""
-    y = increasing(_softplus)(x)
+    y: Interval = increasing(softplus)(x)
     return y.hull(Interval(x.lo, x.lo)) if x.lo > 20 else y
 
 
 def silu_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
-    y = dip(_sigmoid, -1.2784645427610738, -0.27846455)(x)
+    y = dip(sigmoid, -1.2784645427610738, -0.27846455)(x)
     return y.hull(Interval(0.0, 0.0, minus=True)) if x.lo < _deepest(context) else y
 
 
@@ -161,7 +153,7 @@ class LogSigmoidOp(UnaryOp):
         accepts=FLOATING,
         real=lambda m, x: m.log(m.const(1) / (m.const(1) + m.exp(-x))),
         evaluate=lambda x: -softplus(-x),
-        range=increasing(lambda x: -_softplus(-x)),
+        range=increasing(lambda x: -softplus(-x)),
         torch=("aten.log_sigmoid",),
         derivative=lambda m, x, y: m.const(1) / (m.const(1) + m.exp(x)),
         gradient=lambda m, x: (m.sigmoid(-x),),
@@ -219,7 +211,6 @@ class ReluOp(UnaryOp):
         evaluate=lambda x: np.maximum(x, np.zeros((), np.asarray(x).dtype)),
         range=lambda x: Interval(max(x.lo, 0.0), max(x.hi, 0.0), x.nan, x.minus_zero),
         torch=("aten.relu",),
-        ulps=0,
     )
 
 
@@ -262,7 +253,7 @@ class MishOp(UnaryOp):
         accepts=FLOATING,
         real=lambda m, x: x * (square_of(m, x) - m.const(1)) / (square_of(m, x) + m.const(1)),
         evaluate=lambda x: x * np.tanh(softplus(x)),
-        range=dip(lambda t: math.tanh(_softplus(t)), -1.1924312, -0.3088435),
+        range=dip(lambda t: math.tanh(softplus(t)), -1.1924312, -0.3088435),
         torch=("aten.mish",),
         gradient=mish_slope,
         stray=lost_left,

@@ -176,7 +176,7 @@ class AddOp(AdditiveOp):
         evaluate=np.add,
         range=lambda x, y: x + y,
         torch=("aten.add.Tensor",),
-        ulps=1,
+        addends=range(2),
     )
 
 
@@ -194,7 +194,7 @@ class SubOp(AdditiveOp):
         evaluate=np.subtract,
         range=lambda x, y: x - y,
         torch=("aten.sub.Tensor",),
-        ulps=1,
+        addends=range(2),
     )
 
 
@@ -214,7 +214,7 @@ class MulOp(BinaryOp):
         evaluate=np.multiply,
         range=lambda x, y: x * y,
         torch=("aten.mul.Tensor",),
-        ulps=1,
+        scales=range(2),
     )
 
 
@@ -233,7 +233,7 @@ class DivOp(BinaryOp):
         evaluate=np.divide,
         range=lambda x, y: x / y,
         torch=("aten.div.Tensor",),
-        ulps=1,
+        scales=range(1, 2),
         gradient=lambda m, x, y: (1 / y, -(x / y) / y),
     )
 
@@ -275,7 +275,6 @@ class MaximumOp(BinaryOp):
         evaluate=np.maximum,
         range=maximum_range,
         torch=("aten.maximum",),
-        ulps=0,
     )
 
 
@@ -293,7 +292,6 @@ class MinimumOp(BinaryOp):
         evaluate=np.minimum,
         range=minimum_range,
         torch=("aten.minimum",),
-        ulps=0,
     )
 
 
@@ -437,7 +435,6 @@ class FmaOp(NumOp):
         evaluate=fma,
         range=lambda x, y, z: x * y + z,
         torch=(),
-        ulps=1,
     )
 
     @classmethod

@@ -89,7 +89,6 @@ class WhereOp(NumOp):
         evaluate=lambda p, x, y: np.where(p, x, y),
         range=where_range,
         torch=("aten.where.self",),
-        ulps=0,
     )
 
     @classmethod

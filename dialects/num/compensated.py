@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
-from hnfc.dialects.facts import Access, Exactness, Facts
+from hnfc.dialects.facts import Access, Accumulation, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import BinaryOp, NumOp, ReductionOp, Tensor, as_tensor
 from hnfc.dialects.num.reduction import sum_range
@@ -66,6 +66,7 @@ class KahanSumOp(ReductionOp):
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.COMPENSATED,
         accepts=ANY,
         real=lambda m, x, axes: m.sum(x, axes),
         evaluate=kahan_sum,
@@ -83,6 +84,7 @@ class PairwiseSumOp(ReductionOp):
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.PAIRWISE,
         accepts=ANY,
         real=lambda m, x, axes: m.sum(x, axes),
         evaluate=pairwise_sum,

@@ -62,7 +62,6 @@ class ConstantOp(SourceOp):
         evaluate=lambda value, element, shape: np.full(shape, value, NUMPY_TYPES[element]),
         range=lambda value, element, shape: Interval.point(value),
         torch=("vtensor.literal",),
-        ulps=1,
     )
 
     def print(self, printer: Printer) -> None:
@@ -121,7 +120,6 @@ class IotaOp(SourceOp):
             Interval.point(start).hull(Interval.point(start + step * (shape[0] - 1))) if shape[0] > 0 else ANYTHING
         ),
         torch=("aten.arange", "aten.arange.start", "aten.arange.start_step"),
-        ulps=1,
     )
 
     def verify_(self) -> None:

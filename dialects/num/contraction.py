@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Storage
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts, Storage
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
 from hnfc.dialects.num.reduction import mean_range, summed
@@ -158,6 +158,7 @@ class MatmulOp(NumOp):
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.CONTRACTION,
         accepts=NUMBER,
         modular=True,
         real=lambda m, a, b: m.matmul(a, b),
@@ -244,6 +245,7 @@ class ConvOp(NumOp):
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.CONTRACTION,
         accepts=NUMBER,
         real=lambda m, x, weight, stride, padding, dilation, groups: m.conv(x, weight, stride, padding, dilation, groups),
         evaluate=conv,
@@ -295,7 +297,6 @@ class MaxPoolOp(UnaryOp):
         evaluate=max_pool,
         range=lambda x, **_: x,
         torch=("aten.max_pool2d", "aten.max_pool1d", "aten.max_pool3d"),
-        ulps=0,
     )
 
     @classmethod
@@ -355,7 +356,6 @@ class EmbeddingOp(NumOp):
         evaluate=take,
         range=gathered_range,
         torch=("aten.embedding",),
-        ulps=0,
     )
 
     @classmethod
@@ -384,7 +384,6 @@ class GatherOp(NumOp):
         evaluate=gather,
         range=gathered_range,
         torch=("aten.gather",),
-        ulps=0,
     )
 
     @classmethod
@@ -415,7 +414,6 @@ class IndexSelectOp(NumOp):
         evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
         range=gathered_range,
         torch=("aten.index_select",),
-        ulps=0,
     )
 
     @classmethod

@@ -10,19 +10,11 @@ import numpy as np
 from xdsl.irdl import irdl_op_definition
 
 from hnfc.dialects.facts import Access, Exactness, Facts, Parity, RealDomain
-from hnfc.dialects.interval import Interval, decreasing, increasing, keeps_sign_of_zero, magnitude, square
+from hnfc.dialects.interval import Interval, decreasing, increasing, magnitude, square
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import ANY, FLOATING, NUMBER
 
 THIRD = Fraction(1, 3)
-
-
-def exp2(x: float) -> float:
-    return math.pow(2.0, x)
-
-
-def rsqrt(x: float) -> float:
-    return 1 / math.sqrt(x) if x > 0 else math.inf
 
 
 def root_slope(m: Any, size: Any) -> Any:
@@ -32,7 +24,7 @@ def root_slope(m: Any, size: Any) -> Any:
 
 def rsqrt_range(x: Interval) -> Interval:
     """NaN below 0, and -inf at -0."""
-    return Interval(-math.inf, math.inf, x.nan or x.lo < 0) if x.lo < 0 or x.minus_zero else decreasing(rsqrt)(x)
+    return Interval(-math.inf, math.inf, x.nan or x.lo < 0) if x.lo < 0 or x.minus_zero else decreasing(lambda t: 1 / np.sqrt(t))(x)
 
 
 @irdl_op_definition
@@ -49,7 +41,6 @@ class NegOp(UnaryOp):
         evaluate=np.negative,
         range=lambda x: -x,
         torch=("aten.neg",),
-        ulps=0,
     )
 
 
@@ -66,7 +57,6 @@ class DetachOp(UnaryOp):
         evaluate=lambda x: x,
         range=lambda x: x,
         torch=("aten.detach",),
-        ulps=0,
     )
 
 
@@ -84,7 +74,6 @@ class AbsOp(UnaryOp):
         evaluate=np.abs,
         range=magnitude,
         torch=("aten.abs",),
-        ulps=0,
     )
 
 
@@ -105,7 +94,6 @@ class SignOp(UnaryOp):
             -1.0 if x.lo < 0 else 0.0 if x.lo == 0 or x.nan else 1.0, 1.0 if x.hi > 0 else 0.0 if x.hi == 0 or x.nan else -1.0
         ),
         torch=("aten.sign", "aten.sgn"),
-        ulps=0,
     )
 
 
@@ -121,7 +109,7 @@ class ExpOp(UnaryOp):
         curvature=lambda x: np.exp(2 * x),
         real=lambda m, x: m.exp(x),
         evaluate=np.exp,
-        range=increasing(math.exp),
+        range=increasing(np.exp),
         torch=("aten.exp",),
         gradient=lambda m, x: (m.exp(x),),
     )
@@ -139,7 +127,7 @@ class Exp2Op(UnaryOp):
         curvature=lambda x: np.exp2(2 * x),
         real=lambda m, x: m.pow(m.const(2), x),
         evaluate=np.exp2,
-        range=increasing(exp2),
+        range=increasing(np.exp2),
         torch=("aten.exp2",),
     )
 
@@ -156,7 +144,7 @@ class Expm1Op(UnaryOp):
         curvature=lambda x: np.exp(2 * x),
         real=lambda m, x: m.exp(x) - m.const(1),
         evaluate=np.expm1,
-        range=keeps_sign_of_zero(increasing(math.expm1)),
+        range=increasing(np.expm1, signed=True),
         torch=("aten.expm1",),
         gradient=lambda m, x: (m.exp(x),),
     )
@@ -175,7 +163,7 @@ class LogOp(UnaryOp):
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x),
         evaluate=np.log,
-        range=increasing(math.log, 0.0),
+        range=increasing(np.log, 0.0),
         torch=("aten.log",),
         gradient=lambda m, x: (1 / x,),
     )
@@ -194,7 +182,7 @@ class Log2Op(UnaryOp):
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x) / m.log(m.const(2)),
         evaluate=np.log2,
-        range=increasing(math.log2, 0.0),
+        range=increasing(np.log2, 0.0),
         torch=("aten.log2",),
     )
 
@@ -212,7 +200,7 @@ class Log10Op(UnaryOp):
         curvature=lambda x: 1 / x**2,
         real=lambda m, x: m.log(x) / m.log(m.const(10)),
         evaluate=np.log10,
-        range=increasing(math.log10, 0.0),
+        range=increasing(np.log10, 0.0),
         torch=("aten.log10",),
     )
 
@@ -230,7 +218,7 @@ class Log1pOp(UnaryOp):
         curvature=lambda x: 1 / (1 + x) ** 2,
         real=lambda m, x: m.log(m.const(1) + x),
         evaluate=np.log1p,
-        range=increasing(math.log1p, -1.0),
+        range=increasing(np.log1p, -1.0),
         torch=("aten.log1p",),
         gradient=lambda m, x: (1 / (1 + x),),
     )
@@ -248,7 +236,7 @@ class SqrtOp(UnaryOp):
         domain=RealDomain(0),
         real=lambda m, x: m.sqrt(x),
         evaluate=np.sqrt,
-        range=keeps_sign_of_zero(increasing(math.sqrt, 0.0)),
+        range=increasing(np.sqrt, 0.0, signed=True),
         torch=("aten.sqrt",),
         ulps=2,  # vectorized kernels of torch are not rounded correctly
         gradient=lambda m, x: (0.5 / m.sqrt(x),),
@@ -267,7 +255,7 @@ class CbrtOp(UnaryOp):
         parity=Parity.ODD,
         real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), m.const(-1), m.const(1)) * m.pow(m.abs(x), m.const(THIRD)),
         evaluate=np.cbrt,
-        range=keeps_sign_of_zero(increasing(math.cbrt)),
+        range=increasing(np.cbrt, signed=True),
         torch=(),
         gradient=lambda m, x: (root_slope(m, m.abs(x)),),
     )
@@ -306,7 +294,6 @@ class SquareOp(UnaryOp):
         evaluate=np.square,
         range=square,
         torch=("aten.square",),
-        ulps=1,
     )
 
 
@@ -325,5 +312,6 @@ class ReciprocalOp(UnaryOp):
         evaluate=lambda x: 1 / x,
         range=lambda x: x.reciprocal(),
         torch=("aten.reciprocal",),
+        ulps=8,
         gradient=lambda m, x: (-1 / (x * x),),
     )

@@ -99,7 +99,6 @@ class TransposeOp(UnaryOp):
         evaluate=lambda x, perm: np.transpose(x, perm),
         range=unchanged,
         torch=("aten.permute", "aten.transpose.int", "aten.t"),
-        ulps=0,
     )
 
     @classmethod
@@ -149,7 +148,6 @@ class ReshapeOp(ShapedOp):
         evaluate=reshape,
         range=unchanged,
         torch=("aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze.dim", "aten.flatten.using_ints"),
-        ulps=0,
     )
 
     @classmethod
@@ -179,7 +177,6 @@ class BroadcastOp(ShapedOp):
         evaluate=broadcast,
         range=unchanged,
         torch=("aten.broadcast_to", "aten.expand"),
-        ulps=0,
     )
 
     @classmethod
@@ -209,7 +206,6 @@ class SliceOp(UnaryOp):
         evaluate=slice_along,
         range=unchanged,
         torch=("aten.slice.Tensor",),
-        ulps=0,
     )
 
     @classmethod
@@ -239,7 +235,6 @@ class ConcatOp(NumOp):
         evaluate=lambda *parts, axis: np.concatenate(parts, axis=axis),
         range=hull,
         torch=("aten.cat",),
-        ulps=0,
     )
 
     @classmethod
@@ -280,7 +275,6 @@ class PadOp(UnaryOp):
         evaluate=pad,
         range=lambda x, low, high, value: x.hull(Interval.point(value)),
         torch=("aten.constant_pad_nd",),
-        ulps=1,
     )
 
     @classmethod
@@ -309,7 +303,6 @@ class ReverseOp(UnaryOp):
         evaluate=lambda x, axes: np.flip(x, axis=tuple(axes)),
         range=unchanged,
         torch=("aten.flip",),
-        ulps=0,
     )
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, Storage
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts, Result, Storage
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -174,6 +174,7 @@ class SumOp(ReductionOp):
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.SUM,
         accepts=ANY,
         modular=True,
         real=lambda m, x, axes, accumulate=None: m.sum(x, axes),
@@ -201,6 +202,7 @@ class ProdOp(ReductionOp):
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
+        accumulation=Accumulation.PRODUCT,
         accepts=ANY,
         modular=True,
         storage=Storage.WHOLE,
@@ -225,7 +227,6 @@ class MaxOp(ReductionOp):
         evaluate=along(np.max),
         range=max_range,
         torch=("aten.amax", "aten.max"),
-        ulps=0,
     )
 
 
@@ -242,7 +243,6 @@ class MinOp(ReductionOp):
         evaluate=along(np.min),
         range=max_range,
         torch=("aten.amin", "aten.min"),
-        ulps=0,
     )
 
 

@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 
 from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Result
 from hnfc.dialects.formats import NUMPY, Rounding, rounded
-from hnfc.dialects.interval import Interval, increasing, keeps_sign_of_zero
+from hnfc.dialects.interval import Interval, increasing
 from hnfc.dialects.num.base import Tensor, UnaryOp
 from hnfc.dialects.types import ANY, FLOATS, FORMATS, NUMBER, TypeMismatch, tensor
 
@@ -93,7 +93,6 @@ class FloorOp(UnaryOp):
         evaluate=np.floor,
         range=floor_range,
         torch=("aten.floor",),
-        ulps=0,
     )
 
 
@@ -108,9 +107,8 @@ class CeilOp(UnaryOp):
         accepts=NUMBER,
         real=lambda m, x: -m.floor(-x),
         evaluate=np.ceil,
-        range=keeps_sign_of_zero(increasing(np.ceil)),
+        range=increasing(np.ceil, signed=True),
         torch=("aten.ceil",),
-        ulps=0,
     )
 
 
@@ -125,9 +123,8 @@ class TruncOp(UnaryOp):
         accepts=NUMBER,
         real=lambda m, x: m.where(m.compare("lt", x, m.const(0)), -m.floor(-x), m.floor(x)),
         evaluate=np.trunc,
-        range=keeps_sign_of_zero(increasing(np.trunc)),
+        range=increasing(np.trunc, signed=True),
         torch=("aten.trunc",),
-        ulps=0,
     )
 
 
@@ -142,9 +139,8 @@ class RoundOp(UnaryOp):
         accepts=NUMBER,
         real=nearest,
         evaluate=lambda x: np.rint(x) if np.asarray(x).dtype.kind not in "biu" else np.asarray(x),
-        range=keeps_sign_of_zero(increasing(np.rint)),
+        range=increasing(np.rint, signed=True),
         torch=("aten.round",),
-        ulps=0,
     )
 
 
@@ -164,7 +160,6 @@ class RoundToOp(UnaryOp):
         evaluate=round_to,
         range=round_to_range,
         torch=(),
-        ulps=1,
     )
 
     @classmethod
@@ -189,7 +184,6 @@ class CastOp(UnaryOp):
         evaluate=cast,
         range=cast_range,
         torch=("aten.to.dtype",),
-        ulps=1,
     )
 
     @classmethod

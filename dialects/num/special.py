@@ -34,39 +34,21 @@ def lgamma_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
     """
     if x.lo > 0:
         unit = context.format.unit_roundoff if context.format else 2.0**-53
-        y = valley(math.lgamma, GAMMA_MINIMUM, -0.1214862906)(x)
+        y = valley(special("gammaln"), GAMMA_MINIMUM, -0.1214862906)(x)
         low = y.lo if math.isinf(y.lo) else y.lo - 64 * unit * (1 + abs(y.lo))
         return Interval(low, y.hi + 64 * unit * (1 + abs(y.hi)), y.nan)
     return Interval(-math.inf, math.inf, x.nan or x.lo == -math.inf)
 
 
 def i0_range(x: Interval) -> Interval:
-    y = valley(i0, 0.0, 1.0)(x)
+    y = valley(special("i0"), 0.0, 1.0)(x)
     return Interval(y.lo, y.hi, y.nan or math.isinf(x.magnitude))
-
-
-def i0(x: float) -> float:
-    import scipy.special  # type: ignore[import-untyped,unused-ignore]
-
-    return float(scipy.special.i0(x))
-
-
-def i0e(x: float) -> float:
-    import scipy.special  # type: ignore[import-untyped,unused-ignore]
-
-    return float(scipy.special.i0e(x))
-
-
-def log_ndtr(x: float) -> float:
-    import scipy.special  # type: ignore[import-untyped,unused-ignore]
-
-    return float(scipy.special.log_ndtr(x))
 
 
 def log_ndtr_range(x: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
     """Rising to 0; near 0 and far on the left an implementation rounds numbers of the size of 1 + x²."""
     unit = context.format.unit_roundoff if context.format else 2.0**-53
-    y = increasing(log_ndtr)(x)
+    y = increasing(special("log_ndtr"))(x)
     return Interval(y.lo - 16 * unit * (1 + abs(y.lo)), min(0.0, y.hi + 16 * unit * (1 + abs(y.hi))), y.nan)
 
 
@@ -82,7 +64,7 @@ class ErfOp(UnaryOp):
         parity=Parity.ODD,
         real=lambda m, x: m.erf(x),
         evaluate=special("erf"),
-        range=increasing(math.erf),
+        range=increasing(special("erf")),
         torch=("aten.erf",),
         stray_half=4e-7,  # a polynomial (Abramowitz and Stegun, 7.1.26)
         roundings=2,
@@ -157,7 +139,7 @@ class I0eOp(UnaryOp):
         parity=Parity.EVEN,
         real=lambda m, x: m.exp(-m.abs(x)) * m.i0(x),
         evaluate=special("i0e"),
-        range=lambda x: decreasing(i0e)(magnitude(x)),
+        range=lambda x: decreasing(special("i0e"))(magnitude(x)),
         torch=("aten.special_i0e",),
         ulps=64,
     )

@@ -16,7 +16,6 @@ from hnfc.dsl.error.polynomial import (
     ONE,
     ZERO,
     ErrorAtom,
-    Exponent,
     Poly,
     const,
     content,
@@ -30,6 +29,7 @@ from hnfc.dsl.error.polynomial import (
     under,
 )
 from hnfc.dsl.error.simplifying import Simplifying
+from hnfc.dsl.polynomials import Exponent
 
 NOTHING = Literal(Fraction(0))
 """The padding that adds nothing."""

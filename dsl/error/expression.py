@@ -7,7 +7,8 @@ from typing import Any
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
-from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Mono, Poly
+from hnfc.dsl.error.polynomial import ErrorAtom, Mono, Poly
+from hnfc.dsl.polynomials import Exponent
 
 ZERO_LITERAL, ONE_LITERAL = Literal(Fraction(0)), Literal(Fraction(1))
 

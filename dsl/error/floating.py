@@ -77,7 +77,7 @@ class _Run:
                 if node.name in ("cast", "round_to"):
                     return operands[0].astype(self.element)
                 raise CannotRun("an element type as an attribute")
-            elif isinstance(value, Capture | Literal | Size | Apply):
+            elif isinstance(value, Expr):
                 found = self.value(value)
                 attributes[key] = found if found.ndim else float(found)
         if node.name == "conv":
@@ -107,7 +107,7 @@ class _Run:
         if not node.facts.moves or "axis" not in attributes:
             return None
         (axis,) = self._axes((attributes["axis"],))
-        bounds = {key: self.value(v) for key, v in attributes.items() if isinstance(v, Capture | Literal | Size | Apply)}
+        bounds = {key: self.value(v) for key, v in attributes.items() if isinstance(v, Expr)}
         match node.name:
             case "slice":
                 return array_moves.slice_of(x, axis, *(array_moves.integer(bounds[key]) for key in ("start", "stop", "step")))

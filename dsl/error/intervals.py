@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from hnfc.dialects.interval import Interval
+from flint import arb, fmpq
+
+from hnfc.dialects.interval import Interval, ends_around
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.core import Axis, Literal
-from hnfc.dsl.error.polynomial import ErrorAtom, Exponent, Poly, content, of_mono
+from hnfc.dsl.error.polynomial import ErrorAtom, Poly, content, of_mono
+from hnfc.dsl.polynomials import Exponent
 
 Bounds: TypeAlias = tuple[Fraction | float, Fraction | float]
 """Least and greatest value: exact, or an infinity."""
@@ -140,7 +143,7 @@ class Intervals:
         if name == "log":
             lo, hi = self.bounds(operands[0])
             return _log(lo, -1), _log(hi, 1)
-        inner = [Interval(_down(lo), -_down(-hi)) for lo, hi in map(self.bounds, operands)]
+        inner = [Interval(ends_around(lo)[0], ends_around(hi)[1]) for lo, hi in map(self.bounds, operands)]
         found: Interval = OPERATIONS[name].FACTS.range(*inner, **dict(attributes))
         return _exact(found.lo), _exact(found.hi)
 
@@ -187,35 +190,25 @@ _HUGE = 2**64
 
 def _exp(x: Fraction | float, direction: int) -> Fraction | float:
     """A bound of exp(x) from below (direction -1) or above (1)."""
-    if x == 0:
-        return Fraction(1)
-    near = float(x)
-    if near > 700:
+    if x > 700:
         return math.inf if direction > 0 else Fraction(2) ** 1000
-    if near < -700:
+    if x < -700:
         return Fraction(0) if direction < 0 else Fraction(1, 2**1000)
-    value = math.exp(near)
-    # the argument was rounded, and so was the result
-    slack = Fraction(1 + abs(near)) / 2**50
-    return Fraction(value) * (1 + direction * slack)
+    return _end(arb.exp, Fraction(x), direction)
 
 
 def _log(x: Fraction | float, direction: int) -> Fraction | float:
     """A bound of log(x) from below (direction -1) or above (1)."""
-    if x == 1:
-        return Fraction(0)
-    if x <= 0 or math.isinf(x) or not 1e-300 < x < 1e300:
+    if x <= 0 or x == math.inf:
         return math.inf if direction > 0 and x > 1 else -math.inf if direction < 0 and x < 1 else Fraction(0)
-    value = math.log(float(x))
-    return Fraction(value) + direction * (Fraction(abs(value)) + 1) / 2**50
+    return _end(arb.log, Fraction(x), direction)
 
 
-def _down(x: Fraction | float) -> float:
-    """A float that is not greater than x."""
-    if isinstance(x, float):
-        return x
-    near = float(x)
-    return near if Fraction(near) <= x else math.nextafter(near, -math.inf)
+def _end(function: Callable[[arb], arb], x: Fraction, direction: int) -> Fraction:
+    """The lower (direction -1) or upper (1) end of a ball that holds f(x)."""
+    ball = function(arb(fmpq(x.numerator, x.denominator)))
+    end = (ball.lower() if direction < 0 else ball.upper()).fmpq()
+    return Fraction(int(end.p), int(end.q))
 
 
 def _exact(x: float) -> Fraction | float:

@@ -15,7 +15,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
-Exponent: TypeAlias = int | Fraction
+from hnfc.dsl.polynomials import Exponent, added, rational_root, summed_exponents, whole
+
 MAX_TERMS = 400
 MAX_KEY = 60_000
 
@@ -126,14 +127,7 @@ class Poly:
         return joined(a.vary for a in self.atoms)
 
     def __add__(self, other: Poly) -> Poly:
-        terms = dict(self.terms)
-        for mono, c in other.terms.items():
-            value = terms.get(mono, Fraction(0)) + c
-            if value:
-                terms[mono] = value
-            else:
-                terms.pop(mono, None)
-        return Poly(terms)
+        return Poly(added(self.terms, other.terms))
 
     def __neg__(self) -> Poly:
         return self.scale(Fraction(-1))
@@ -176,7 +170,7 @@ def of_mono(powers: Mapping[ErrorAtom, Exponent], c: Fraction | int = 1) -> Poly
     """c·Π atom^e in normal form: |p|² is p², a sign squared is 1, conditions that exclude each other make 0."""
     if not c:
         return ZERO
-    found: dict[ErrorAtom, Exponent] = {a: _tidy(e) for a, e in powers.items() if e}
+    found: dict[ErrorAtom, Exponent] = {a: whole(e) for a, e in powers.items() if e}
     for atom in [a for a in found if a.kind in ("abs", "sign", "ind")]:
         match atom.kind:
             case "ind":
@@ -223,7 +217,7 @@ def _merge_absolute(found: dict[ErrorAtom, Exponent], atom: ErrorAtom) -> None:
             if exponent:
                 found[plain] = exponent
         else:
-            found[atom] = _tidy(exponent)
+            found[atom] = whole(exponent)
 
 
 def _merge_sign(found: dict[ErrorAtom, Exponent], atom: ErrorAtom) -> None:
@@ -244,10 +238,6 @@ def _merge_sign(found: dict[ErrorAtom, Exponent], atom: ErrorAtom) -> None:
         found[atom] = 1
 
 
-def _tidy(exponent: Exponent) -> Exponent:
-    return int(exponent) if isinstance(exponent, Fraction) and exponent.denominator == 1 else exponent
-
-
 def multiplied(x: Poly, y: Poly) -> Poly:
     """The product with every term of one times every term of the other."""
     if len(x.terms) * len(y.terms) > 4 * MAX_TERMS:
@@ -255,10 +245,7 @@ def multiplied(x: Poly, y: Poly) -> Poly:
     result = ZERO
     for m, c in x.terms.items():
         for n, d in y.terms.items():
-            powers: dict[ErrorAtom, Exponent] = dict(m)
-            for atom, e in n:
-                powers[atom] = powers.get(atom, 0) + e
-            result = result + of_mono(powers, c * d)
+            result = result + of_mono(summed_exponents(m, n), c * d)
     return result
 
 
@@ -290,7 +277,7 @@ def content(x: Poly) -> tuple[Fraction, Mono, Poly]:
     if first % 10 == 0 and len(rest.terms) == 2 and () in rest.terms:
         # x + 1/10 rather than 10·x + 1
         c, rest = c * abs(first), rest.scale(1 / abs(first))
-    return c, tuple(sorted((a, _tidy(e)) for a, e in common.items())), rest
+    return c, tuple(sorted((a, whole(e)) for a, e in common.items())), rest
 
 
 def lowered(x: Poly, *kinds: str) -> tuple[Poly, Poly]:
@@ -310,7 +297,7 @@ def leading(mono: Mono) -> tuple[Any, ...]:
 
 def power(x: Poly, e: Exponent) -> Poly:
     """x^e for an integer e; for a fractional one x is taken to be not negative (which is what makes the power defined)."""
-    e = _tidy(e)
+    e = whole(e)
     if e == 0:
         return ONE
     if e == 1:
@@ -351,17 +338,8 @@ def _absolute_atom(atom: ErrorAtom) -> ErrorAtom:
 
 def constant_power(c: Fraction, e: Fraction) -> Poly:
     """c^e for c > 0, exact where it is rational."""
-    roots = [_root(n, e.denominator) for n in (c.numerator, c.denominator)]
-    if None not in roots:
-        return const((Fraction(roots[0] or 0) / Fraction(roots[1] or 1)) ** e.numerator)
-    return of_atom(ErrorAtom("base", (const(c),), {}), e)
-
-
-def _root(n: int, k: int) -> int | None:
-    if n > 10**15:
-        return None
-    root = round(n ** (1 / k))
-    return root if root**k == n else None
+    root = rational_root(c, e.denominator)
+    return of_atom(ErrorAtom("base", (const(c),), {}), e) if root is None else const(root**e.numerator)
 
 
 def expanded(x: Poly) -> Poly:

@@ -1,11 +1,10 @@
 """One side of a rule: its value, its sensitivity, and the error of computing it, each to first order as a formula.
 
 The model is the standard one (Higham: Accuracy and stability of numerical algorithms, 2002, sections 2.2 and 3.1): an operation's result
-is off by at most a multiple of the unit roundoff u relative to the result, `FACTS.ulps`; a sum of n terms by (n - 1)·u·Σ|x| in any order
-(section 4.2), by ⌈log₂ n⌉·u·Σ|x| pairwise, by u·|Σx| compensated (Neumaier 1974; section 4.3); a product of n factors by (n - 1)·u·|Πx|;
-a matrix product by n·u·|A||B| (section 3.5). What is worth no rounding has none: a change of sign, an absolute value, a choice, a
-movement of elements, a multiplication by a power of two. Arithmetic on constants is done when compiling, and rounded once. An operation
-in a wider format (a `cast` of half precision to float32) rounds by less than u², which first order leaves out.
+is off by at most a multiple of the unit roundoff u relative to the result, `FACTS.ulps`; one that combines many numbers by what
+`FACTS.accumulation` states. Operations that need no rounding have none: a change of sign, an absolute value, a choice, a movement of
+elements, a multiplication by a power of two. Arithmetic on constants is done when compiling, and rounded once. An operation in a wider
+format (a `cast` of half precision to float32) rounds by less than u², which first order leaves out.
 
 Overflow and underflow are not part of it; the verdict in IEEE arithmetic speaks of those.
 """
@@ -18,9 +17,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from hnfc.dialects.facts import Accumulation
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.types import Kind
+from hnfc.dialects.types import FORMATS, Kind, working
 from hnfc.dsl.core import Apply, Axis, Capture, DTypeOf, Expr, Literal, Size, walk
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.algorithms import algorithm
@@ -29,8 +29,8 @@ from hnfc.dsl.error.jets import Condition, Jet, NoErrorFormula, Source
 from hnfc.dsl.error.moves import Moving, is_selection, moves_one_axis
 from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Poly, of_atom
 
-NARROW = frozenset(("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ"))
-WIDE = frozenset(("f32", "f64"))
+WIDE = frozenset(name for name, form in FORMATS.items() if working(form) is form)
+NARROW = FORMATS.keys() - WIDE
 
 TRANSPARENT = frozenset((
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "rsqrt", "square", "reciprocal", "pow", "exp", "log", "sin", "cos", "atan", "asin",
@@ -188,7 +188,7 @@ class Side(Moving):
         return self._rounded(node, result, [x for x in operands if isinstance(x, Jet)])
 
     def _attribute(self, value: Any) -> Any:
-        if isinstance(value, Capture | Literal | Size | Apply):
+        if isinstance(value, Expr):
             jet = self.jet(value)
             return Jet(self.math, jet.value, {s: c for s, c in jet.terms.items() if s in self.inputs.values()}, jet.vary, jet.like)
         return None if isinstance(value, DTypeOf) else value
@@ -241,35 +241,32 @@ class Side(Moving):
         """The operation's own error over u."""
         algebra = self.context.algebra
         size = algebra.absolute(jet.value)
-        match node.name:
-            case "sum" | "kahan_sum" | "pairwise_sum":
+        facts = node.facts
+        match facts.accumulation:
+            case Accumulation.NONE:
+                pass
+            case Accumulation.CONTRACTION:
+                a, b = operands
+                n = algebra.size((-1,), a.vary, a.like)
+                return n * algebra.matmul(algebra.absolute(a.value), algebra.absolute(b.value), a.like, b.like, (a.vary, b.vary))
+            case kind:
                 x = operands[0]
                 axes = self.math._known(dict(node.attributes)["axes"])
                 n = algebra.size(axes, x.vary, x.like)
-                if node.name == "kahan_sum":
+                if kind is Accumulation.PRODUCT:
+                    return (n - ONE) * size
+                if kind is Accumulation.COMPENSATED:
                     return algebra.function("minimum", n - ONE, ONE) * size
-                steps = n - ONE if node.name == "sum" else self._depth(n)
                 if "accumulate" in dict(node.attributes):
                     raise NoErrorFormula("a sum with an accumulation type of its own")
+                steps = n - ONE if kind is Accumulation.SUM else self._depth(n)
                 return steps * algebra.sum(algebra.absolute(x.value), axes, x.vary, x.like)
-            case "prod":
-                x = operands[0]
-                return (algebra.size(dict(node.attributes)["axes"], x.vary, x.like) - ONE) * size
-            case "matmul":
-                a, b = operands
-                n = algebra.size((-1,), a.vary, a.like)
-                product = algebra.matmul(algebra.absolute(a.value), algebra.absolute(b.value), a.like, b.like, (a.vary, b.vary))
-                return n * product
-            case "mul" | "div":
-                scales = [x.value.constant() for x in (operands if node.name == "mul" else operands[1:])]
-                if any(c is not None and power_of_two(c) for c in scales):
-                    return ZERO
-            case "add" | "sub":
-                if any(x == Literal(Fraction(0)) for x in node.operands):
-                    return ZERO
-            case "cast" | "round_to":
-                return size if node.name == "round_to" or self._wide(node.operands[0]) else ZERO
-        return size.scale(Fraction(node.operation.FACTS.ulps))
+        factors = [x.value.constant() for x in operands[facts.scales.start : facts.scales.stop]]
+        if any(c is not None and power_of_two(c) for c in factors) or any(node.operands[i] == Literal(Fraction(0)) for i in facts.addends):
+            return ZERO
+        if node.name in ("cast", "round_to"):
+            return size if node.name == "round_to" or self._wide(node.operands[0]) else ZERO
+        return size.scale(Fraction(facts.ulps))
 
     def _depth(self, n: Poly) -> Poly:
         """⌈log₂ n⌉."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hnfc.dsl.error.polynomial import (
     ZERO,
     ErrorAtom,
-    Exponent,
-    Mono,
     Poly,
     as_base,
     const,
@@ -19,6 +17,7 @@ from hnfc.dsl.error.polynomial import (
     power,
     under,
 )
+from hnfc.dsl.polynomials import Ring
 
 
 class Simplifying:
@@ -97,21 +96,14 @@ class Simplifying:
 
 
 def divided(top: Poly, base: Poly) -> Poly | None:
-    """top / base where that is a polynomial (negative powers of single atoms allowed); long division by the leading term."""
+    """top / base where that is a polynomial (negative powers of single atoms allowed)."""
     down, divisor = lowered(base)
     up, rest = lowered(top)
-    head = max(divisor.terms, key=_order)
-    quotient = ZERO
-    for _ in range(4 * len(top.terms) + 4):
-        if rest.zero:
-            return multiplied(quotient, multiplied(up, power(down, -1)))
-        lead = max(rest.terms, key=_order)
-        step = of_mono({**dict(lead), **{a: dict(lead).get(a, 0) - e for a, e in head}}, rest.terms[lead] / divisor.terms[head])
-        if any(e < 0 for mono in step.terms for _, e in mono):
-            return None
-        quotient, rest = quotient + step, rest - multiplied(step, divisor)
-    return None
-
-
-def _order(mono: Mono) -> list[tuple[str, Exponent]]:
-    return sorted(((a.key, e) for a, e in mono), reverse=True)
+    if any(e < 0 for x in (rest, divisor) for mono in x.terms for _, e in mono):
+        return None  # a sum in its own right, with denominators inside, was left alone
+    ring = Ring(lambda atom: atom.key, rest.terms, divisor.terms)
+    quotient, remainder = divmod(ring.enter(rest.terms), ring.enter(divisor.terms))
+    if remainder != 0:
+        return None
+    found = sum((of_mono(dict(mono), c) for mono, c in ring.leave(quotient).items()), ZERO)
+    return multiplied(found, multiplied(up, power(down, -1)))

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from hnfc.dsl.core import Apply, Capture, Literal, Size
+from hnfc.dsl.core import Expr
+from hnfc.dsl.description import describe
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Exponent, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
+from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
 from hnfc.dsl.error.rebuilding import cases_apart
+from hnfc.dsl.notation import BINDERS, MIRRORED, NEGATED, product, raised, summed
+from hnfc.dsl.polynomials import Exponent
 
-SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 RELATIONS = {"ge": "≥", "gt": ">", "eq": "="}
-NEGATED = {"ge": "<", "gt": "≤", "eq": "≠"}
 _LETTERS = "pqrstvwyzABCDEFGH"
 _LONG = 14
 _MOST_LETTERS = 6
@@ -118,10 +119,7 @@ class Printer:
                 mono = tuple(sorted([*counted, *rest]))
                 text = self.product(c, mono)
                 parts.append((text.startswith("-"), not mono, len(mono), text.removeprefix("-")))
-        text = ""
-        for negative, _, _, part in sorted(parts):
-            text += (" - " if text else "-") + part if negative else (" + " if text else "") + part
-        return text
+        return summed((negative, part) for negative, _, _, part in sorted(parts))
 
     def _alternatives(self, x: Poly, parts: list[tuple[bool, bool, int, str]]) -> Poly:
         """Takes out the terms that hold under a condition, and those that hold under its negation."""
@@ -146,19 +144,12 @@ class Printer:
             above.insert(0, bracket)
         sign = "-" if c < 0 and flipped is None else ""
         c = abs(c)
+        if c == 1 and not bracket and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].kind == "matmul":
+            return sign + self.atom(mono[0][0])
         if c.denominator >= _READABLE and c == Fraction(repr(float(c))):
             above.insert(0, repr(float(c)))
-        else:
-            if c.numerator != 1 or not (above or conditions):
-                above.insert(0, str(c.numerator))
-            if c.denominator != 1:
-                below.insert(0, str(c.denominator))
-        text = "·".join([*conditions, *above])
-        if len(mono) == 1 and text.startswith("(") and mono[0][0].kind == "matmul" and not below and mono[0][0].key not in self.names:
-            text = text.removeprefix("(").removesuffix(")") if mono[0][1] == 1 and abs(c) == 1 and not bracket else text
-        if below:
-            text += f"/{below[0]}" if len(below) == 1 and "·" not in below[0].split("(")[0] else f"/({'·'.join(below)})"
-        return sign + text
+            c = Fraction(1)
+        return sign + product(c, above, below, conditions)
 
     def _above(self, atom: ErrorAtom, e: Exponent) -> bool:
         """Return whether the factor stands above the fraction bar: exp(-p) does."""
@@ -185,8 +176,7 @@ class Printer:
             if atom.kind == "sum" and isinstance(e, int) and e > 0 and atom.key not in self.names and not atom.args[2]:
                 over = [a for a in powers if a.kind == "size" and powers[a] <= -e and (a.args[0],) == atom.args[0]]
                 if over and over[0].args[1] == atom.args[1].vary.get(atom.args[0][0]):
-                    exponent = str(e).translate(SUPERSCRIPTS) if e > 1 else ""
-                    means.append(f"mean_{atom.args[0][0]}({self.sum(atom.args[1])}){exponent}")
+                    means.append(raised(f"mean_{atom.args[0][0]}({self.sum(atom.args[1])})", e))
                     powers.pop(atom)
                     powers[over[0]] += e
         return means, tuple((a, e) for a, e in powers.items() if e)
@@ -202,9 +192,7 @@ class Printer:
         text = self.atom(atom, flipped)
         if atom.kind in ("base", "matmul") and atom.key not in self.names:
             text = f"({text})"
-        if e == 1:
-            return text
-        return text + (str(e).translate(SUPERSCRIPTS) if isinstance(e, int) else f"^({e})")
+        return raised(text, e)
 
     # atoms
 
@@ -229,8 +217,7 @@ class Printer:
             case "ind":
                 return f"[{self.condition(args[0])}]"
             case "sum" | "prod" | "max" | "min":
-                symbol = {"sum": "Σ", "prod": "Π"}.get(atom.kind, atom.kind)
-                return f"{symbol}_{','.join(map(str, args[0]))}({self.sum(-args[1] if flipped else args[1])})"
+                return f"{BINDERS.get(atom.kind, atom.kind)}_{','.join(map(str, args[0]))}({self.sum(-args[1] if flipped else args[1])})"
             case "matmul":
                 return f"{self.factor(args[0])} @ {self.factor(args[1])}"
             case "conv":
@@ -244,9 +231,10 @@ class Printer:
         given = dict(attributes)
         axes = [given.pop(key) for key in ("squeeze", "unsqueeze", "axis") if key in given] + [*given.pop("axes", ())]
         name = next((key for key, _ in attributes if key in ("squeeze", "unsqueeze")), name)
-        bounds = [_bound_text(value) for key, value in given.items() if key in ("start", "stop", "low", "high", "size", "shape")]
+        bounds = [given[key] for key in given if key in ("start", "stop", "low", "high", "size", "shape")]
+        texts = [describe(value) if isinstance(value, Expr) else str(value) for value in bounds]
         bracket = f"[{', '.join(map(str, axes))}]" if axes else ""
-        return f"{name}{bracket}({', '.join([*map(self.sum, values), *bounds])})"
+        return f"{name}{bracket}({', '.join([*map(self.sum, values), *texts])})"
 
     def factor(self, x: Poly) -> str:
         text = self.sum(x)
@@ -276,38 +264,22 @@ class Printer:
                 return str(tree[1])
             case "not":
                 inner = tree[1]
-                return self.relation(inner, NEGATED) if inner[0] in NEGATED else f"not {self.condition(inner)}"
+                return self.relation(inner, NEGATED[RELATIONS[inner[0]]]) if inner[0] in RELATIONS else f"not {self.condition(inner)}"
             case "and":
                 return " and ".join(self.condition(part) for part in tree[1:])
-        return self.relation(tree, RELATIONS)
+        return self.relation(tree, RELATIONS[tree[0]])
 
-    def relation(self, tree: Any, symbols: dict[str, str]) -> str:
+    def relation(self, tree: Any, symbol: str) -> str:
         """p - q ≥ 0 as p ≥ q, with the numbers on the right."""
         difference: Poly = tree[1]
         left = Poly({m: c for m, c in difference.terms.items() if c > 0 and m})
         right = Poly({m: -c for m, c in difference.terms.items() if m not in left.terms})
-        symbol = symbols[tree[0]]
         if left.zero:
-            left, right, symbol = -right, -left, symbol
+            left, right = -right, -left
             constant = Poly({m: c for m, c in left.terms.items() if not m})
             left, right = constant - left, constant - right
-            symbol = {"≥": "≤", ">": "<", "<": ">", "≤": "≥"}.get(symbol, symbol)
+            symbol = MIRRORED.get(symbol, symbol)
         return f"{self.sum(left)} {symbol} {self.sum(right)}"
-
-
-def _bound_text(value: Any) -> str:
-    """A bound of a movement."""
-    match value:
-        case Capture(name):
-            return name
-        case Literal(number):
-            return str(number)
-        case Size(operand, axes):
-            return f"size[{', '.join(map(str, axes))}]({_bound_text(operand)})"
-        case Apply(_, operands):
-            symbol = {"add": " + ", "sub": " - ", "mul": "·", "matmul": " @ "}.get(value.name, ", ")
-            return symbol.join(map(_bound_text, operands))
-    return str(value)
 
 
 def _names_of_sizes(found: set[tuple[Any, ...]], taken: frozenset[str]) -> dict[tuple[Any, ...], str]:

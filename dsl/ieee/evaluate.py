@@ -217,7 +217,7 @@ class Evaluator:
                 attributes[key] = moves.places(operands[0], self.places(value))
                 if any(operands[0].shape[at] == 0 for at in attributes[key]):
                     raise ShapeMismatch("a reduction over no elements")
-            elif isinstance(value, Capture | Literal | Size | Apply):
+            elif isinstance(value, Expr):
                 attributes[key] = float(self.exact(value))
             else:
                 attributes[key] = value

@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
+from flint import fmpz
+
 from hnfc.dsl.soundness.conditions import CaseSplit, Judge, NotProved, negation
 from hnfc.dsl.soundness.signs import NEG, NONPOS, POS, ZEROS, Contradiction, flip
 from hnfc.dsl.soundness.term import (
@@ -356,25 +358,16 @@ def power_sign(mask: int, e: Exponent) -> int:
     return mask
 
 
-def prime_powers(n: int) -> dict[int, int]:
-    """The factorization of n; a factor beyond trial division stays whole."""
-    result: dict[int, int] = {}
-    p = 2
-    while p * p <= n and p < 1000:
-        while n % p == 0:
-            result[p] = result.get(p, 0) + 1
-            n //= p
-        p += 1
-    if n > 1:
-        result[n] = result.get(n, 0) + 1
-    return result
+def prime_powers(n: int) -> list[tuple[int, int]]:
+    """The factorization of n by trial division with small primes; what is left and large stays whole."""
+    return [(int(p), int(k)) for p, k in fmpz(n).factor(trial_limit=168)]
 
 
 def log_rational(c: Fraction) -> Rational:
     """log of a positive rational as a combination of logs of primes."""
     result = ZERO
     for n, sign in ((c.numerator, 1), (c.denominator, -1)):
-        for p, e in prime_powers(n).items():
+        for p, e in prime_powers(n):
             result = result + of_atom(atom("log", const(p))).scale(Fraction(sign * e))
     return result
 
@@ -385,7 +378,7 @@ def power_of_rational(c: Fraction, e: Fraction) -> Rational:
         return ZERO
     result = ONE
     for n, sign in ((c.numerator, 1), (c.denominator, -1)):
-        for p, k in prime_powers(n).items():
+        for p, k in prime_powers(n):
             whole = sign * k * e
             if whole.denominator == 1:
                 result = result.scale(Fraction(p) ** int(whole))

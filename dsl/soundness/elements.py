@@ -120,6 +120,17 @@ def integer(x: Any) -> int | bool | None:
     return None if x.contains_integer() else False
 
 
+def whole_power(x: Any, n: int) -> Any:
+    """x^n for n ≥ 0, by products: the power of arb takes a logarithm, which a ball around 0 does not have."""
+    result = arb(1)
+    while n:
+        if n & 1:
+            result = x * result
+        n >>= 1
+        x = x * x if n else x
+    return result
+
+
 def power(x: Any, y: Any) -> Any:
     """x^y: any y for x > 0; y ≥ 0 for x = 0 (0^0 = 1, as in IEEE and for polynomials); integer y for x < 0."""
     sign, power = sign_of(x), integer(y)
@@ -130,7 +141,9 @@ def power(x: Any, y: Any) -> Any:
         if n >= 0 or sign in (-1, 1):
             if isinstance(x, fmpq) and abs(n) * (x.p.bit_length() + x.q.bit_length()) < 4 * EXACT_BITS:
                 return x**n
-            return arb(x) ** n if abs(n) < 2**62 else UNDECIDED
+            if abs(n) >= 2**62:
+                return UNDECIDED
+            return whole_power(arb(x), n) if n >= 0 else 1 / whole_power(arb(x), -n)
         return UNDECIDED if sign is None else UNDEFINED
     if sign == 1:
         return (arb(x).log() * y).exp()

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
+from hnfc.dsl import notation
+from hnfc.dsl.polynomials import Exponent, accumulate, summed_exponents, whole
+
 MAX_TERMS = 1500
 
 
@@ -52,10 +55,8 @@ class Atom:
     places: frozenset[At]
 
     def __repr__(self) -> str:
-        return _show_atom(self)
+        return NOTATION.atom(self)
 
-
-Exponent: TypeAlias = int | Fraction
 
 Mono: TypeAlias = tuple[tuple[Atom, Exponent], ...]
 
@@ -108,23 +109,16 @@ def atom(kind: str, *args: Any) -> Atom:
     return new
 
 
-def tidy(exponent: Exponent) -> Exponent:
-    return int(exponent) if isinstance(exponent, Fraction) and exponent.denominator == 1 else exponent
-
-
 def mono_mul(a: Mono, b: Mono) -> Mono:
     if not a:
         return b
     if not b:
         return a
-    powers: dict[Atom, Exponent] = dict(a)
-    for base, exponent in b:
-        powers[base] = powers.get(base, 0) + exponent
-    return tuple(sorted(((x, tidy(e)) for x, e in powers.items() if e != 0), key=lambda p: p[0].id))
+    return tuple(sorted(((x, whole(e)) for x, e in summed_exponents(a, b).items() if e != 0), key=lambda p: p[0].id))
 
 
 def mono_pow(a: Mono, exponent: Exponent) -> Mono:
-    return tuple((x, tidy(e * exponent)) for x, e in a)
+    return tuple((x, whole(e * exponent)) for x, e in a)
 
 
 def canonical_power(base: Atom, e: Exponent) -> bool:
@@ -152,25 +146,9 @@ def raw_mul(a: Terms, b: Terms) -> Terms:
     result: Terms = {}
     for m, c in a.items():
         for n, d in b.items():
-            key = mono_mul(m, n)
-            value = result.get(key, Fraction(0)) + c * d
-            if value:
-                result[key] = value
-            else:
-                result.pop(key, None)
+            accumulate(result, mono_mul(m, n), c * d)
     if len(result) > MAX_TERMS:
         raise TooLarge("too many terms")
-    return result
-
-
-def raw_add(a: Terms, b: Terms) -> Terms:
-    result = dict(a)
-    for m, c in b.items():
-        value = result.get(m, Fraction(0)) + c
-        if value:
-            result[m] = value
-        else:
-            result.pop(m, None)
     return result
 
 
@@ -196,34 +174,52 @@ def lowered(terms: Terms) -> tuple[Mono, Terms]:
 # the notation of a proof
 
 
-def _show_atom(base: Atom) -> str:
-    def one(i: Place) -> str:
-        if isinstance(i, At):
-            return str(i.term)
-        return ("ijkpqrst"[i.cls % 8] if i.kind == "free" else "abcdefgh"[i.n % 8]) + str(i.n if i.kind == "free" else i.cls)
+class Notation:
+    """Text of atoms, as a proof writes them; `report.terms` overrides the names of indices and sizes."""
 
-    def index(places: Iterable[Place]) -> str:
-        return ",".join(map(one, places))
+    def place(self, place: Place) -> str:
+        if isinstance(place, At):
+            return str(place.term)
+        free = place.kind == "free"
+        return ("ijkpqrst"[place.cls % 8] if free else "abcdefgh"[place.n % 8]) + str(place.n if free else place.cls)
 
-    match base.kind:
-        case "cap":
-            return f"{base.args[0]}[{index(base.args[1])}]" if base.args[1] else str(base.args[0])
-        case "pi":
-            return "π"
-        case "size":
-            return f"n{base.args[0]}"
-        case "ix":
-            return index(base.args[0])
-        case "sum" | "prod" | "max" | "min":
-            sign = {"sum": "Σ", "prod": "Π"}.get(base.kind, base.kind)
-            return f"{sign}_{index(base.args[0])}({base.args[1]})"
-        case "abs":
-            return f"|{base.args[0]}|"
-        case "ind":
-            return f"[{base.args[0]}]"
-        case "root":
-            return f"({base.args[0]})"
-    return f"{base.kind}({', '.join(map(str, base.args))})"
+    def places(self, places: Iterable[Place]) -> str:
+        return ",".join(map(self.place, places))
+
+    def range(self, places: Places) -> str:
+        """Indices that a sum or an extremum binds."""
+        return self.places(places)
+
+    def size(self, cls: int) -> str:
+        return f"n{cls}"
+
+    def text(self, value: Any) -> str:
+        """An operand: a term, a condition, places, or a plain value."""
+        return str(value)
+
+    def atom(self, base: Atom) -> str:
+        args = base.args
+        match base.kind:
+            case "cap":
+                return f"{args[0]}[{self.places(args[1])}]" if args[1] else str(args[0])
+            case "pi":
+                return "π"
+            case "size":
+                return self.size(args[0])
+            case "ix":
+                return self.places(args[0])
+            case "sum" | "prod" | "max" | "min":
+                return f"{notation.BINDERS.get(base.kind, base.kind)}_{self.range(args[0])}({self.text(args[1])})"
+            case "abs":
+                return f"|{self.text(args[0])}|"
+            case "ind":
+                return f"[{self.text(args[0])}]"
+            case "root":
+                return f"({self.text(args[0])})"
+        return f"{base.kind}({', '.join(map(self.text, args))})"
+
+
+NOTATION = Notation()
 
 
 def show_terms(terms: Terms) -> str:

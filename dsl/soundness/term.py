@@ -12,12 +12,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from hnfc.dsl.notation import NEGATED
+from hnfc.dsl.polynomials import Exponent, added, whole
 from hnfc.dsl.soundness.factoring import cancel, factor, primitive_coefficient
 from hnfc.dsl.soundness.monomial import (
     SPECIAL,
     At,
     Atom,
-    Exponent,
     Ix,
     Mono,
     Place,
@@ -30,11 +31,9 @@ from hnfc.dsl.soundness.monomial import (
     good,
     mono_pow,
     order,
-    raw_add,
     raw_mul,
     reset,
     show_terms,
-    tidy,
 )
 
 _UNIT: Terms = {(): Fraction(1)}
@@ -100,8 +99,8 @@ class Rational:
 
     def __add__(self, other: Rational) -> Rational:
         if self.den == other.den:
-            return ratio(raw_add(self.num, other.num), self.den) if not self.polynomial else Rational(raw_add(self.num, other.num))
-        num = _reduce(raw_add(raw_mul(self.num, other.den), raw_mul(other.num, self.den)))
+            return ratio(added(self.num, other.num), self.den) if not self.polynomial else Rational(added(self.num, other.num))
+        num = _reduce(added(raw_mul(self.num, other.den), raw_mul(other.num, self.den)))
         return _over(num, _reduce(raw_mul(self.den, other.den)))
 
     def __neg__(self) -> Rational:
@@ -158,7 +157,7 @@ def const(value: Fraction | int) -> Rational:
 
 
 def of_atom(base: Atom, exponent: Exponent = 1) -> Rational:
-    mono: Mono = ((base, tidy(exponent)),)
+    mono: Mono = ((base, whole(exponent)),)
     return Rational({mono: Fraction(1)}) if good(mono) else _expand(mono)
 
 
@@ -298,7 +297,7 @@ class Cond:
             return f"{self.args[0]} {self.kind.replace('>=', '≥')} 0"
         if self.kind == "not":
             inner = self.args[0]
-            flipped = {">": "≤", ">=": "<", "=": "≠"}.get(inner.kind)
+            flipped = NEGATED.get(inner.kind.replace(">=", "≥"))
             return f"{inner.args[0]} {flipped} 0" if flipped else f"¬({inner})"
         if self.kind == "cap":
             return str(self.args[0])

@@ -145,8 +145,7 @@ def interval(term: Term, ranges: dict[str, Interval]) -> Interval:
     if term.op == "var":
         return ranges[term.value]
     if term.op == "const":
-        near = float(term.value)
-        return Interval(np.nextafter(near, -np.inf), np.nextafter(near, np.inf)) if term.value != near else Interval(near, near)
+        return Interval.point(term.value)
     if term.op in ("compare", "where") or term.op.startswith("logical"):
         return Interval(-np.inf, np.inf, True)
     return OPERATIONS[term.op].FACTS.range(*(interval(a, ranges) for a in term.args))  # type: ignore[no-any-return]

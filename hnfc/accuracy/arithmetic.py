@@ -8,10 +8,10 @@ the power -1.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt
 from typing import TypeAlias
 
 from hnfc.accuracy.terms import Term, Terms, is_const, subterms
+from hnfc.dsl.polynomials import accumulate, added, rational_root, summed_exponents
 
 Monomial: TypeAlias = tuple[tuple[int, int], ...]
 """(index of an atom, power), in the order of the indices."""
@@ -57,7 +57,7 @@ class TermSimplifier:
         if term.op == "neg":
             return self.terms.make("neg", self.tidy(term.args[0]))
         if term.op == "sqrt" and term.args[0].op == "const":
-            root = _root(term.args[0].value)
+            root = rational_root(term.args[0].value, 2)
             return term if root is None else self.terms.const(root)
         if term.op == "pow" and term.args[1].op == "const":
             return self._power(term, *term.args)
@@ -103,7 +103,8 @@ class TermSimplifier:
             x, y = parts
             assert x is not None and y is not None
             if term.op in ("add", "sub"):
-                return _added(x, y, 1 if term.op == "add" else -1)
+                total = added(x, y, 1 if term.op == "add" else -1)
+                return total if len(total) <= _LARGEST else None
             if term.op == "div":
                 return self._quotient(term, x, y)
             return self._multiplied(x, y)
@@ -129,17 +130,11 @@ class TermSimplifier:
         for m, c in x.items():
             for n, d in y.items():
                 for monomial, factor in self._joined(m, n).items():
-                    total = result.get(monomial, 0) + c * d * factor
-                    if total:
-                        result[monomial] = Fraction(total)
-                    else:
-                        result.pop(monomial, None)
+                    accumulate(result, monomial, c * d * factor)
         return result if len(result) <= _LARGEST else None
 
     def _joined(self, m: Monomial, n: Monomial) -> Polynomial:
-        powers = dict(m)
-        for a, p in n:
-            powers[a] = powers.get(a, 0) + p
+        powers = summed_exponents(m, n)
         whole: Polynomial = {(): Fraction(1)}
         for a, p in list(powers.items()):
             atom = self._atoms[a]
@@ -256,17 +251,6 @@ class TermSimplifier:
         return self.tidy(self.fraction(coefficient, [root.args[0], *above], below))
 
 
-def _added(x: Polynomial, y: Polynomial, sign: int) -> Polynomial | None:
-    result = dict(x)
-    for m, c in y.items():
-        total = result.get(m, Fraction(0)) + sign * c
-        if total:
-            result[m] = total
-        else:
-            result.pop(m, None)
-    return result if len(result) <= _LARGEST else None
-
-
 def _parts(term: Term) -> int:
     """Number of summands that are written."""
     if term.op in ("add", "sub"):
@@ -290,23 +274,6 @@ def _folded(terms: Terms, factors: list[Term]) -> Term:
     return result
 
 
-def _root(value: Fraction) -> Fraction | None:
-    if value < 0:
-        return None
-    n, d = isqrt(value.numerator), isqrt(value.denominator)
-    return Fraction(n, d) if n * n == value.numerator and d * d == value.denominator else None
-
-
-def _cube_root(value: Fraction) -> Fraction | None:
-    if value < 0:
-        opposite = _cube_root(-value)
-        return None if opposite is None else -opposite
-    if max(value.numerator, value.denominator) > 2**60:
-        return None
-    root = Fraction(round(value.numerator ** (1 / 3)), round(value.denominator ** (1 / 3)))
-    return root if root**3 == value else None
-
-
 _AT_ZERO = {"sin": 0, "tan": 0, "asin": 0, "atan": 0, "sinh": 0, "tanh": 0, "asinh": 0, "atanh": 0, "cbrt": 0, "expm1": 0, "log1p": 0,
             "cos": 1, "cosh": 1, "exp": 1}  # fmt: skip
 
@@ -317,7 +284,7 @@ def _constant_value(terms: Terms, term: Term) -> Term:
     if term.op == "abs" and term.args[0].op == "const":
         return terms.const(abs(term.args[0].value))
     if term.op == "cbrt" and term.args[0].op == "const":
-        root = _cube_root(term.args[0].value)
+        root = rational_root(term.args[0].value, 3)
         return term if root is None else terms.const(root)
     if term.op == "log" and is_const(term.args[0], 1):
         return terms.zero

@@ -45,10 +45,9 @@ def rounded_inputs(inputs: Mapping[str, Floats], element: str) -> dict[str, Floa
 def bits_lost(computed: Floats, exact: Floats, element: str) -> Floats:
     """log₂(1 + error in units roundoff) of each value; NOT_A_NUMBER where it is not finite and should be."""
     form = FORMATS[element]
-    smallest_normal = form.tiny / (2 * form.unit_roundoff)
     with np.errstate(all="ignore"):
         # below the normal numbers, a unit is the smallest number
-        unit = np.maximum(form.unit_roundoff * np.maximum(np.abs(exact), smallest_normal), form.tiny)
+        unit = np.maximum(form.unit_roundoff * np.maximum(np.abs(exact), form.smallest_normal), form.tiny)
         units = np.abs(computed - exact) / unit
         bits = np.log2(1 + units)
     return np.where(np.isfinite(computed), np.minimum(bits, -math.log2(form.unit_roundoff) + 2), NOT_A_NUMBER)

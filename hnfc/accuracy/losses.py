@@ -208,7 +208,7 @@ def is_normal(array: Array, element: str) -> bool:
     """Return whether all elements are normal numbers of the type: neither 0 nor so small that they lose digits, and finite."""
     form = FORMATS[element]
     sizes = np.abs(np.asarray(array, np.float64))
-    return bool(np.isfinite(sizes).all() and (sizes >= form.tiny / (2 * form.unit_roundoff)).all())
+    return bool(np.isfinite(sizes).all() and (sizes >= form.smallest_normal).all())
 
 
 def stored(array: Array, element: str) -> Array:

@@ -8,13 +8,10 @@ from fractions import Fraction
 from xdsl.ir import SSAValue
 
 from hnfc.accuracy.terms import Term, Terms, subterms
+from hnfc.backend.fpcore import application
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.frontend.fpcore import COMPARISONS, PLAIN, FPCoreProgram
-
-_SYMBOLS = {name: symbol for symbol, name in PLAIN.items()}
-_PREDICATES = {name: symbol for symbol, name in COMPARISONS.items()}
-_LOGIC = {"logical_and": "and", "logical_or": "or", "logical_not": "not", "where": "if", "neg": "-"}
+from hnfc.frontend.fpcore import FPCoreProgram
 
 
 class NotImproved(Exception):
@@ -100,8 +97,7 @@ def _written(term: Term, names: dict[Term, str]) -> str:
         return names[term]
     if term.op == "const":
         return literal(term.value)
-    symbol = _PREDICATES[term.value] if term.op == "compare" else _LOGIC.get(term.op) or _SYMBOLS[term.op]
-    return f"({symbol} {' '.join(_written(a, names) for a in term.args)})"
+    return application(term.op, [_written(a, names) for a in term.args], term.value)
 
 
 def literal(value: Fraction) -> str:

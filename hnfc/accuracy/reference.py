@@ -89,20 +89,8 @@ def _log1p(x: Any) -> Any:
 
 
 def _pow(x: Any, y: Any) -> Any:
-    """x^y; whole powers by products, where arb would take logarithms."""
-    n = int(y.unique_fmpz()) if y.is_exact() and y.is_integer() and abs(y) <= 64 else None
-    if n is None or (n <= 0 and x.contains(0)):
-        return elements.power(x, y)
-    power, result = x, None
-    left = abs(n)
-    while left:
-        if left & 1:
-            result = power if result is None else result * power
-        left >>= 1
-        power = power * power if left else power
-    if result is None:
-        return arb(1)
-    return result if n > 0 else 1 / result
+    exponent = elements.tidy(y)
+    return UNDECIDED if exponent is UNDECIDED else elements.power(x, exponent)
 
 
 def _acosh(x: Any) -> Any:

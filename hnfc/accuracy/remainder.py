@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Any
 
 from flint import arb, arb_series, ctx, fmpq, fmpq_series
 
 from hnfc.accuracy.terms import Term, subterms
 from hnfc.accuracy.truncation import Truncated
+from hnfc.dsl.polynomials import rational_root
 from hnfc.dsl.soundness.balls import precision
+from hnfc.dsl.soundness.elements import whole_power
 
 
 class NoBound(Exception):
@@ -68,11 +69,11 @@ def _bound(original: Term, cut: Truncated, lo: float, hi: float) -> Remainder:
         found = models.of(original)
         if found.v != cut.first or found.m < cut.order:
             raise NoBound("too few terms are known")
-        rest = _value(found.c[cut.order - found.v :], ball) + found.r * _power(ball, found.m - cut.order)
-        whole = abs(_value(found.c, ball) + found.r * _power(ball, found.m - found.v)).lower()
+        rest = _value(found.c[cut.order - found.v :], ball) + found.r * whole_power(ball, found.m - cut.order)
+        whole = abs(_value(found.c, ball) + found.r * whole_power(ball, found.m - found.v)).lower()
         if not whole > 0:
             raise NoBound("the value may be 0 there")
-        relative = (abs(rest).upper() * _power(arb(size), cut.order - found.v) / whole).upper()
+        relative = (abs(rest).upper() * whole_power(arb(size), cut.order - found.v) / whole).upper()
         if not relative.is_finite():
             raise NoBound("the series does not converge on the whole interval")
         # one more ulp, since float() rounds to nearest
@@ -84,14 +85,6 @@ def _value(c: Any, t: Any) -> Any:
     for x in reversed(c):
         total = total * t + arb(x)
     return total
-
-
-def _power(t: Any, n: int) -> Any:
-    """t^n, n ≥ 0; arb's own power takes a logarithm, which a ball around 0 has none of."""
-    result = arb(1)
-    for _ in range(n):
-        result = result * t
-    return result
 
 
 class _Models:
@@ -130,7 +123,7 @@ class _Models:
     def _turned(self, x: Term, y: Term) -> Model | None:
         """atan x - atan y = atan(1/y) - atan(1/x) where both have a pole and one sign; None elsewhere."""
         models = [self.of(x), self.of(y)]
-        signs = [_value(model.c, self.ball) + model.r * _power(self.ball, len(model.c)) for model in models]
+        signs = [_value(model.c, self.ball) + model.r * whole_power(self.ball, len(model.c)) for model in models]
         poles = all(model.v < 0 for model in models) and (models[0].v - models[1].v) % 2 == 0
         if not poles or not (all(sign > 0 for sign in signs) or all(sign < 0 for sign in signs)):
             return None
@@ -158,7 +151,7 @@ class _Models:
             c[a.v + i - v] += x
         for i, x in enumerate(b.c):
             c[b.v + i - v] += sign * x
-        r = a.r * _power(self.ball, a.m - m) + sign * b.r * _power(self.ball, b.m - m)
+        r = a.r * whole_power(self.ball, a.m - m) + sign * b.r * whole_power(self.ball, b.m - m)
         return self._cut(v, c, m, r)
 
     def mul(self, a: Model, b: Model) -> Model:
@@ -170,9 +163,9 @@ class _Models:
                     c[i + j] += x * y
         t = self.ball
         r = (
-            _value(a.c, t) * b.r * _power(t, b.m + a.v - m)
-            + _value(b.c, t) * a.r * _power(t, a.m + b.v - m)
-            + a.r * b.r * _power(t, a.m + b.m - m)
+            _value(a.c, t) * b.r * whole_power(t, b.m + a.v - m)
+            + _value(b.c, t) * a.r * whole_power(t, a.m + b.v - m)
+            + a.r * b.r * whole_power(t, a.m + b.m - m)
         )
         return self._cut(v, c, m, r)
 
@@ -186,7 +179,7 @@ class _Models:
         count = max(-(-self.m // h.v), 1)
         coefficients = _with_length(count, lambda: function(fmpq_series([0, 1], prec=count)).coeffs())
         coefficients = [*coefficients, *[fmpq(0)] * (count - len(coefficients))]
-        values = _value(h.c, self.ball) * _power(self.ball, h.v) + h.r * _power(self.ball, h.m)
+        values = _value(h.c, self.ball) * whole_power(self.ball, h.v) + h.r * whole_power(self.ball, h.m)
         last = _with_length(count + 1, lambda: function(arb_series([values.union(arb(0)), 1], prec=count + 1)).coeffs())
         total: Model | None = self._constant(coefficients[0]) if coefficients[0] != 0 else None
         power = h
@@ -196,12 +189,12 @@ class _Models:
                 total = part if total is None else self.add(total, part)
             power = self.mul(power, h)
         after = last[count] if len(last) > count else arb(0)
-        rest = after * (_value(power.c, self.ball) + power.r * _power(self.ball, power.m - power.v))
+        rest = after * (_value(power.c, self.ball) + power.r * whole_power(self.ball, power.m - power.v))
         if total is None:
             raise NoBound("nothing is left to this order")
         m = min(total.m, power.v)
-        exact = self._cut(total.v, list(total.c), m, total.r * _power(self.ball, total.m - m))
-        return Model(exact.v, exact.c, exact.r + rest * _power(self.ball, power.v - m))
+        exact = self._cut(total.v, list(total.c), m, total.r * whole_power(self.ball, total.m - m))
+        return Model(exact.v, exact.c, exact.r + rest * whole_power(self.ball, power.v - m))
 
     def relative(self, a: Model) -> Model | None:
         """h with a = c·t^v·(1 + h); None where h is 0."""
@@ -220,7 +213,7 @@ class _Models:
         return self.scale(Model(result.v - a.v, result.c, result.r), 1 / a.c[0])
 
     def root(self, a: Model, degree: int) -> Model:
-        start = _rational_root(a.c[0], degree)
+        start = rational_root(Fraction(int(a.c[0].p), int(a.c[0].q)), degree)
         if start is None or a.v % degree or (self.place.at == 0 and a.v):
             raise NoBound("a root that is no rational number")
         h = self.relative(a)
@@ -230,7 +223,7 @@ class _Models:
             result = self.compose(h, lambda s: (1 + s).sqrt())
         else:
             result = self.compose(h, lambda s: ((1 + s).log() / degree).exp())
-        return self.scale(Model(result.v + a.v // degree, result.c, result.r), start)
+        return self.scale(Model(result.v + a.v // degree, result.c, result.r), fmpq(start.numerator, start.denominator))
 
 
 def _with_length(length: int, compute: Callable[[], Any]) -> Any:
@@ -241,18 +234,6 @@ def _with_length(length: int, compute: Callable[[], Any]) -> Any:
         return compute()
     finally:
         ctx.cap = before
-
-
-def _rational_root(value: Any, degree: int) -> Any:
-    x = Fraction(int(value.p), int(value.q))
-    if degree == 2:
-        if x < 0:
-            return None
-        n, d = isqrt(x.numerator), isqrt(x.denominator)
-    else:
-        n, d = round(abs(x.numerator) ** (1 / 3)), round(x.denominator ** (1 / 3))
-        n = n if x > 0 else -n
-    return fmpq(n, d) if Fraction(n, d) ** degree == x else None
 
 
 def _plain(name: str) -> Callable[[_Models, Model], Model]:

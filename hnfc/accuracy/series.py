@@ -15,6 +15,7 @@ from flint import fmpq
 
 from hnfc.accuracy.arithmetic import Polynomial, TermSimplifier
 from hnfc.accuracy.terms import Term
+from hnfc.dsl.polynomials import added
 
 Coefficient: TypeAlias = Any
 """An fmpq, or a Polynomial with more than a constant."""
@@ -208,13 +209,7 @@ def is_zero(a: Coefficient) -> bool:
 def plus(a: Coefficient, b: Coefficient, sign: int = 1) -> Coefficient:
     if isinstance(a, fmpq) and isinstance(b, fmpq):
         return a + b if sign > 0 else a - b
-    total = dict(_polynomial(a))
-    for m, c in _polynomial(b).items():
-        value = total.get(m, Fraction(0)) + sign * c
-        if value:
-            total[m] = value
-        else:
-            total.pop(m, None)
+    total = added(_polynomial(a), _polynomial(b), sign)
     if len(total) > 40:
         raise NoSeries("coefficients grow too long")
     return plain(total)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.analysis.interval_arrays import LINE, Array, IntervalArray
+from hnfc.dialects.interval_arrays import LINE, Array, IntervalArray
 
 SIGMA = 2.0**-52
 """Twice the unit roundoff of float64, in which all of this is computed."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hnfc.analysis.interval_arrays import Array
+from hnfc.dialects.interval_arrays import Array
 
 Evaluate: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
 """From corners (parts × inputs) to the bound of each part, and whether a part may hold an input at all."""

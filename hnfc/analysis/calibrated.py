@@ -81,7 +81,7 @@ def rounds(value: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, NumOp) or is_source(value):
         return False
-    return owner.FACTS.ulps > 0 and not owner.FACTS.exact and not owner.FACTS.moves
+    return not owner.FACTS.exact and not owner.FACTS.moves
 
 
 def is_source(value: SSAValue) -> bool:

@@ -14,7 +14,6 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
@@ -22,6 +21,7 @@ from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval import Interval
+from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import TypeMismatch

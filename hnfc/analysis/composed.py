@@ -13,11 +13,11 @@ import numpy as np
 from xdsl.ir import Operation
 
 from hnfc.analysis.contraction import reshaped
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.rounding import other_algorithm
 from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp, as_tensor
 from hnfc.dialects.num.contraction import pooled

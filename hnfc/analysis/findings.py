@@ -13,9 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.core.errors import ModelError
 from hnfc.core.samples import declared, from_file, parse_range
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.types import DYNAMIC, format_of
@@ -171,7 +171,7 @@ def estimated_findings(imported: Imported, block: Block, calibration: Calibratio
                 continue
             error = calibration.contribution(value, form.unit_roundoff)
             part = (error / total) ** 2 if total else 0.0
-            normal = max(form.flushed, form.tiny / form.unit_roundoff / 2)
+            normal = max(form.flushed, form.smallest_normal)
             found.append(Finding(
                 value, operation.name.removeprefix("num."), imported.location(operation), seen.low, seen.high, error, part,
                 quantiles=seen.quantiles, overflows=seen.beyond(form.largest), subnormals=seen.below(normal), nonfinite=seen.nonfinite,

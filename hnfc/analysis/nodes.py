@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from hnfc.analysis.batch_axis import multiplied
-from hnfc.analysis.interval_arrays import ONE, Array, IntervalArray
+from hnfc.dialects.interval_arrays import ONE, Array, IntervalArray
 
 Pull: TypeAlias = Callable[[IntervalArray], IntervalArray]
 """From the derivative by a result to the derivative by an operand, through this result."""

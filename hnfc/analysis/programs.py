@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hnfc.analysis.branch_and_bound import DEFAULT_LIMITS, BoundLimits, Maximum, maximum
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth
 from hnfc.analysis.rounding import Arithmetic
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
 from hnfc.backend.fpcore import expression
+from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.frontend.fpcore import FPCoreProgram
 
 CORRECT = Arithmetic(correct=True)

@@ -1,8 +1,7 @@
 """Rounding errors of single operations: absolute bounds from the ranges of the exact result and the operands.
 
 A correctly rounded result is off by half the distance of the numbers around it, which is known from the binade; another one by
-`FACTS.ulps` units roundoff relative to it; a sum of n terms by γ(n-1)·Σ|x| in any order (Higham: Accuracy and stability of numerical
-algorithms, 2002, section 4.2), a matrix product by γ(n)·|A||B| (section 3.5), with γ(n) = n·u/(1 - n·u).
+`FACTS.ulps` units roundoff relative to it; what combines n numbers by `FACTS.accumulation`, with γ(n) = n·u/(1 - n·u) in place of n·u.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from hnfc.analysis.batch_axis import lifted, places_of
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import TapeNode
-from hnfc.dialects.facts import Facts
-from hnfc.dialects.types import FORMATS, ElementFormat
+from hnfc.dialects.facts import Accumulation, Facts
+from hnfc.dialects.interval_arrays import Array, IntervalArray
+from hnfc.dialects.types import ElementFormat
 
 NARROW_WORKING = "f32"
 """The format in which operations on narrower ones are carried out, and rounded afterwards."""
@@ -70,7 +69,7 @@ def within_ulps(value: IntervalArray, ulps: float, form: ElementFormat, early: f
     if ulps == 1:
         return rounded_to(value, form)
     size = value.magnitude
-    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + max(form.tiny, form.flushed)
+    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + form.underflow
     return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 
@@ -78,28 +77,27 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
                 arithmetic: Arithmetic) -> Array:  # fmt: skip
     """Bound of an implementation's error on these very operands, before a rounding to storage."""
     value = result.value
-    match name:
-        case "sum" | "prod" | "kahan_sum" | "pairwise_sum":
-            return _reduced(name, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
-        case "matmul":
+    match facts.accumulation:
+        case Accumulation.NONE:
+            pass
+        case Accumulation.CONTRACTION if name == "conv":
+            return _convolved(value, operands[0], operands[1], form)
+        case Accumulation.CONTRACTION:
             n = operands[0].shape[-1]
             if min(len(x.shape) for x in operands) < 2:
                 size = np.asarray(n * np.max(operands[0].value.magnitude, initial=0.0) * np.max(operands[1].value.magnitude, initial=0.0))
-                return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
+                return _accumulated(size, n, form)
             a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
             if not (np.isfinite(a).all() and np.isfinite(b).all()):
                 return np.full(value.shape, np.inf)
             size = (a @ b) * (1 + 4 * n * 2.0**-52)
-            return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
-        case "conv":
-            return _convolved(value, operands[0], operands[1], form)
-        case "mul" | "div":
-            scales = operands if name == "mul" else operands[1:]
-            if any(_power_of_two(x) for x in scales):
-                return _unless_overflow(value.magnitude, np.where(_underflows(value, form), max(form.tiny, form.flushed), 0.0), form)
-        case "add" | "sub":
-            if any(x.exact and not np.any(x.value.magnitude) for x in operands):
-                return np.zeros(())
+            return _accumulated(size, n, form)
+        case kind:
+            return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
+    if any(_power_of_two(operands[i]) for i in facts.scales):
+        return _unless_overflow(value.magnitude, np.where(_underflows(value, form), form.underflow, 0.0), form)
+    if any(operands[i].exact and not np.any(operands[i].value.magnitude) for i in facts.addends):
+        return np.zeros(())
     if facts.exact:
         return np.zeros(())
     if arithmetic.correct:
@@ -149,19 +147,19 @@ def onto(other: Array, error: Array, n: float, form: ElementFormat) -> Array:
     return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
 
 
-def _reduced(name: str, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat) -> Array:
+def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat) -> Array:
     n = math.prod(x.value.shape[place] for place in places)
-    if name == "prod":
+    if kind is Accumulation.PRODUCT:
         return _multiplied(value, x, places, n, form)
     size = np.sum(x.value.magnitude, axis=places, keepdims=True) * (1 + n * 2.0**-52) if places else x.value.magnitude
     size = np.broadcast_to(size, value.shape)
     if n <= 1:
         return np.zeros(())
-    match name:
-        case "kahan_sum":
+    match kind:
+        case Accumulation.COMPENSATED:
             # Neumaier's bound: 2u on the sum, and a second-order part on the magnitudes
             error = value.magnitude * (2 * form.unit_roundoff) + size * (4 * n * n * form.unit_roundoff**2)
-        case "pairwise_sum":
+        case Accumulation.PAIRWISE:
             error = size * gamma(math.ceil(math.log2(n)), form)
         case _:
             error = size * gamma(n - 1, form)
@@ -185,7 +183,12 @@ def _convolved(value: IntervalArray, x: TapeNode, weight: TapeNode, form: Elemen
     n = math.prod(weight.shape[1:])
     size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
     size = np.broadcast_to(size.reshape(size.shape[0], 1, -1, *(1,) * (len(weight.shape) - 2)) * (1 + 4 * n * 2.0**-52), value.shape)
-    return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
+    return _accumulated(size, n, form)
+
+
+def _accumulated(size: Array, n: int, form: ElementFormat) -> Array:
+    """Error of a sum of n products of this size, each of which may underflow."""
+    return _unless_overflow(size, size * gamma(n, form) + n * form.underflow, form)
 
 
 def _unless_overflow(size: Array, error: Array, form: ElementFormat) -> Array:
@@ -202,7 +205,3 @@ def _power_of_two(x: TapeNode) -> bool:
         return False
     fraction, _ = np.frexp(np.abs(v.lo))
     return bool(np.all((fraction == 0.5) | (v.lo == 0)))
-
-
-def format_named(name: str) -> ElementFormat:
-    return FORMATS[name]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.analysis import interval_arrays
 from hnfc.analysis.batch_axis import anywhere, filled, places_of, total
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
+from hnfc.dialects import interval_arrays
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dsl.core import Apply, Axes, Expr, Literal, Size
 
 _SLACK = 2.0**-40
@@ -114,7 +114,7 @@ def standardized(tape: Tape, x: TapeNode, axes: Sequence[int], eps: float, centr
         return total(box, places) / size
 
     d = x.value - mean(x.value) if centred else x.value
-    sigma = interval_arrays.increasing(np.sqrt, 0.0)(mean(d.square()) + IntervalArray.of(eps))
+    sigma = interval_arrays.sqrt(mean(d.square()) + IntervalArray.of(eps))
     limit = math.sqrt(n) * (1 + slack)
     z = (d / sigma).meet(-limit, limit)
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.analysis import interval_arrays
 from hnfc.analysis.batch_axis import (
     SIGMA,
     anywhere,
@@ -31,9 +30,11 @@ from hnfc.analysis.batch_axis import (
     total,
 )  # fmt: skip
 from hnfc.analysis.contraction import convolution, gathered_along, vector_product
-from hnfc.analysis.interval_arrays import ONE, ZERO, Array, IntervalArray
 from hnfc.analysis.nodes import ABOVE, KleeneTruth, Pull, TapeNode
+from hnfc.dialects import interval_arrays
 from hnfc.dialects.facts import Facts, NoFormula
+from hnfc.dialects.interval_arrays import ONE, ZERO, Array, IntervalArray
+from hnfc.dialects.num import OPERATIONS
 
 
 @dataclass
@@ -67,10 +68,7 @@ class Tape:
     def rising(self, x: TapeNode, facts: Facts) -> TapeNode:
         """A function that rises: between its values at the ends, which its evaluation in float64 gives up to `ulps`."""
         assert facts.evaluate is not None and facts.derivative is not None
-        low, high = (np.asarray(facts.evaluate(end), np.float64) for end in (x.value.lo, x.value.hi))
-        slack = 2.0**-52 * facts.ulps
-        low, high = low - np.abs(low) * slack - 1e-300, high + np.abs(high) * slack + 1e-300
-        value = IntervalArray(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+        value = x.value.rising(facts.evaluate, facts.domain.least, facts.domain.greatest, error=2.0**-52 * facts.ulps)
         inner = Tape(recording=False)
         slope: IntervalArray = facts.derivative(inner, TapeNode(inner, x.value), TapeNode(inner, value)).value
         return self.function(x, value, slope.meet(0.0, np.inf))
@@ -95,6 +93,11 @@ class Tape:
 
     # elementwise functions
 
+    def elementary(self, name: str, x: TapeNode) -> IntervalArray:
+        """Values of an operation of one operand, by the range that its class declares."""
+        found: IntervalArray = OPERATIONS[name].FACTS.range(x.value)
+        return found
+
     def exp(self, x: Any) -> TapeNode:
         x = self.node(x)
         value = interval_arrays.exp(x.value)
@@ -102,11 +105,11 @@ class Tape:
 
     def log(self, x: Any) -> TapeNode:
         x = self.node(x)
-        return self.function(x, interval_arrays.increasing(np.log, 0.0)(x.value), inside(x.value.reciprocal(), x.value.lo > 0))
+        return self.function(x, self.elementary("log", x), inside(x.value.reciprocal(), x.value.lo > 0))
 
     def sqrt(self, x: Any) -> TapeNode:
         x = self.node(x)
-        value = interval_arrays.increasing(np.sqrt, 0.0)(x.value)
+        value = self.elementary("sqrt", x)
         return self.function(x, value, inside(0.5 / value, x.value.lo > 0))
 
     def pow(self, x: Any, y: Any) -> TapeNode:
@@ -118,10 +121,9 @@ class Tape:
             slope = interval_arrays.power(x.value, c - 1) * c if c else ZERO
             result = self.function(x, interval_arrays.power(x.value, c), slope)
             return result if shape == x.shape else result + self.node(np.zeros(shape))
-        logarithm = interval_arrays.increasing(np.log, 0.0)
 
         def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
-            return b * interval_arrays.general_power(a, b - ONE), interval_arrays.general_power(a, b) * logarithm(a)
+            return b * interval_arrays.general_power(a, b - ONE), interval_arrays.general_power(a, b) * interval_arrays.log(a)
 
         return self.joined(interval_arrays.general_power, x, y, slopes)
 
@@ -135,19 +137,19 @@ class Tape:
 
     def atan(self, x: Any) -> TapeNode:
         x = self.node(x)
-        return self.function(x, interval_arrays.increasing(np.arctan)(x.value), (x.value.square() + ONE).reciprocal())
+        return self.function(x, self.elementary("atan", x), (x.value.square() + ONE).reciprocal())
 
     def _arc_slope(self, x: TapeNode) -> IntervalArray:
-        root = interval_arrays.increasing(np.sqrt, 0.0)((ONE - x.value.square()).meet(-1.0, 1.0))
+        root = interval_arrays.sqrt((ONE - x.value.square()).meet(-1.0, 1.0))
         return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
 
     def asin(self, x: Any) -> TapeNode:
         x = self.node(x)
-        return self.function(x, interval_arrays.increasing(np.arcsin, -1.0, 1.0)(x.value), self._arc_slope(x))
+        return self.function(x, self.elementary("asin", x), self._arc_slope(x))
 
     def acos(self, x: Any) -> TapeNode:
         x = self.node(x)
-        return self.function(x, interval_arrays.decreasing(np.arccos, -1.0, 1.0)(x.value), -self._arc_slope(x))
+        return self.function(x, self.elementary("acos", x), -self._arc_slope(x))
 
     def atan2(self, y: Any, x: Any) -> TapeNode:
         def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
@@ -165,11 +167,9 @@ class Tape:
         return result
 
     def erf(self, x: Any) -> TapeNode:
-        import scipy.special  # type: ignore[import-untyped,unused-ignore]
-
         x = self.node(x)
         slope = interval_arrays.exp(-x.value.square()) * IntervalArray(np.float64(1.1283791670955123), np.float64(1.128379167095513))
-        return self.function(x, interval_arrays.increasing(scipy.special.erf)(x.value).meet(-1.0, 1.0), slope)
+        return self.function(x, self.elementary("erf", x).meet(-1.0, 1.0), slope)
 
     def lgamma(self, x: Any) -> TapeNode:
         raise NoFormula("intervals of lgamma")

@@ -19,13 +19,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.batch_axis import filled, raised
 from hnfc.analysis.composed import composed
-from hnfc.analysis.interval_arrays import Array, IntervalArray
 from hnfc.analysis.nodes import KleeneTruth, TapeNode
 from hnfc.analysis.rounding import Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import Access, NoFormula, Result, Storage
+from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dialects.num.accumulation import scaled_product_of, terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.comparison import WhereOp

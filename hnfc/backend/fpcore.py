@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from xdsl.ir import SSAValue
@@ -30,14 +31,14 @@ def expression(value: SSAValue, depth: int = 1000) -> str:
         return "…"
     name = owner.name.removeprefix("num.")
     operands = [expression(operand, depth - (name != "cast")) for operand in owner.operands]
-    if name == "cast":
-        return operands[0]
-    if name == "compare":
-        return f"({_PREDICATES[owner.attributes_as_python()['predicate']]} {' '.join(operands)})"
-    pattern = _WRITTEN.get(name)
-    if pattern is not None:
-        return pattern.format(*operands)
-    return f"({_SYMBOLS.get(name, name)} {' '.join(operands)})"
+    return operands[0] if name == "cast" else application(name, operands, owner.attributes_as_python().get("predicate"))
+
+
+def application(name: str, operands: Sequence[str], predicate: str | None = None) -> str:
+    """An operation of `num` on operands that are written already; the predicate is that of a comparison."""
+    if name in _WRITTEN:
+        return _WRITTEN[name].format(*operands)
+    return f"({_PREDICATES[predicate] if predicate else _SYMBOLS.get(name, name)} {' '.join(operands)})"
 
 
 def _number(x: float) -> str:

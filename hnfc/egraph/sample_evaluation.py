@@ -11,12 +11,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hnfc.analysis.cost import LOST
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import TapeNode as FormNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import Forms, Recorder, running_error
 from hnfc.core.interpreter import compute
 from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES

@@ -64,7 +64,7 @@ class ClassValues:
         operation = node.operation
         if operation is None or not isinstance(operation, NumOp):
             return not node.children
-        return operation.FACTS.ulps == 0 and all(self.exact(self.graph.of(child).leader) for child in node.children)
+        return operation.FACTS.exact and all(self.exact(self.graph.of(child).leader) for child in node.children)
 
     def depth(self, value: SSAValue) -> float:
         if not self._depths:

@@ -10,11 +10,11 @@ import torch
 from torch import fx
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.outputs import TOGETHER, Outputs, root_mean_squares
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.taylor import NotAnalyzed, forms, returned
 from hnfc.core.tensors import to_numpy
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num.base import as_tensor
 from hnfc.dialects.types import format_of
 from hnfc.precision.cast_insertion import as_module

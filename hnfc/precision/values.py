@@ -167,7 +167,7 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
         if isinstance(_computing(root), ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
             return math.inf
     owner = _computing(root)
-    rounds = isinstance(owner, NumOp) and owner.FACTS.ulps > 0 and owner.operands
+    rounds = isinstance(owner, NumOp) and not owner.FACTS.exact and owner.operands
     if rounds and own is not None and stored_format(form).unit_roundoff <= own.unit_roundoff:
         return max(found, reach.sensitivity * stored_format(form).unit_roundoff)
     return found

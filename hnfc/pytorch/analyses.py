@@ -14,11 +14,11 @@ from xdsl.ir import SSAValue
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import Per
 from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.core.errors import UsageError
 from hnfc.core.tensors import to_numpy
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.signature import Given, State
 from hnfc.pytorch.optimized import arguments_of

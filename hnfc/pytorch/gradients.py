@@ -131,7 +131,7 @@ def _differing(old: Array, new: Array, form: Any) -> Array:
     """The positions of elements that differ, those that differ most first."""
     with np.errstate(all="ignore"):
         a, b = old.astype(np.float64).ravel(), new.astype(np.float64).ravel()
-        apart = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), form.tiny / (2 * form.unit_roundoff))
+        apart = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), form.smallest_normal)
     apart = np.where(np.isnan(apart) & ~(np.isnan(a) & np.isnan(b)), np.inf, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
     order = np.argsort(-apart, kind="stable")
     return np.asarray(order[apart[order] > min(NO_DIGIT, 4 * form.unit_roundoff)])

@@ -14,7 +14,7 @@ from pathlib import Path
 from xdsl.irdl import OpDef
 from xdsl.traits import ConstantLike
 
-from hnfc.dialects.facts import Access, Exactness, Facts, Parity, RealDomain, Result, Storage
+from hnfc.dialects.facts import Access, Accumulation, Exactness, Facts, Parity, RealDomain, Result, Storage
 from hnfc.dialects.num import COMMUTATIVE, OPERATIONS, NumOp
 from hnfc.dialects.num.base import kind_names
 
@@ -25,7 +25,9 @@ Pure tensor mathematics, one class for each operation in [dialects/num](../diale
 `hnfc-opt` and `xdsl-opt` read, verify and print it. Operands broadcast as in NumPy, and axes count from 0. `torch` names the operations of
 the torch dialect with exactly this meaning; the first one is exported.
 """
-_LEGEND: tuple[tuple[str, type[Enum]], ...] = (("access", Access), ("exactness", Exactness), ("storage", Storage))
+_LEGEND: tuple[tuple[str, type[Enum]], ...] = (
+    ("access", Access), ("exactness", Exactness), ("accumulation", Accumulation), ("storage", Storage),
+)  # fmt: skip
 
 
 def dialect_markdown() -> str:
@@ -35,7 +37,7 @@ def dialect_markdown() -> str:
     for family, operations in families.items():
         names = ", ".join(f"[{_short(operation)}](#num{_short(operation)})" for operation in operations)
         lines.append(f"- [{family}](#{family}): {names}")
-    lines += ["", "## Facts", "", "Words of the rows `access`, `exactness` and `storage`."]
+    lines += ["", "## Facts", "", "Words of the rows that classify operations."]
     for row, kind in _LEGEND:
         lines += ["", f"**{row}**: {inspect.cleandoc(kind.__doc__ or '')}", ""]
         lines += [f"- {_word(member)}: {text}" for member, text in member_docs(kind)]
@@ -79,7 +81,10 @@ def _rows(operation: type[NumOp], definition: OpDef) -> Iterator[tuple[str, str]
     if operation.has_trait(ConstantLike):
         yield "constant", "known when compiling"
     yield "access", _word(facts.access)
-    yield "exactness", f"{_word(facts.exactness)}; error at most {facts.ulps:g} u of the result" if facts.ulps else _word(facts.exactness)
+    bounded = facts.ulps and facts.accumulation is Accumulation.NONE
+    yield "exactness", f"{_word(facts.exactness)}; error at most {facts.ulps:g} u of the result" if bounded else _word(facts.exactness)
+    if facts.accumulation is not Accumulation.NONE:
+        yield "accumulation", _word(facts.accumulation)
     if facts.storage is not Storage.END:
         yield "storage", _word(facts.storage)
     if facts.domain != RealDomain() or facts.divisor:

@@ -10,17 +10,16 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from hnfc.dsl.soundness.monomial import At, Atom, Exponent, Ix, Mono, Place, Terms
+from hnfc.dsl import notation
+from hnfc.dsl.polynomials import Exponent
+from hnfc.dsl.soundness.monomial import At, Atom, Ix, Mono, Notation, Place, Places, Terms
 from hnfc.dsl.soundness.term import Cond, Rational
 
-SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FREE, BOUND = "ijlmpqrst", "abcdefgh"
 _TOKEN = re.compile(r"\x01([fbs])(\d+):(\d+)\x02")
 _RANGE = re.compile(r"\x03(.*?)\x04")
 RELATIONS = {">": ">", ">=": "≥", "=": "="}
-NEGATED = {">": "≤", ">=": "<", "=": "≠"}
-MIRRORED = {">": "<", "≥": "≤", "<": ">", "≤": "≥"}
 
 
 def shown(text: str, names: Iterable[str]) -> str:
@@ -57,14 +56,14 @@ def condition(cond: Cond) -> str:
     match cond.kind:
         case ">" | ">=" | "=":
             return _relation(cond.args[0], RELATIONS[cond.kind])
-        case "not" if cond.args[0].kind in NEGATED:
-            return _relation(cond.args[0].args[0], NEGATED[cond.args[0].kind])
+        case "not" if cond.args[0].kind in RELATIONS:
+            return _relation(cond.args[0].args[0], notation.NEGATED[RELATIONS[cond.args[0].kind]])
         case "not":
             return f"not {condition(cond.args[0])}"
         case "and" | "or":
             return f" {cond.kind} ".join(sorted(f"({condition(part)})" for part in cond.args))
         case "cap":
-            places = _places(cond.args[1])
+            places = _MARKED.places(cond.args[1])
             return f"{cond.args[0]}[{places}]" if places else str(cond.args[0])
     return cond.kind
 
@@ -75,7 +74,7 @@ def _relation(x: Rational, symbol: str) -> str:
     left = {m: c for m, c in x.num.items() if c > 0}
     right = {m: -c for m, c in x.num.items() if c < 0}
     if (not left or (() in left and len(left) == 1)) and right:
-        left, right, symbol = right, left, MIRRORED.get(symbol, symbol)
+        left, right, symbol = right, left, notation.MIRRORED.get(symbol, symbol)
     return f"{_sum(left)} {symbol} {_sum(right)}"
 
 
@@ -87,24 +86,13 @@ def _masked(text: str) -> str:
 def _sum(terms: Terms) -> str:
     """Positive terms first, numbers last."""
     parts = sorted(((c < 0, not m, _masked(t := _product(m, abs(c))), t) for m, c in terms.items()), key=lambda p: p[:3])
-    text = ""
-    for negative, _, _, part in parts:
-        text += (" - " if text else "-") + part if negative else (" + " if text else "") + part
-    return text or "0"
+    return notation.summed((negative, part) for negative, *_, part in parts)
 
 
 def _product(mono: Mono, c: Fraction) -> str:
     factors = [(_power(a, e) if a.kind == "exp" or e > 0 else _power(a, -e), a.kind == "exp" or e > 0) for a, e in mono]
-    above = sorted((text for text, up in factors if up), key=_masked)
-    below = sorted((text for text, up in factors if not up), key=_masked)
-    if c.numerator != 1 or not above:
-        above.insert(0, str(c.numerator))
-    if c.denominator != 1:
-        below.insert(0, str(c.denominator))
-    text = "·".join(above)
-    if not below:
-        return text
-    return f"{text}/{below[0]}" if len(below) == 1 else f"{text}/({'·'.join(below)})"
+    above, below = (sorted((text for text, up in factors if up is wanted), key=_masked) for wanted in (True, False))
+    return notation.product(c, above, below)
 
 
 def _power(atom: Atom, e: Exponent) -> str:
@@ -112,47 +100,32 @@ def _power(atom: Atom, e: Exponent) -> str:
         return f"exp({term(atom.args[0].scale(Fraction(e)))})"
     if atom.kind == "root" and e == Fraction(1, 2):
         return f"√({term(atom.args[0])})"
-    text = _atom(atom)
-    if e == 1:
-        return text
-    return text + (str(e).translate(SUPERSCRIPTS) if isinstance(e, int) else f"^({e})")
+    return notation.raised(_MARKED.atom(atom), e)
 
 
-def _atom(atom: Atom) -> str:
-    args = atom.args
-    match atom.kind:
-        case "cap":
-            return f"{args[0]}[{_places(args[1])}]" if args[1] else str(args[0])
-        case "pi":
-            return "π"
-        case "size":
-            return f"\x01s{args[0]}:0\x02"
-        case "ix":
-            return _places(args[0])
-        case "sum" | "prod" | "max" | "min":
-            symbol = {"sum": "Σ", "prod": "Π"}.get(atom.kind, atom.kind)
-            return f"{symbol}_\x03{_places(args[0])}\x04({term(args[1])})"
-        case "abs":
-            return f"|{term(args[0])}|"
-        case "ind":
-            return f"[{condition(args[0])}]"
-        case "root":
-            return f"({term(args[0])})"
-    return f"{atom.kind}({', '.join(map(_argument, args))})"
+class _MarkedNotation(Notation):
+    """Atoms with marks for indices and sizes, which `shown` names."""
+
+    def place(self, place: Place) -> str:
+        return term(place.term) if isinstance(place, At) else f"\x01{'f' if place.kind == 'free' else 'b'}{place.cls}:{place.n}\x02"
+
+    def range(self, places: Places) -> str:
+        return f"\x03{self.places(places)}\x04"
+
+    def size(self, cls: int) -> str:
+        return f"\x01s{cls}:0\x02"
+
+    def text(self, value: Any) -> str:
+        if isinstance(value, Rational):
+            return term(value)
+        if isinstance(value, Cond):
+            return condition(value)
+        if isinstance(value, Ix | At):
+            return self.place(value)
+        return ", ".join(map(self.text, value)) if isinstance(value, tuple) else str(value)
 
 
-def _argument(value: Any) -> str:
-    if isinstance(value, Rational):
-        return term(value)
-    if isinstance(value, Cond):
-        return condition(value)
-    if isinstance(value, Ix | At):
-        return _places((value,))
-    return ", ".join(map(_argument, value)) if isinstance(value, tuple) else str(value)
-
-
-def _places(places: Iterable[Place]) -> str:
-    return ",".join(term(p.term) if isinstance(p, At) else f"\x01{'f' if p.kind == 'free' else 'b'}{p.cls}:{p.n}\x02" for p in places)
+_MARKED = _MarkedNotation()
 
 
 def _bracketed(text: str) -> str:

@@ -164,7 +164,7 @@ class ReplacementBuilder:
         """A bound or setting as an integer, or as one for each axis of a convolution."""
         if isinstance(value, core.Capture) and isinstance(bound := self.bindings[value.name], Integers):
             return bound.values
-        number = self.build(value) if isinstance(value, core.Capture | core.Literal | core.Size | core.Apply) else value
+        number = self.build(value) if isinstance(value, core.Expr) else value
         if not isinstance(number, Fraction | float) or number != int(number):
             raise DoesNotFit("a bound is no integer that is known when compiling")
         return int(number)

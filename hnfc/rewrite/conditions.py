@@ -182,7 +182,7 @@ class ConditionChecker:
         if built is None:
             return None
         value, _ = built
-        return self.ranges.of(value) if isinstance(value, SSAValue) else _around(value)
+        return self.ranges.of(value) if isinstance(value, SSAValue) else Interval.point(value)
 
     def _comparison(self, condition: core.Comparison) -> Judgement:
         x, y = self._interval(condition.x), self._interval(condition.y)
@@ -220,7 +220,7 @@ class ConditionChecker:
             return Judgement(None, condition, "not a constant")
         if condition.name == "integral":
             return Judgement(isinstance(built[0], Fraction) and built[0].denominator == 1, condition)
-        interval = _around(built[0])
+        interval = Interval.point(built[0])
         number = interval.lo if interval.lo == interval.hi else math.nan
         value = self._value(condition.operands[1])
         element = ELEMENT_NAMES.get(_type(value).element_type) if value is not None else None
@@ -245,8 +245,7 @@ class ConditionChecker:
             if condition.name == "overflows":
                 found = any(np.isinf(array.astype(np.float64)).any() for array in arrays)
             elif condition.name == "underflows":
-                smallest_normal = form.tiny / (2 * form.unit_roundoff)
-                found = any((np.abs(array.astype(np.float64)) < smallest_normal).any() for array in arrays)
+                found = any((np.abs(array.astype(np.float64)) < form.smallest_normal).any() for array in arrays)
             else:
                 found = self._cancels(value, operations, form.unit_roundoff)
         return Judgement(found, condition, "not on the samples")
@@ -264,18 +263,6 @@ class ConditionChecker:
             if (np.abs(c.astype(np.float64)) < unit_roundoff**0.5 * size).any():
                 return True
         return False
-
-
-def _around(number: Fraction | float) -> Interval:
-    """The least interval of float64 that holds the number."""
-    try:
-        near = float(number)
-    except OverflowError:
-        largest = math.nextafter(math.inf, 0)
-        return Interval(largest, math.inf) if number > 0 else Interval(-math.inf, -largest)
-    if not isinstance(number, Fraction) or Fraction(near) == number:
-        return Interval.point(near)
-    return Interval(math.nextafter(near, -math.inf), near) if Fraction(near) > number else Interval(near, math.nextafter(near, math.inf))
 
 
 def _shape_of(binding: Binding) -> tuple[int, ...] | None:

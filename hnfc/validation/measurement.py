@@ -213,15 +213,14 @@ def measure(found: Array, truth: Array, format: Any) -> Error:
         representable = np.isfinite(want) & (np.abs(want) <= format.largest)
         wrong = representable & ~np.isfinite(got)
         good = representable & np.isfinite(got)
-        smallest_normal = format.tiny / (2 * format.unit_roundoff)
         errors, sizes = np.abs(got - want)[good], np.abs(want)[good]
-        relative = errors / np.maximum(sizes, smallest_normal)
+        relative = errors / np.maximum(sizes, format.smallest_normal)
     undefined = int(np.isnan(want).sum())
     if not relative.size:
         return Error(int(wrong.sum()), 0.0, int(got.size), 0.0, 0.0, undefined)
     common = float(np.quantile(relative, 0.99, method="higher"))
     with np.errstate(over="ignore"):
-        scaled = float(errors.max() / max(sizes.max(), smallest_normal))
+        scaled = float(errors.max() / max(sizes.max(), format.smallest_normal))
     return Error(int(wrong.sum()), float(relative.max()), int(got.size), common, scaled, undefined)
 
 

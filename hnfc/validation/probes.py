@@ -161,7 +161,7 @@ def _with_one_alone(only: int, value: float, index: int, slot: Slot) -> Array:
 def _extreme(name: str, index: int, slot: Slot) -> Array:
     form = slot.format
     assert form is not None
-    smallest = {"the smallest number": form.tiny, "the smallest normal number": form.tiny / (2 * form.unit_roundoff)}
+    smallest = {"the smallest number": form.tiny, "the smallest normal number": form.smallest_normal}
     return _full(smallest.get(name, form.largest), index, slot)
 
 

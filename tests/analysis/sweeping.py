@@ -17,9 +17,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
 from hnfc.analysis.certified import Bounds, certified
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.dialects.interval import Interval
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import as_tensor, element_name
 from hnfc.dialects.num.rounding import NUMPY_TYPES

@@ -11,9 +11,9 @@ import pytest
 from flint import arb
 from xdsl.ir import SSAValue
 
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.taylor import Forms, NotAnalyzed, forms
 from hnfc.core.interpreter import Array, evaluate
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.rulebook import shipped

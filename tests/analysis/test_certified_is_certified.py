@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from xdsl.ir import SSAValue
 
 from hnfc.analysis.certified import Bounds, certified
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.interval import Interval
+from hnfc.dialects.interval_arrays import IntervalArray
 from tests.analysis import programs_of_tensors
 from tests.analysis.sweeping import SWEPT, box, swept, wrong
 from tests.dialects.building import to_numpy, to_torch

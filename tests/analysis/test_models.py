@@ -13,9 +13,9 @@ import torch
 import hnfc
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import certified
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.interpreter import evaluate
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.types import FORMATS
 from tests.analysis.capturing import captured, encoder, mlp
 from tests.graphs import Graph

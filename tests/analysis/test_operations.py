@@ -12,11 +12,11 @@ from flint import arb
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block
 
-from hnfc.analysis.interval_arrays import IntervalArray
 from hnfc.analysis.nodes import TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.analysis.taylor import NotAnalyzed, forms
 from hnfc.core.interpreter import evaluate
+from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS, tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hnfc.dialects.facts import Access, Exactness, Storage
+from hnfc.dialects.facts import Access, Accumulation, Exactness, Storage
 from hnfc.dialects.num import OPERATIONS
 from hnfc.report.dialect_document import dialect_markdown, member_docs
 
@@ -33,5 +33,5 @@ def test_a_section_reads_as_the_class_does() -> None:
 
 
 def test_every_word_for_a_fact_is_explained() -> None:
-    for kind in (Access, Exactness, Storage):
+    for kind in (Access, Accumulation, Exactness, Storage):
         assert [member for member, _ in member_docs(kind)] == list(kind)

@@ -7,17 +7,20 @@ to four steps. What has no value (the logarithm of a negative number) is the who
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hnfc.dialects.interval import Function, ends_around, increasing
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_FUNCTION_STEPS = 2.0**-50
+FUNCTION_ERROR = 2.0**-50
 """Four steps of float64, relative to a result."""
-_TINY = 5e-324
+_TINY = 2.0**-1064
+"""Error of functions near the smallest numbers, which have few digits."""
 
 
 class IntervalArray:
@@ -36,14 +39,9 @@ class IntervalArray:
         if isinstance(value, IntervalArray):
             return value
         if isinstance(value, Fraction):
-            near = float(value)
-            if Fraction(near) == value:
-                return IntervalArray.of(near)
-            below, above = Fraction(near) <= value, Fraction(near) >= value
-            return IntervalArray(
-                np.float64(near if below else math.nextafter(near, -math.inf)),
-                np.float64(near if above else math.nextafter(near, math.inf)),
-            )
+            lo, hi = ends_around(value)
+            if lo != hi:
+                return IntervalArray(np.float64(lo), np.float64(hi))
         array = np.asarray(value, np.float64)
         return IntervalArray(array, array)
 
@@ -88,6 +86,20 @@ class IntervalArray:
             return IntervalArray(moved, moved)
         lo, hi = np.broadcast_arrays(self.lo, self.hi)
         return IntervalArray(move(lo), move(hi))
+
+    def rising(self, function: Function, lo: float, hi: float, signed: bool = False, error: float = FUNCTION_ERROR) -> IntervalArray:
+        """f(x), f being non-decreasing on its domain [lo, hi]; the whole line for elements that reach beyond it.
+
+        error: that of what is computed, relative to the value. Zeros have no sign here.
+        """
+        inside = (self.lo >= lo) & (self.hi <= hi)
+        first, last = np.clip(self.lo, lo, hi), np.clip(self.hi, lo, hi)
+        least, greatest = _loose_down(function(first), first, error), _loose_up(function(last), last, error)
+        return IntervalArray(np.where(inside, least, -np.inf), np.where(inside, greatest, np.inf))
+
+    @property
+    def mirrored(self) -> IntervalArray:
+        return -self
 
     # arithmetic
 
@@ -151,7 +163,6 @@ class IntervalArray:
 
 
 LINE = IntervalArray(np.float64(-np.inf), np.float64(np.inf))
-UNIT = IntervalArray(np.float64(0.0), np.float64(1.0))
 ZERO = IntervalArray.of(0.0)
 ONE = IntervalArray.of(1.0)
 
@@ -186,38 +197,30 @@ def _held(lo: Array, hi: Array) -> IntervalArray:
     return IntervalArray(np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi))
 
 
-def _loose_down(x: Array) -> Array:
-    return np.where(np.isinf(x), np.where(x > 0, np.finfo(np.float64).max, x), x - np.abs(x) * _FUNCTION_STEPS - _TINY)
+def _loose_down(y: Array, x: Array, error: float) -> Array:
+    """y = f(x) moved down by its relative error; log 1 = 0 and what is 0 at 0 are exact, elsewhere a 0 may have underflowed."""
+    moved = np.where(np.isinf(y), np.where(y > 0, np.finfo(np.float64).max, y), y - np.abs(y) * error - _TINY)
+    return np.where((y == 0) & ((x == 0) | (x == 1)), y, moved)
 
 
-def _loose_up(x: Array) -> Array:
-    return -_loose_down(-x)
+def _loose_up(y: Array, x: Array, error: float) -> Array:
+    return -_loose_down(-y, x, error)
 
 
-def increasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[IntervalArray], IntervalArray]:
-    """A function that does not fall on [lo, hi], its domain; the whole line where a box reaches beyond it."""
-
-    def on_boxes(x: IntervalArray) -> IntervalArray:
-        inside = (x.lo >= lo) & (x.hi <= hi)
-        least, greatest = function(np.clip(x.lo, lo, hi)), function(np.clip(x.hi, lo, hi))
-        return IntervalArray(np.where(inside, _loose_down(least), -np.inf), np.where(inside, _loose_up(greatest), np.inf))
-
-    return on_boxes
-
-
-def decreasing(function: Callable[[Array], Array], lo: float = -math.inf, hi: float = math.inf) -> Callable[[IntervalArray], IntervalArray]:
-    mirrored = increasing(lambda t: -function(t), lo, hi)
-    return lambda x: -mirrored(x)
+log: Callable[..., IntervalArray] = increasing(np.log, 0.0)
+sqrt: Callable[..., IntervalArray] = increasing(np.sqrt, 0.0)
+arctan: Callable[..., IntervalArray] = increasing(np.arctan)
 
 
 def exp(x: IntervalArray) -> IntervalArray:
-    return increasing(np.exp)(x).meet(0.0, np.inf)
+    found: IntervalArray = increasing(np.exp)(x)
+    return found.meet(0.0, np.inf)
 
 
 def cos(x: IntervalArray) -> IntervalArray:
     """Between the values at the ends, and as far as ±1 where a multiple of π lies between them."""
     low, high = np.cos(x.lo), np.cos(x.hi)
-    lo, hi = _loose_down(np.minimum(low, high)), _loose_up(np.maximum(low, high))
+    lo, hi = np.minimum(low, high) - FUNCTION_ERROR, np.maximum(low, high) + FUNCTION_ERROR
     # half turns, counted with room for the error of the division by π
     first, last = x.lo / math.pi, x.hi / math.pi
     first, last = np.floor(first - np.abs(first) * 1e-15 - 1e-15), np.ceil(last + np.abs(last) * 1e-15 + 1e-15)
@@ -236,15 +239,13 @@ _HALF_PI = IntervalArray(np.float64(math.pi / 2), np.float64(math.nextafter(math
 def sin(x: IntervalArray) -> IntervalArray:
     """cos(x - π/2) for wide boxes; at a point the sine itself, which keeps the digits of small ones."""
     turned = cos(x - _HALF_PI)
-    low, high = np.sin(x.lo), np.sin(x.hi)
-    rising = (x.lo >= -1.57) & (x.hi <= 1.57)
-    return IntervalArray(np.where(rising, _loose_down(low), turned.lo), np.where(rising, _loose_up(high), turned.hi))
+    return x.rising(np.sin, -1.57, 1.57).where((x.lo >= -1.57) & (x.hi <= 1.57), turned)
 
 
 def atan2(y: IntervalArray, x: IntervalArray) -> IntervalArray:
     """For x > 0 the arc tangent of y/x, for y of one sign π/2 - atan(x/y); elsewhere within ±π."""
-    right = increasing(np.arctan)(y / x)
-    upper, lower = _HALF_PI - increasing(np.arctan)(x / y), -_HALF_PI - increasing(np.arctan)(x / y)
+    right = arctan(y / x)
+    upper, lower = _HALF_PI - arctan(x / y), -_HALF_PI - arctan(x / y)
     anywhere = IntervalArray(np.float64(-3.1415926535897936), np.float64(3.1415926535897936))
     return right.where(x.lo > 0, upper.where(y.lo > 0, lower.where(y.hi < 0, anywhere)))
 
@@ -254,7 +255,7 @@ def power(x: IntervalArray, exponent: Fraction | float) -> IntervalArray:
     c = float(exponent)
     if c == int(c) and abs(c) <= 64:
         return _whole_power(x, int(c))
-    grown = increasing(lambda t: np.power(t, abs(c)), 0.0)(x)
+    grown = x.rising(lambda t: np.power(t, abs(c)), 0.0, math.inf)
     wide = grown.widened(np.where(np.isfinite(grown.magnitude), grown.magnitude * (abs(c) + 1) * 2.0**-50, 0.0))
     wide = wide.where(x.lo >= 0, LINE).meet(np.where(x.lo >= 0, 0.0, -np.inf), np.inf)
     return wide if c > 0 else wide.reciprocal()
@@ -280,11 +281,4 @@ def _whole_power(x: IntervalArray, n: int) -> IntervalArray:
 
 def general_power(x: IntervalArray, y: IntervalArray) -> IntervalArray:
     """e^(y·log x), for x > 0."""
-    return exp(y * increasing(np.log, 0.0)(x))
-
-
-def hull_of(parts: Sequence[IntervalArray]) -> IntervalArray:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.hull(part)
-    return whole
+    return exp(y * log(x))

@@ -1,4 +1,4 @@
-"""Interval arithmetic on arrays holds what ball arithmetic gives, at the ends of boxes and inside."""
+"""Interval arithmetic holds what ball arithmetic gives, at the ends of boxes and inside."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hnfc.analysis import interval_arrays
-from hnfc.analysis.interval_arrays import IntervalArray
+from hnfc.dialects import interval_arrays
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.interval_arrays import IntervalArray
+from hnfc.dialects.num import OPERATIONS
 
 NUMBERS = st.one_of(
     st.sampled_from(
@@ -27,22 +29,27 @@ UNARY: dict[str, tuple[Callable[[IntervalArray], IntervalArray], Callable[[Any],
     "exp": (interval_arrays.exp, lambda x: x.exp(), -700, 700),
     "sin": (interval_arrays.sin, lambda x: x.sin(), -math.inf, math.inf),
     "cos": (interval_arrays.cos, lambda x: x.cos(), -math.inf, math.inf),
-    "log": (interval_arrays.increasing(np.log, 0.0), lambda x: x.log(), 5e-324, math.inf),
-    "sqrt": (interval_arrays.increasing(np.sqrt, 0.0), lambda x: x.sqrt(), 0, math.inf),
     "square": (IntervalArray.square, lambda x: x * x, -1e150, 1e150),
     "cube": (lambda b: interval_arrays.power(b, 3), lambda x: x**3, -1e90, 1e90),
     "x^-2": (lambda b: interval_arrays.power(b, -2), lambda x: 1 / (x * x), 1e-100, 1e150),
     "x^2.5": (lambda b: interval_arrays.power(b, 2.5), lambda x: x ** arb("2.5"), 1e-100, 1e100),
     "reciprocal": (IntervalArray.reciprocal, lambda x: 1 / x, 1e-300, math.inf),
-    "atan": (interval_arrays.increasing(np.arctan), lambda x: x.atan(), -math.inf, math.inf),
 }
+MONOTONE: dict[str, tuple[Callable[[Any], Any], float, float]] = {
+    "exp": (lambda x: x.exp(), -1e4, 700), "expm1": (lambda x: x.expm1(), -1e4, 700), "log": (lambda x: x.log(), 5e-324, math.inf),
+    "log1p": (lambda x: x.log1p(), -1 + 2**-53, math.inf), "sqrt": (lambda x: x.sqrt(), 0, math.inf),
+    "atan": (lambda x: x.atan(), -math.inf, math.inf), "asin": (lambda x: x.asin(), -1, 1), "acos": (lambda x: x.acos(), -1, 1),
+    "sinh": (lambda x: x.sinh(), -700, 700), "tanh": (lambda x: x.tanh(), -math.inf, math.inf),
+    "erf": (lambda x: x.erf(), -1e3, 1e3),
+}  # fmt: skip
+"""Operations whose class declares one function for intervals and arrays of them."""
 
 
 def point(lo: float, hi: float, share: float) -> float:
     return min(max(lo + share * (hi - lo), lo), hi)
 
 
-def holds(box: IntervalArray, true: Any) -> bool:
+def holds(box: Any, true: Any) -> bool:
     return not (arb(true) < arb(float(box.lo)) or arb(true) > arb(float(box.hi)))
 
 
@@ -56,6 +63,20 @@ def test_functions(name: str, a: float, b: float, share: float) -> None:
     with np.errstate(all="ignore"):
         found = function(IntervalArray(np.float64(lo), np.float64(hi)))
     assert holds(found, true(arb(point(lo, hi, share)))), found
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+@given(a=NUMBERS, b=NUMBERS, share=st.sampled_from([0.0, 1.0, 0.5, 0.123]))
+@settings(max_examples=60, deadline=None)
+def test_ranges_of_classes(name: str, a: float, b: float, share: float) -> None:
+    true, least, greatest = MONOTONE[name]
+    lo, hi = (min(max(x, least), greatest) for x in (min(a, b), max(a, b)))
+    ctx.prec = 200
+    expected = true(arb(point(lo, hi, share)))
+    with np.errstate(all="ignore"):
+        for kind in (Interval, lambda lo, hi: IntervalArray(np.float64(lo), np.float64(hi))):
+            found = OPERATIONS[name].FACTS.range(kind(lo, hi))
+            assert holds(found, expected), found
 
 
 @pytest.mark.parametrize("symbol", ["+", "-", "*", "/"])
