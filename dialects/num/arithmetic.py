@@ -251,7 +251,7 @@ class PowOp(BinaryOp):
         real=lambda m, x, y: m.pow(x, y),
         evaluate=power,
         range=pow_range,
-        torch=("aten.pow.Tensor_Tensor",),
+        torch=("aten.pow.Tensor_Tensor", "aten.pow.Scalar"),
         ulps=32,
         # x^-2 as 1/(x·x), of which x·x may be subnormal, x³ as (x·x)·x
         early=4.1,
@@ -274,7 +274,7 @@ class MaximumOp(BinaryOp):
         real=lambda m, x, y: m.maximum(x, y),
         evaluate=np.maximum,
         range=maximum_range,
-        torch=("aten.maximum",),
+        torch=("aten.maximum", "aten.max.other"),
         ulps=0,
     )
 
@@ -292,7 +292,7 @@ class MinimumOp(BinaryOp):
         real=lambda m, x, y: m.minimum(x, y),
         evaluate=np.minimum,
         range=minimum_range,
-        torch=("aten.minimum",),
+        torch=("aten.minimum", "aten.min.other"),
         ulps=0,
     )
 
@@ -327,7 +327,7 @@ class RemainderOp(BinaryOp):
         real=lambda m, x, y: x - y * m.floor(x / y),
         evaluate=np.remainder,
         range=remainder_range,
-        torch=("aten.remainder.Tensor",),
+        torch=("aten.remainder.Tensor", "aten.remainder.Scalar"),
         stray=quotient_lost,
     )
 
@@ -345,7 +345,7 @@ class FmodOp(BinaryOp):
         real=lambda m, x, y: x - y * truncate(m, x / y),
         evaluate=np.fmod,
         range=fmod_range,
-        torch=("aten.fmod.Tensor",),
+        torch=("aten.fmod.Tensor", "aten.fmod.Scalar"),
         stray=quotient_lost,
     )
 
@@ -393,6 +393,7 @@ class LogaddexpOp(BinaryOp):
         accepts=FLOATING,
         storage=Storage.STEPS,
         real=lambda m, x, y: m.log(m.exp(x) + m.exp(y)),
+        steps=lambda s, x, y: s("add", s("maximum", x, y), s("log1p", s("exp", s("neg", s("abs", s("sub", x, y)))))),
         evaluate=np.logaddexp,
         range=logaddexp_range,
         torch=("aten.logaddexp",),
@@ -413,7 +414,7 @@ class XlogyOp(BinaryOp):
         real=lambda m, x, y: m.where(m.compare("eq", x, m.const(0)), m.const(0), x * m.log(y)),
         evaluate=special("xlogy"),
         range=xlogy_range,
-        torch=("aten.xlogy.Tensor",),
+        torch=("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other", "aten.special_xlogy"),
         roundings=2,
     )
 

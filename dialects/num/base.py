@@ -39,9 +39,15 @@ class NumOp(IRDLOperation, ABC):
     """A pure operation on tensors. `OPERATIONS` finds every concrete subclass by its name without the `num.` in front."""
 
     FACTS: ClassVar[Facts]
+    """Every concrete class has its own."""
     FROM_TYPE: ClassVar[frozenset[str]] = frozenset()
     """Attributes that `make` takes and the result type holds (the shape of a reshape, the element type of a cast)."""
     traits = traits_def(Pure())
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in vars(cls) and not hasattr(cls, "FACTS"):
+            raise TypeError(f"{cls.__name__} needs FACTS: all that is known of the operation")
 
     @classmethod
     @abstractmethod
@@ -196,11 +202,6 @@ class UnaryOp(NumOp):
         return x
 
 
-def is_plain_function(operation: type[NumOp]) -> bool:
-    """Return whether it is f(x) and nothing else: torch's operation of its name takes the same one operand."""
-    return issubclass(operation, UnaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
-
-
 class BinaryOp(NumOp):
     """f(x, y), element by element, with NumPy's broadcasting. Both operands have the element type of the result."""
 
@@ -215,6 +216,11 @@ class BinaryOp(NumOp):
         if x.element_type != y.element_type:
             raise TypeMismatch(f"expected operands of one element type, but got {element_name(x)} and {element_name(y)}")
         return tensor(x.element_type, broadcast_shapes(x.get_shape(), y.get_shape()))
+
+
+def is_plain_function(operation: type[NumOp]) -> bool:
+    """Return whether it is f(x) or f(x, y) and nothing else: torch's operation of its name takes the same operands."""
+    return issubclass(operation, UnaryOp | BinaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
 
 
 class ReductionOp(NumOp):

@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, Storage
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, StepBuilder, Storage
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.elementary import SqrtOp
-from hnfc.dialects.num.reduction import EXACT, average, scaled
+from hnfc.dialects.num.reduction import EXACT, average, mean_steps, scaled, shifted_steps
 from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, FLOATING, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
 
 
@@ -181,6 +181,50 @@ def attention_range(q: Interval, k: Interval, v: Interval, *mask: Interval, scal
     return Interval(0.0 if v.lo >= 0 else -stray, 0.0 if v.hi <= 0 else stray, nan, v.minus_zero)
 
 
+def softmax_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    e = s("exp", shifted_steps(s, x, axes))
+    return s("div", e, s("sum", e, axes=axes))
+
+
+def log_softmax_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    d = shifted_steps(s, x, axes)
+    return s("sub", d, s("log", s("sum", s("exp", d), axes=axes)))
+
+
+def affine_steps(s: StepBuilder, y: Any, parameters: Sequence[Any]) -> Any:
+    for name, parameter in zip(("mul", "add"), parameters, strict=False):
+        y = s(name, y, parameter)
+    return y
+
+
+def layer_norm_steps(s: StepBuilder, x: Any, *parameters: Any, axes: Any, eps: Any) -> Any:
+    d = s("sub", x, mean_steps(s, x, axes))
+    return affine_steps(s, s("div", d, s("sqrt", s("add", mean_steps(s, s("square", d), axes), eps))), parameters)
+
+
+def rms_norm_steps(s: StepBuilder, x: Any, *parameters: Any, axes: Any, eps: Any) -> Any:
+    return affine_steps(s, s("div", x, s("sqrt", s("add", mean_steps(s, s("square", x), axes), eps))), parameters)
+
+
+def batch_norm_steps(s: StepBuilder, x: Any, mean: Any, var: Any, *parameters: Any, eps: Any) -> Any:
+    return affine_steps(s, s("div", s("sub", x, mean), s("sqrt", s("add", var, eps))), parameters)
+
+
+def normalize_steps(s: StepBuilder, x: Any, axes: Any, eps: Any) -> Any:
+    return s("div", x, s("maximum", s("sqrt", s("sum", s("square", x), axes=axes)), eps))
+
+
+def attention_steps(s: StepBuilder, q: Any, k: Any, v: Any, *mask: Any, scale: Any, causal: Any = False) -> Any:
+    if causal:
+        return None
+    scores = s("matmul", q, s("transpose", k, perm="last_two"))
+    if scale != 1:
+        scores = s("mul", scores, scale)
+    for part in mask:
+        scores = s("add", scores, part)
+    return s("matmul", softmax_steps(s, scores, (-1,)), v)
+
+
 class NormOp(AlongAxesOp):
     """A norm along `axes` with optional weight, or weight and bias, that broadcast against x."""
 
@@ -226,6 +270,7 @@ class SoftmaxOp(AlongAxesOp):
         storage=Storage.STEPS,
         curvature=lambda x: 0.5,
         real=lambda m, x, axes: m.exp(x) / m.sum(m.exp(x), axes),
+        steps=softmax_steps,
         evaluate=lambda x, axes: softmax(x, tuple(axes)),
         range=softmax_range,
         torch=("aten.softmax.int", "aten._softmax"),
@@ -244,6 +289,7 @@ class LogSoftmaxOp(AlongAxesOp):
         storage=Storage.STEPS,
         curvature=lambda x: 0.5,
         real=lambda m, x, axes: x - m.log(m.sum(m.exp(x), axes)),
+        steps=log_softmax_steps,
         evaluate=lambda x, axes: log_softmax(x, tuple(axes)),
         range=log_softmax_range,
         torch=("aten.log_softmax.int", "aten._log_softmax"),
@@ -264,6 +310,7 @@ class NormalizeOp(AlongAxesOp):
         accepts=FLOATING,
         storage=Storage.STEPS,
         real=lambda m, x, axes, eps: x / m.maximum(m.sqrt(m.sum(x * x, axes)), m.const(eps)),
+        steps=normalize_steps,
         evaluate=normalize,
         range=normalize_range,
         torch=(),
@@ -281,6 +328,7 @@ class LayerNormOp(NormOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=layer_norm_formula,
+        steps=layer_norm_steps,
         evaluate=layer_norm,
         range=layer_norm_range,
         torch=("aten.layer_norm", "aten.native_layer_norm"),
@@ -298,6 +346,7 @@ class RmsNormOp(NormOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=rms_norm_formula,
+        steps=rms_norm_steps,
         evaluate=rms_norm,
         range=rms_norm_range,
         torch=("aten.rms_norm",),
@@ -326,6 +375,7 @@ class BatchNormOp(NumOp):
         accepts=FLOATING,
         storage=Storage.STEPS,
         real=lambda m, x, mean, var, *parameters, eps: affine((x - mean) / m.sqrt(var + m.const(eps)), *parameters),
+        steps=batch_norm_steps,
         evaluate=batch_norm,
         range=batch_norm_range,
         torch=("aten.batch_norm",),
@@ -400,6 +450,7 @@ class AttentionOp(NumOp):
         alike=range(3),
         storage=Storage.STEPS,
         real=attention_formula,
+        steps=attention_steps,
         evaluate=attention,
         range=attention_range,
         torch=("aten.scaled_dot_product_attention",),

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, Storage
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, StepBuilder, Storage
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -164,6 +164,24 @@ def variance(x: Any, axes: Sequence[int], correction: float = 1.0) -> Any:
     return (np.sum(d * d, axis=tuple(axes), keepdims=True) / np.asarray(max(n - correction, 0), d.dtype)).astype(d.dtype)
 
 
+def mean_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("div", s("sum", x, axes=axes), s.size(x, axes))
+
+
+def variance_steps(s: StepBuilder, x: Any, axes: Any, correction: Any = 1.0) -> Any:
+    d = s("sub", x, mean_steps(s, x, axes))
+    count = s.size(x, axes)
+    return s("div", s("sum", s("square", d), axes=axes), count if correction == 0 else s("sub", count, correction))
+
+
+def shifted_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("sub", x, s("max", x, axes=axes))
+
+
+def logsumexp_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("add", s("log", s("sum", s("exp", shifted_steps(s, x, axes)), axes=axes)), s("max", x, axes=axes))
+
+
 @irdl_op_definition
 class SumOp(ReductionOp):
     """Σ x over `axes`; with `accumulate`, the partial sums are kept in that element type."""
@@ -177,6 +195,7 @@ class SumOp(ReductionOp):
         accepts=ANY,
         modular=True,
         real=lambda m, x, axes, accumulate=None: m.sum(x, axes),
+        steps=None,
         evaluate=total,
         range=sum_range,
         torch=("aten.sum.dim_IntList", "aten.sum"),
@@ -205,6 +224,7 @@ class ProdOp(ReductionOp):
         modular=True,
         storage=Storage.WHOLE,
         real=lambda m, x, axes: m.prod(x, axes),
+        steps=None,
         evaluate=along(np.prod),
         range=prod_range,
         torch=("aten.prod.dim_int", "aten.prod"),
@@ -256,6 +276,7 @@ class MeanOp(ReductionOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=lambda m, x, axes: m.sum(x, axes) / m.size(x, axes),
+        steps=mean_steps,
         evaluate=average,
         range=mean_range,
         torch=("aten.mean.dim", "aten.mean"),
@@ -275,6 +296,7 @@ class VarOp(ReductionOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=lambda m, x, axes, correction=1.0: centered_square_sum(m, x, axes) / (m.size(x, axes) - m.const(correction)),
+        steps=variance_steps,
         evaluate=variance,
         range=var_range,
         torch=("aten.var.correction", "aten.var.dim", "aten.var"),
@@ -294,6 +316,7 @@ class LogsumexpOp(ReductionOp):
         storage=Storage.STEPS,
         curvature=lambda x: 0.5,
         real=lambda m, x, axes: m.log(m.sum(m.exp(x), axes)),
+        steps=logsumexp_steps,
         evaluate=lambda x, axes: logsumexp(x, tuple(axes)),
         range=logsumexp_range,
         torch=("aten.logsumexp",),

@@ -43,27 +43,15 @@ def shape(value: SSAValue) -> tuple[int, ...]:
 # elementwise
 
 
-def plain_function(name: str) -> Writer:
-    """f(x) by torch's operation of that name."""
-    return lambda e, op: e.aten(name.removeprefix("aten."), [e.resolve(op.x)], op.result.type)
+def by_name(e: Emitter, op: Any) -> ir.Value:
+    """The first of the operation's torch names, on its operands; `torch.operator` where the torch dialect has none of that name."""
+    write = e.aten if in_dialect(e, op) else e.operator
+    return write(op.FACTS.torch[0].removeprefix("aten."), [e.resolve(operand) for operand in op.operands], op.result.type)
 
 
-def _operator(name: str) -> Writer:
-    return lambda e, op: e.operator(name, [e.resolve(op.x)], op.result.type)
-
-
-WRITERS["num.lgamma"] = _operator("lgamma")
-
-
-def _binary(name: str) -> Writer:
-    return lambda e, op: e.aten(name, [e.resolve(op.x), e.resolve(op.y)], op.result.type)
-
-
-for _name, _torch in {
-    "atan2": "atan2", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor", "fmod": "fmod.Tensor",
-    "remainder": "remainder.Tensor",
-}.items():  # fmt: skip
-    WRITERS[f"num.{_name}"] = _binary(_torch)
+def in_dialect(e: Emitter, op: Any) -> bool:
+    """Return whether the torch dialect has the first of the operation's torch names."""
+    return bool(op.FACTS.torch) and e.context.is_registered_operation(f"torch.{op.FACTS.torch[0]}")
 
 
 @writes("add")
