@@ -29,24 +29,14 @@ from hnfc.dsl.core import (
     Comparison,
     Condition,
     Expr,
-    Free,
     Literal,
-    Not,
     Property,
     Rule,
-    SameSize,
     Size,
+    map_expressions,
+    map_leaves,
 )
-from hnfc.dsl.soundness.element_types import (
-    FLOAT,
-    NO_TYPE,
-    NUMBER,
-    TRUTH_TYPE,
-    ElementTypes,
-    alike,
-    asked_types,
-    types_of_captures,
-)
+from hnfc.dsl.soundness.element_types import FLOAT, NO_TYPE, NUMBER, TRUTH_TYPE, ElementTypes, alike, asked_types, types_of_captures
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts, rule_expressions
 
 CUT_OFF = "trunc "
@@ -115,37 +105,10 @@ def annotated(rule: Rule, types: dict[str, tuple[str, ...]]) -> Rule:
         match part:
             case Property("dtype", (Capture(name),), (wanted,)) if types.get(name):
                 return AllOf(()) if types[name] == (wanted,) else AnyOf(())
-            case AllOf(parts):
-                return AllOf(tuple(map(decided, parts)))
-            case AnyOf(parts):
-                return AnyOf(tuple(map(decided, parts)))
-            case Not(inner):
-                return Not(decided(inner))
         return part
 
-    where = mapped(decided(rule.where), image)
+    where = map_expressions(map_leaves(rule.where, decided), image)
     return replace(rule, pattern=image(rule.pattern), replacement=image(rule.replacement), where=where)
-
-
-def mapped(part: Condition, image: object) -> Condition:
-    """The condition with the image of every expression in it."""
-    assert callable(image)
-    match part:
-        case Comparison(predicate, x, y):
-            return Comparison(predicate, image(x), image(y))
-        case Free(operand, axes):
-            return Free(image(operand), axes)
-        case SameSize(x, y, axes):
-            return SameSize(image(x), image(y), axes)
-        case AllOf(parts):
-            return AllOf(tuple(mapped(p, image) for p in parts))
-        case AnyOf(parts):
-            return AnyOf(tuple(mapped(p, image) for p in parts))
-        case Not(inner):
-            return Not(mapped(inner, image))
-        case Property(name, operands, arguments):
-            return Property(name, tuple(map(image, operands)), arguments)
-    raise TypeError(f"no condition: {part!r}")
 
 
 def explicit_integers(rule: Rule) -> Rule:
@@ -158,7 +121,7 @@ def explicit_integers(rule: Rule) -> Rule:
         return rule
     maker = _Maker(types)
     sides = maker.image(rule.pattern), maker.image(rule.replacement)
-    where = mapped(rule.where, maker.image)
+    where = map_expressions(rule.where, maker.image)
     captures = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
     parts = [part for name, known in sorted(types.values(maker.numbers).items()) for part in _limits(captures[name], known)]
     if isinstance(rule.pattern, Apply) and types.of(rule.pattern) != types.of(rule.replacement):
