@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, StepBuilder
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
@@ -237,7 +238,7 @@ class GeluOp(UnaryOp):
 
     name = "num.gelu"
     approximate = prop_def(StringAttr)
-    assembly_format = "$x $approximate attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $approximate {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,

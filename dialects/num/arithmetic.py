@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Commutative
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Storage
 from hnfc.dialects.interval import Interval, magnitude
 from hnfc.dialects.num.accumulation import terms_of
@@ -428,7 +429,7 @@ class FmaOp(NumOp):
     y = operand_def(TensorType)
     z = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)"
+    assembly_format = f"$x `,` $y `,` $z {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,

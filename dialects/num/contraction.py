@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Storage
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
@@ -154,7 +155,7 @@ class MatmulOp(NumOp):
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($result)"
+    assembly_format = f"$a `,` $b {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -200,7 +201,7 @@ class AffineOp(NumOp):
     weight = operand_def(TensorType)
     bias = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias) `->` type($result)"
+    assembly_format = f"$x `,` $weight `,` $bias {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -239,10 +240,7 @@ class ConvOp(NumOp):
     dilation = prop_def(base(IntsAttr))
     groups = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x `,` $weight `stride` $stride `padding` $padding `dilation` $dilation `groups` $groups attr-dict "
-        "`:` type($x) `,` type($weight) `->` type($result)"
-    )
+    assembly_format = f"$x `,` $weight `stride` $stride `padding` $padding `dilation` $dilation `groups` $groups {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -286,10 +284,7 @@ class MaxPoolOp(UnaryOp):
     padding = prop_def(base(IntsAttr))
     dilation = prop_def(base(IntsAttr))
     ceil = prop_def(BoolAttr)
-    assembly_format = (
-        "$x `kernel` $kernel `stride` $stride `padding` $padding `dilation` $dilation `ceil` $ceil attr-dict "
-        "`:` type($x) `->` type($result)"
-    )
+    assembly_format = f"$x `kernel` $kernel `stride` $stride `padding` $padding `dilation` $dilation `ceil` $ceil {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.SELECTION,
@@ -316,10 +311,7 @@ class AvgPoolOp(UnaryOp):
     padding = prop_def(base(IntsAttr))
     ceil = prop_def(BoolAttr)
     count_padding = prop_def(BoolAttr)
-    assembly_format = (
-        "$x `kernel` $kernel `stride` $stride `padding` $padding `ceil` $ceil `count_padding` $count_padding attr-dict "
-        "`:` type($x) `->` type($result)"
-    )
+    assembly_format = f"$x `kernel` $kernel `stride` $stride `padding` $padding `ceil` $ceil `count_padding` $count_padding {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -347,7 +339,7 @@ class EmbeddingOp(NumOp):
     table = operand_def(TensorType)
     indices = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)"
+    assembly_format = f"$table `,` $indices {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.LOOKUP,
         exactness=Exactness.SELECTION,
@@ -376,7 +368,7 @@ class GatherOp(NumOp):
     index = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
+    assembly_format = f"$x `,` $index $axis {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.LOOKUP,
         exactness=Exactness.SELECTION,
@@ -407,7 +399,7 @@ class IndexSelectOp(NumOp):
     index = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
+    assembly_format = f"$x `,` $index $axis {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.LOOKUP,
         exactness=Exactness.SELECTION,

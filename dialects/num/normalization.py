@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, StepBuilder, Storage
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
@@ -231,7 +232,7 @@ class NormOp(AlongAxesOp):
     x = operand_def(TensorType)
     parameters = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
-    assembly_format = "$x (`,` $parameters^)? $axes `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
+    assembly_format = f"$x (`,` $parameters^)? $axes `eps` $eps {TYPES}"
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
@@ -303,7 +304,7 @@ class NormalizeOp(AlongAxesOp):
 
     name = "num.normalize"
     eps = prop_def(FloatAttr)
-    assembly_format = "$x $axes `eps` $eps attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,
@@ -365,10 +366,7 @@ class BatchNormOp(NumOp):
     parameters = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x `,` $mean `,` $variance (`,` $parameters^)? `eps` $eps attr-dict "
-        "`:` type($x) `,` type($mean) `,` type($variance) (`,` type($parameters)^)? `->` type($result)"
-    )
+    assembly_format = f"$x `,` $mean `,` $variance (`,` $parameters^)? `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -398,9 +396,7 @@ class GroupNormOp(NumOp):
     groups = prop_def(IntegerAttr)
     eps = prop_def(FloatAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x (`,` $parameters^)? `groups` $groups `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
-    )
+    assembly_format = f"$x (`,` $parameters^)? `groups` $groups `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,
@@ -439,10 +435,7 @@ class AttentionOp(NumOp):
     scale = prop_def(FloatAttr)
     causal = prop_def(BoolAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$q `,` $k `,` $v (`,` $mask^)? `scale` $scale `causal` $causal attr-dict "
-        "`:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)? `->` type($result)"
-    )
+    assembly_format = f"$q `,` $k `,` $v (`,` $mask^)? `scale` $scale `causal` $causal {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,

@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, StepBuilder, Storage
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
@@ -188,7 +189,7 @@ class SumOp(ReductionOp):
 
     name = "num.sum"
     accumulate = opt_prop_def(StringAttr)
-    assembly_format = "$x $axes (`in` $accumulate^)? attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes (`in` $accumulate^)? {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
@@ -290,7 +291,7 @@ class VarOp(ReductionOp):
 
     name = "num.var"
     correction = prop_def(FloatAttr)
-    assembly_format = "$x $axes `correction` $correction attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes `correction` $correction {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
@@ -416,7 +417,7 @@ class CumsumOp(UnaryOp):
 
     name = "num.cumsum"
     axis = prop_def(IntegerAttr)
-    assembly_format = "$x $axis attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axis {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,

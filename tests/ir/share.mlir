@@ -3,11 +3,11 @@
 
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %one = num.constant 1.0 : tensor<f32>
-  %a = num.add %x, %one : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
-  %p = num.log %a : tensor<4xf32> -> tensor<4xf32>
-  %q = num.log %a : tensor<4xf32> -> tensor<4xf32>
-  %s = num.sin %x : tensor<4xf32> -> tensor<4xf32>
-  %t = num.sin %x : tensor<4xf32> -> tensor<4xf32>
+  %a = num.add %x, %one : tensor<4xf32>, tensor<f32>
+  %p = num.log %a : tensor<4xf32>
+  %q = num.log %a : tensor<4xf32>
+  %s = num.sin %x : tensor<4xf32>
+  %t = num.sin %x : tensor<4xf32>
   func.return %p, %q, %s, %t : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main
