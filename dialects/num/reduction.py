@@ -1,4 +1,4 @@
-"""Reductions: one value from all elements along `axes`, which stay with size 1."""
+"""Sums, products and means of all elements along `axes`, which stay with size 1."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
 from hnfc.dialects.assembly import TYPES
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result, StepBuilder, Storage
-from hnfc.dialects.interval import UNIT, Interval
-from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, StepBuilder, Storage
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import (
     ANY,
     ELEMENT_TYPES,
     FLOATING,
     FORMATS,
-    NUMBER,
     ElementFormat,
-    Kind,
     TypeMismatch,
     format_of,
     reduced_shape,
-    tensor,
 )
 
 
@@ -79,10 +76,6 @@ def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONT
     return Interval(0.0 if x.lo >= 0 else -top, top, nan, x.minus_zero)
 
 
-def max_range(x: Interval, axes: Sequence[int]) -> Interval:
-    return x
-
-
 def mean_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
     """Between the least and the greatest element, but for the rounding of the sum; the sum may overflow."""
     total = summed(x, context)
@@ -120,21 +113,6 @@ def logsumexp_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN
     growth = math.log(n) if math.isfinite(n) else math.inf
     slack = 4 * form.unit_roundoff * (x.magnitude + growth + 1) + 2 * scaled(n, form.unit_roundoff)
     return Interval(x.lo - slack, x.hi + growth + slack, x.nan)
-
-
-def index_along(pick: Any) -> Any:
-    """argmax or argmin over several axes at once: the index in the flattened axes, as torch gives it."""
-
-    def evaluate(x: Any, axes: Sequence[int]) -> Any:
-        kept = [i for i in range(np.ndim(x)) if i not in axes]
-        moved = np.transpose(x, kept + list(axes)).reshape([np.shape(x)[i] for i in kept] + [-1])
-        return pick(moved, axis=-1).reshape(reduced_shape(np.shape(x), axes))
-
-    return evaluate
-
-
-def index_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
-    return Interval(0.0, max(context.count - 1, 0.0))
 
 
 def total(x: Any, axes: Sequence[int], accumulate: str | None = None) -> Any:
@@ -234,40 +212,6 @@ class ProdOp(ReductionOp):
 
 
 @irdl_op_definition
-class MaxOp(ReductionOp):
-    """The greatest x over `axes`; NaN where one is."""
-
-    name = "num.max"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        real=lambda m, x, axes: m.amax(x, axes),
-        evaluate=along(np.max),
-        range=max_range,
-        torch=("aten.amax", "aten.max"),
-        ulps=0,
-    )
-
-
-@irdl_op_definition
-class MinOp(ReductionOp):
-    """The least x over `axes`; NaN where one is."""
-
-    name = "num.min"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        real=lambda m, x, axes: m.amin(x, axes),
-        evaluate=along(np.min),
-        range=max_range,
-        torch=("aten.amin", "aten.min"),
-        ulps=0,
-    )
-
-
-@irdl_op_definition
 class MeanOp(ReductionOp):
     """Σ x / n over `axes`."""
 
@@ -323,92 +267,6 @@ class LogsumexpOp(ReductionOp):
         torch=("aten.logsumexp",),
         contextual=True,
     )
-
-
-@irdl_op_definition
-class ArgmaxOp(ReductionOp):
-    """The index along `axes` of the greatest x (the first of equal ones)."""
-
-    name = "num.argmax"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=NUMBER,
-        result=Result.INDEX,
-        real=None,
-        evaluate=index_along(np.argmax),
-        range=index_range,
-        torch=("aten.argmax",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
-
-@irdl_op_definition
-class ArgminOp(ReductionOp):
-    """The index along `axes` of the least x (the first of equal ones)."""
-
-    name = "num.argmin"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=NUMBER,
-        result=Result.INDEX,
-        real=None,
-        evaluate=index_along(np.argmin),
-        range=index_range,
-        torch=("aten.argmin",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
-
-@irdl_op_definition
-class AnyOp(ReductionOp):
-    """True if x holds anywhere along `axes`."""
-
-    name = "num.any"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=Kind.TRUTH,
-        result=Result.TRUTH,
-        real=lambda m, x, axes: m.compare("gt", m.amax(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
-        evaluate=along(np.any),
-        range=lambda x, axes: UNIT,
-        torch=("aten.any.dim", "aten.any.dims", "aten.any"),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
-
-
-@irdl_op_definition
-class AllOp(ReductionOp):
-    """True if x holds everywhere along `axes`."""
-
-    name = "num.all"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=Kind.TRUTH,
-        result=Result.TRUTH,
-        real=lambda m, x, axes: m.compare("gt", m.amin(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
-        evaluate=along(np.all),
-        range=lambda x, axes: UNIT,
-        torch=("aten.all.dim", "aten.all.dims", "aten.all"),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
 
 
 @irdl_op_definition

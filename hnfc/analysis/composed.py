@@ -20,7 +20,7 @@ from hnfc.analysis.tape import Tape
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp, as_tensor
-from hnfc.dialects.num.contraction import pooled
+from hnfc.dialects.num.convolution import pooled
 from hnfc.dialects.types import BOOL, FORMATS
 from hnfc.dsl.core import Apply, Capture, Expr
 from hnfc.dsl.error.algorithms import algorithm

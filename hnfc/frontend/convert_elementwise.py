@@ -9,8 +9,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.activation import GeluOp
-from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, PowOp, SubOp
+from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, SubOp
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
+from hnfc.dialects.num.binary_functions import PowOp
 from hnfc.dialects.num.comparison import CompareOp, LogicalAndOp, LogicalNotOp, LogicalOrOp, LogicalXorOp, WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.elementary import DetachOp, ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp

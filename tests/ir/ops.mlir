@@ -41,6 +41,13 @@ func.func @arithmetic(%add_x: tensor<3x5xf32>, %add_y: tensor<3x5xf32>, %fma_x: 
   func.return
 }
 
+func.func @binary_functions(%x: tensor<3x5xf32>, %y: tensor<5xf32>) {
+// CHECK-LABEL: func.func @binary_functions
+// CHECK-NEXT: %r = num.pow %x, %y : tensor<3x5xf32>, tensor<5xf32>
+  %r = num.pow %x, %y : tensor<3x5xf32>, tensor<5xf32>
+  func.return
+}
+
 func.func @rounding(%floor_x: tensor<3x5xf32>, %round_to_x: tensor<3x5xf32>, %cast_x: tensor<3x5xf32>) {
 // CHECK-LABEL: func.func @rounding
 // CHECK-NEXT: %floor_r = num.floor %floor_x : tensor<3x5xf32>
@@ -75,6 +82,13 @@ func.func @reduction(%sum_x: tensor<3x5xf32>, %prod_x: tensor<3x5xf32>, %var_x: 
   %var_r = num.var %var_x [1] correction 0.000000e+00 : f64 : tensor<3x5xf32>
 // CHECK-NEXT: %cumsum_r = num.cumsum %cumsum_x 1 : i64 : tensor<3x5xf32>
   %cumsum_r = num.cumsum %cumsum_x 1 : i64 : tensor<3x5xf32>
+  func.return
+}
+
+func.func @extremes(%x: tensor<3x5xf32>) {
+// CHECK-LABEL: func.func @extremes
+// CHECK-NEXT: %r = num.argmax %x [1] : tensor<3x5xf32>
+  %r = num.argmax %x [1] : tensor<3x5xf32>
   func.return
 }
 
