@@ -60,7 +60,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/backend/native.py": {"_PLAIN": HANDLERS},
     "hnfc/backend/on_iree.py": {"FORMS": HANDLERS, "_LIBRARY": KERNELS},
     "hnfc/egraph/graph.py": {"_FOLDED": PROVER},
-    "hnfc/frontend/fpcore.py": {"PLAIN": FOREIGN, "_BINARY": FOREIGN},
+    "hnfc/frontend/fpcore_builder.py": {"PLAIN": FOREIGN, "_BINARY": FOREIGN},
     "hnfc/frontend/stablehlo.py": {"_ON_BYTES": FOREIGN},
     "hnfc/frontend/stablehlo_elementwise.py": {"_TWO": FOREIGN},
     "hnfc/report/proof_steps.py": {"FAMILIAR": WORDS},

@@ -71,7 +71,7 @@ def pooled_shape(x: Tensor, attributes: dict[str, Any]) -> Tensor:
 
 
 def pooled(x: Any, value: float, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
-    """The windows of x, padded by `value`, also past the right end where `ceil` asks for a window more."""
+    """The windows of x, padded by `value`, also past the right end where `ceil` adds a window."""
     x = padded(x, padding, value)
     extra = []
     for size, k, s, p, d in zip(np.shape(x)[2:], kernel, stride, padding, dilation, strict=True):

@@ -39,7 +39,7 @@ class OutOfTime(Exception):
 
 @dataclass
 class Clock:
-    """A guard for who waits. `proving`: whether Z3 is still asked; what it does not decide in one format it will not in a wider one."""
+    """A guard for who waits. `proving`: whether Z3 still takes part; what it does not decide in one format it will not in a wider one."""
 
     deadline: float
     proving: bool = True

@@ -46,7 +46,7 @@ class Fact(NamedTuple):
 
 
 class RecordedSigns(Signs):
-    """Signs that remember what they were told, as it was said."""
+    """Signs that remember their assumptions as they were added."""
 
     def __init__(self, rename: Callable[..., Rational], integral: frozenset[str] = frozenset()) -> None:
         super().__init__(rename, integral)
@@ -61,7 +61,7 @@ class RecordedSigns(Signs):
 
     @contextlib.contextmanager
     def saying(self, why: str) -> Iterator[None]:
-        """Inside, what is told has this reason."""
+        """Inside, assumptions have this reason."""
         before, self.why = self.why, why
         try:
             yield
@@ -70,7 +70,7 @@ class RecordedSigns(Signs):
 
     @contextlib.contextmanager
     def _told(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
-        """Keeps what is told, but not what follows from it inside."""
+        """Keeps assumptions, but not what follows from them inside."""
         outer, self.telling = self.telling, True
         if not outer and cond.kind != "true":
             self.log.append(Fact(self.why, cond, tuple(i for i in quantified if i in cond.ixs)))
@@ -116,7 +116,7 @@ class Lemma(NamedTuple):
 
 @dataclass
 class Claim:
-    """The goal follows from what `signs` were told, from `given`, and from the lemmas; or, with `query`, from Z3's own conditions.
+    """The goal follows from the assumptions of `signs`, from `given`, and from the lemmas; or, with `query`, from Z3's own conditions.
 
     what: which step this is, a key of `obligations.STEPS`.
     """

@@ -85,7 +85,7 @@ class Proof:
             raise Blocked("no shapes fit the rule")
 
     def holds_for_empty(self) -> bool:
-        """Return whether the rule also holds where axes that are reduced have no elements. To be asked after `run`."""
+        """Return whether the rule also holds where axes that are reduced have no elements. Call it after `run`."""
         self.steps, self.cases = [], 0
         rules = [self.rule]
         if self.rule.both_ways:

@@ -71,7 +71,7 @@ PREDICATES = {"=": "eq", ">": "gt", ">=": "ge"}
 
 
 class TracingNormalizer(Normalizer):
-    """A normalizer that records claims. `given`: facts that its signs are not told, since a value was put in the place of another."""
+    """A normalizer that records claims. `given`: facts that its signs lack, since a value was put in the place of another."""
 
     signs: RecordedSigns
 
@@ -87,7 +87,7 @@ class TracingNormalizer(Normalizer):
     # claims
 
     def claim(self, what: str, goal: Goal, signs: RecordedSigns | None = None, query: Query | None = None) -> None:
-        """Claims that the goal follows from what these signs were told, which are those of now if none are given."""
+        """Claims that the goal follows from the assumptions of these signs, by default the present ones."""
         self.claims.append(Claim(what, goal, (signs or self.signs).copy(), tuple(self.given), tuple(self.lemmas), query))
 
     def once(self, what: str, key: tuple[Any, ...], goal: Goal, signs: RecordedSigns | None = None) -> None:
@@ -120,7 +120,7 @@ class TracingNormalizer(Normalizer):
                 self.signs.why = what
 
     def answered(self, query: Query) -> None:
-        """Z3 said yes; from here on that is a fact."""
+        """A fact from here on, which Z3 confirmed."""
         assert isinstance(query.signs, RecordedSigns)
         for cond, name in query.named.items():
             if name in ("fact", "instance"):

@@ -127,7 +127,7 @@ class Verdict:
 
     @cached_property
     def obligations(self) -> tuple[Obligation, ...]:
-        """Everything that the proof rests on, as formulas; the proof is made again when they are asked for.
+        """Everything that the proof rests on, as formulas; the proof is made again for them.
 
         There are none where nothing is proved. Raises ValueError where the rule is not known, as for a verdict from a file.
         """

@@ -56,7 +56,7 @@ class Guard:
     def guarded(self, grow: Callable[[Sample, Any], Tree], points: int, rng: np.random.Generator) -> Tree:
         """A tree of forms that nothing speaks against; the program itself where points go on to speak against them.
 
-        grow: a tree for the usual points and those given besides, of which it is told whether they are everyday ones.
+        grow: a tree for the usual points and those given besides, with whether they are everyday ones.
         """
         short = short_numbers(self.original.term, self.domain)
         self.see(short.part(slice(0, 0)), short)

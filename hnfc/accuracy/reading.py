@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 from hnfc.accuracy.terms import Term, Terms, subterms
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.frontend.fpcore import COMPARISONS, PLAIN, FPCoreProgram
+from hnfc.frontend.fpcore import FPCoreProgram
+from hnfc.frontend.fpcore_builder import COMPARISONS, PLAIN
 
 _SYMBOLS = {name: symbol for symbol, name in PLAIN.items()}
 _PREDICATES = {name: symbol for symbol, name in COMPARISONS.items()}

@@ -49,7 +49,7 @@ class Candidate:
     origin: Any = None
     plateau: int = 0
     reach: Reach | None = None
-    """Of a series: the arguments where its remainder is proved; None where that is not asked for."""
+    """Of a series: the arguments where its remainder is proved; None where it is not needed."""
     asked: Term | None = None
     """Comparison that the term makes before it uses the steps; None where it uses them everywhere."""
 

@@ -72,10 +72,10 @@ class _Refusing:
             tuple(self._relaxations(cycle, without)), cycle, certificate,
         )  # fmt: skip
 
-    def _outputs(self, told: bool, cycle: bool) -> Iterator[str]:
-        """Allowed error of each output, and the least achievable one if it is exceeded, or if `told`. Where a cycle
+    def _outputs(self, named: bool, cycle: bool) -> Iterator[str]:
+        """Allowed error of each output, and the least achievable one if it is exceeded, or if `named`. Where a cycle
         shows a site without a format, that errors are infinite then says nothing more."""
-        for a in self.failing or (self.problem.allowances if told else ()):
+        for a in self.failing or (self.problem.allowances if named else ()):
             if cycle and math.isinf(self.best[a]):
                 continue
             by = f", and with the best formats allowed {a.they_are} off by {self.best[a]:.3g}" if a in self.failing else ""

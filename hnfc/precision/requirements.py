@@ -178,7 +178,7 @@ def matches(site: Site, pattern: str) -> bool:
 
 
 def pinned(site: Site, requirements: Requirements) -> tuple[str, str] | None:
-    """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
+    """The format that a pin or the policy requires, and which of them: the first pin that matches, before the policy."""
     for pattern, form in requirements.pins.items():
         if matches(site, pattern):
             return form, f"the pin `{pattern}`"

@@ -92,7 +92,7 @@ def _first_results(graph: fx.GraphModule, omitted: int) -> fx.GraphModule:
 
 
 class _StepFunction(torch.autograd.Function):
-    """Computes gradients together with the loss, and gives them to autograd when it asks."""
+    """Computes gradients together with the loss, and gives them to autograd on demand."""
 
     @staticmethod
     def forward(ctx: Any, step: TrainingStep, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -1,7 +1,7 @@
 """Diagnosis of a rule that does not fit: the parts of its left side that are there, and the first that is not.
 
 A match is all or nothing; here each part of the pattern is given the best part of the program that is left for it, and the parts that find
-none are told. It explains and decides nothing: whether a rule runs is the matcher's business.
+none are left out. It explains and decides nothing: whether a rule runs is the matcher's business.
 """
 
 from __future__ import annotations

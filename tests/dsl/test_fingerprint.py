@@ -15,7 +15,8 @@ from hnfc.dsl import fingerprint as module
 from hnfc.dsl.core import Apply, Capture, Rule, condition_expressions, walk
 from hnfc.dsl.fingerprint import ERROR, IEEE, REALS, Basis, Finder, basis_in, fingerprint
 from hnfc.dsl.rulebook import shipped
-from hnfc.dsl.sources import WHOLE, Place, Sources
+from hnfc.dsl.source_modules import WHOLE
+from hnfc.dsl.sources import Place, Sources
 from tests.soundness.reading import rules_of
 
 RULES = {rule.name: rule for rule in shipped().rules}
