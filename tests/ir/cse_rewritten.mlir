@@ -1,4 +1,4 @@
-// RUN: hnfc-opt %s -p 'rewrite{group=stability},share,erase-dead' | filecheck %s
+// RUN: hnfc-opt %s -p 'rewrite{group=stability},cse-rewritten,erase-dead' | filecheck %s
 // Two rewrites that make the same operation leave one; what the program itself computes twice stays.
 
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {

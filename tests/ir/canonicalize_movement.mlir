@@ -1,4 +1,4 @@
-// RUN: hnfc-opt %s -p 'lift' | filecheck %s
+// RUN: hnfc-opt %s -p 'canonicalize-movement' | filecheck %s
 // A sum that drops its axis, used through an added axis: the reshapes meet and go.
 
 func.func @softmax(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
