@@ -21,8 +21,7 @@ from hnfc.dialects.num import NUM
 from hnfc.dialects.types import FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from tests.dialects.building import DTYPES, assert_close, doubles, flat, operation, to_numpy, to_torch
-from tests.dialects.samples import SAMPLES, Sample
-from tests.dialects.test_operations import ALL, NOT_IN_TORCH, NUMPY, SOURCES
+from tests.dialects.samples import ALL, NOT_IN_TORCH, NUMPY, SAMPLES, SOURCES, Sample
 from tests.exporting import export_torch
 from tests.running import run_torch_mlir
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from hnfc.dsl.rulebook import shipped
 from hnfc.rewrite.diagnosis import Nearly, nearly
-from tests.graphs import Graph, rules
+from tests.graphs import Graph
+from tests.soundness.reading import rules_of
 
 ROOT = Path(__file__).parents[2]
 RULES = {rule.name: rule for rule in shipped().rules}
 
 
 def told(rule: str, graph: Graph) -> list[Nearly]:
-    return nearly(RULES[rule] if rule in RULES else rules(rule)[0], graph.block, lambda op: op.name)
+    return nearly(RULES[rule] if rule in RULES else rules_of(rule)[0], graph.block, lambda op: op.name)
 
 
 def test_a_sum_over_other_values() -> None:
