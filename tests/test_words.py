@@ -41,6 +41,25 @@ def test_a_docstring_opens_with_a_noun_or_a_verb_and_speaks_of_data(folder: str)
     assert not found
 
 
+NO_NAME = re.compile(r"(^|_)(told|asked|wish(es)?|said)(_|$)")
+
+
+def names(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of all that a file defines: functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+
+
+@pytest.mark.parametrize("folder", ["dialects", "dsl", "hnfc"])
+def test_a_name_is_of_data(folder: str) -> None:
+    files = [p for p in sorted((ROOT / folder).rglob("*.py")) if not any(q.is_symlink() for q in (p, *p.parents))]
+    assert [f"{path.relative_to(ROOT)}:{line}: {name}" for path in files for line, name in names(path) if NO_NAME.search(name)] == []
+
+
 def test_a_planted_docstring_is_found(tmp_path: Path) -> None:
     text = '"""A module."""\nX = 1\n"""What X is."""\n\n\ndef f():\n    """How it works."""\n\n\ndef g():\n    """The value asked for."""\n'
     (tmp_path / "planted.py").write_text(text)

@@ -69,7 +69,7 @@ class RecordedSigns(Signs):
             self.why = before
 
     @contextlib.contextmanager
-    def _told(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
+    def _assumed(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
         """Keeps assumptions, but not what follows from them inside."""
         outer, self.telling = self.telling, True
         if not outer and cond.kind != "true":
@@ -80,11 +80,11 @@ class RecordedSigns(Signs):
             self.telling = outer
 
     def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
-        with self._told(cond if value else negation(cond), quantified):
+        with self._assumed(cond if value else negation(cond), quantified):
             super().assume(cond, value, quantified)
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
-        with self._told(in_mask(x, mask), quantified):
+        with self._assumed(in_mask(x, mask), quantified):
             super().add(x, mask, quantified)
 
 

@@ -36,7 +36,7 @@ from hnfc.dsl.core import (
     map_expressions,
     map_leaves,
 )
-from hnfc.dsl.soundness.element_types import FLOAT, NO_TYPE, NUMBER, TRUTH_TYPE, ElementTypes, alike, asked_types, types_of_captures
+from hnfc.dsl.soundness.element_types import FLOAT, NO_TYPE, NUMBER, TRUTH_TYPE, ElementTypes, alike, required_types, types_of_captures
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts, rule_expressions
 
 CUT_OFF = "trunc "
@@ -65,8 +65,8 @@ def variants(rule: Rule) -> list[Rule]:
     types = types_of_captures(rule)
     if any(not known for known in types.values()):
         return []
-    asked = asked_types(rule)
-    kinds = {name: _kinds(known, asked.get(name, frozenset())) for name, known in types.items()}
+    required = required_types(rule)
+    kinds = {name: _kinds(known, required.get(name, frozenset())) for name, known in types.items()}
     open_ = sorted(name for name, choices in kinds.items() if len(choices) > 1)
     count = 1
     for name in open_:
@@ -74,16 +74,16 @@ def variants(rule: Rule) -> list[Rule]:
     if count > MAX_VARIANTS:
         raise NoFormula(f"{count} choices of element types")
     chosen = {name: choices[0] for name, choices in kinds.items()}
-    if not open_ and not asked:
+    if not open_ and not required:
         return [rule]
     return [
         annotated(rule, {**chosen, **dict(zip(open_, choice, strict=True))}) for choice in itertools.product(*(kinds[n] for n in open_))
     ]
 
 
-def _kinds(known: tuple[str, ...], asked: Set[str]) -> list[tuple[str, ...]]:
+def _kinds(known: tuple[str, ...], required: Set[str]) -> list[tuple[str, ...]]:
     """Floating-point formats together, but for those that conditions ask for; other types one by one."""
-    floats = tuple(name for name in known if name in FORMATS and name not in asked)
+    floats = tuple(name for name in known if name in FORMATS and name not in required)
     return [*([floats] if floats else []), *((name,) for name in known if name not in floats)]
 
 

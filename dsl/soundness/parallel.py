@@ -65,8 +65,8 @@ def failure(what: str, error: Exception) -> str:
     """Message for a fault of ours: its kind, without Python's words, which the author could take for theirs."""
     if isinstance(error, RecursionError):
         return "the rule is nested too deeply"
-    said = str(error).splitlines()[0][:200] if str(error) else ""
-    return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {said})"
+    message = str(error).splitlines()[0][:200] if str(error) else ""
+    return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {message})"
 
 
 def is_passing(reason: str) -> bool:

@@ -89,7 +89,7 @@ def account(improved: Improved) -> list[BranchAccount]:
     found = []
     for branch in improved.branches:
         here = taken(evaluator, branch.conditions, len(improved.test))
-        used = here if branch.form.asked is None else here & evaluator.truth(branch.form.asked)
+        used = here if branch.form.guard is None else here & evaluator.truth(branch.form.guard)
         sample = improved.test.part(used)
         ranges = branch_ranges(improved.domain, branch.conditions)
         uses = tuple(_use(step, ranges, branch.conditions, sample) for step in branch.form.steps)

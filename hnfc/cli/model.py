@@ -42,12 +42,12 @@ def run(options: argparse.Namespace) -> int:
         if rules is None:
             return WRONG
         rules.rules.check(options.why_not)
-        asked = _nearly(module, rules.rules, options.why_not)
+        near = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
         output = _emit(compiled, options.emit, rewritten=options.level != "none")
     rules.report(compiled)
-    for name, places in asked.items():
+    for name, places in near.items():
         say(why_not(compiled, name, places, width()))
     write(options.output, output)
     return DONE

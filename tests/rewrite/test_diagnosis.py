@@ -67,7 +67,7 @@ def test_nothing_like_it() -> None:
     assert not told("softmax_fusion", g)
 
 
-def test_every_shipped_rule_can_be_asked_of_any_graph() -> None:
+def test_every_shipped_rule_has_a_diagnosis_on_any_graph() -> None:
     g = Graph((3, 4), (4, 3))
     x, y = g.args
     z = g.log(g.add(g.exp(g.matmul(x, y)), g.constant(1.0)))
