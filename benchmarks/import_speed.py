@@ -26,7 +26,7 @@ from hnfc.frontend.torch_mlir import import_module, new_context, read
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import phases
 from hnfc.pipeline.request import Request
-from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.canonicalization import canonicalize
 
 X, S, R = "!torch.vtensor<[2,16,32],f32>", "!torch.vtensor<[2,16,16],f32>", "!torch.vtensor<[2,16,1],f32>"
 T, W = "!torch.vtensor<[2,32,16],f32>", "!torch.vtensor<[32,32],f32>"
@@ -134,7 +134,7 @@ def speeds(operations: int) -> None:
     rows = [
         ("MLIR's own parse", best(lambda context: read(text, context), new_context)),
         ("import, beyond the parse", best(import_module, lambda: read(text))),
-        ("canonical form", best(lambda i: [lift(f.regions[0].block) for f in i.module.ops], lambda: import_module(read(text)))),
+        ("canonical form", best(lambda i: [canonicalize(f.regions[0].block) for f in i.module.ops], lambda: import_module(read(text)))),
         ("export, nothing changed", best(lambda i: export(i, {}), lambda: import_module(read(text)))),
         (f"export, {rewrites} rewrites", best(lambda c: c.export(), rewritten)),
     ]

@@ -88,6 +88,13 @@ class Elementary(Protocol):
     def where(self, p: Any, x: Any, y: Any) -> Any: ...
 
 
+class StepBuilder(Protocol):
+    """Operations of the dialect by name, on values of a back end: `s("sum", x, axes=axes)`. Numbers may be operands."""
+
+    def __call__(self, name: str, *operands: Any, **attributes: Any) -> Any: ...
+    def size(self, x: Any, axes: Any) -> Any: ...
+
+
 class NoFormula(Exception):
     """Raised by a `real` for attributes under which the operation is no formula over `Math`."""
 
@@ -215,6 +222,10 @@ Operands: TypeAlias = range
 NO_OPERANDS = range(0)
 
 
+def _unstated(*_: Any) -> Any:
+    raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything that hnfc knows of an operation besides its types. A fact is given or the operation does not import.
@@ -246,6 +257,8 @@ class Facts:
     stray_half: an absolute error of the kernels for half precision besides.
     roundings: how often a kernel rounds to the format of its result where that is narrower than what it computes in.
     contextual: whether `range` also takes `context=` (a Context); without one it assumes nothing of sizes and formats.
+    steps: the algorithm of `evaluate` in other operations, `steps(s, *operands, **attributes)` over `StepBuilder`: errors are bounded step
+        by step, and an operation that torch lacks is exported as its steps. None, also for some attributes: it is a step itself.
     gradient: the partial derivatives by the operands, `gradient(m, *operands)`, over `Elementary`; accurate wherever the operation is,
         and 0 or a subgradient at kinks. None: the derivative that torch has for the operation is accurate.
     """
@@ -260,6 +273,7 @@ class Facts:
     ulps: float = math.nan
     contextual: bool = False
     derivative: Formula | None = None
+    steps: Formula | None = _unstated
     gradient: Formula | None = None
     stray: Callable[..., Any] | None = None
     stray_half: float = 0.0
@@ -281,6 +295,13 @@ class Facts:
     def __post_init__(self) -> None:
         if math.isnan(self.ulps):
             object.__setattr__(self, "ulps", 0.0 if self.exact else 1.0 if self.exactness is Exactness.CORRECT else 8.0)
+        if self.steps is _unstated:
+            if self.exactness is Exactness.ALGORITHM and self.accumulation is Accumulation.NONE and self.real is not None:
+                raise TypeError(
+                    "an operation of several roundings needs the fact `steps`, its algorithm in other operations, "
+                    "or `accumulation`, the error of combining many numbers"
+                )
+            object.__setattr__(self, "steps", None)
 
     @property
     def exact(self) -> bool:

@@ -6,7 +6,7 @@ them and by value otherwise; they hold no source text beyond a span for messages
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -234,3 +234,33 @@ def condition_expressions(condition: Condition) -> Iterator[Expr]:
                 yield operand
             case Property(_, operands, _):
                 yield from operands
+
+
+def map_leaves(condition: Condition, image: Callable[[Condition], Condition]) -> Condition:
+    """The condition with the image of every part of it that is no connective."""
+    match condition:
+        case AllOf(parts):
+            return AllOf(tuple(map_leaves(part, image) for part in parts))
+        case AnyOf(parts):
+            return AnyOf(tuple(map_leaves(part, image) for part in parts))
+        case Not(part):
+            return Not(map_leaves(part, image))
+    return image(condition)
+
+
+def map_expressions(condition: Condition, image: Callable[[Expr], Expr]) -> Condition:
+    """The condition with the image of every expression in it."""
+
+    def leaf(part: Condition) -> Condition:
+        match part:
+            case Comparison(predicate, x, y):
+                return Comparison(predicate, image(x), image(y))
+            case Free(operand, axes):
+                return Free(image(operand), axes)
+            case SameSize(x, y, axes):
+                return SameSize(image(x), image(y), axes)
+            case Property(name, operands, arguments):
+                return Property(name, tuple(map(image, operands)), arguments)
+        raise TypeError(f"no condition: {part!r}")
+
+    return map_leaves(condition, leaf)

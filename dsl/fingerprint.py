@@ -20,7 +20,8 @@ from typing import Any
 
 from hnfc.dsl.core import Apply, Rule
 from hnfc.dsl.rule_depth import of_rule
-from hnfc.dsl.sources import FOLDERS, WHOLE, Place, Sources
+from hnfc.dsl.source_modules import WHOLE
+from hnfc.dsl.sources import FOLDERS, Place, Sources
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
 
 

@@ -14,16 +14,11 @@ from hnfc.core.interpreter import evaluate
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
 from hnfc.dsl import core
-from hnfc.dsl.elaborate import Elaborator
-from hnfc.dsl.parser import parse
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.record import RewriteOutcome
-
-
-def rules(text: str) -> list[core.Rule]:
-    return Elaborator(parse(text, "test.hnf")).rules()
+from tests.soundness.reading import rules_of
 
 
 class Graph:
@@ -57,7 +52,7 @@ class Graph:
 
     def rewrite(self, text: str | list[core.Rule], *inputs: Any) -> RewriteOutcome:
         """Runs the rules greedily; `inputs` become ranges and samples."""
-        given = rules(text) if isinstance(text, str) else text
+        given = rules_of(text) if isinstance(text, str) else text
         arrays = {a: np.asarray(x) for a, x in zip(self.block.args, inputs, strict=False)}
         ranges = Ranges({a: interval_of_array(x) for a, x in arrays.items()})
         samples = [evaluate(self.block, arrays)] if arrays else []

@@ -20,7 +20,6 @@ PROVER = "operations that one tactic of the prover or the matcher treats; others
 
 REASONS: dict[str, dict[str, str]] = {
     "dsl/description.py": {"_OPERATORS": SYNTAX, "_application": SYNTAX},
-    "dsl/error/algorithms.py": {"ALGORITHMS": HANDLERS},
     "dsl/error/expression.py": {"_atom": ATOMS},
     "dsl/error/floating.py": {"_moved": HANDLERS},
     "dsl/error/intervals.py": {"_atom_bounds": ATOMS},
@@ -60,9 +59,8 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/backend/gradients.py": {"_POINTWISE": FOREIGN},
     "hnfc/backend/native.py": {"_PLAIN": HANDLERS},
     "hnfc/backend/on_iree.py": {"FORMS": HANDLERS, "_LIBRARY": KERNELS},
-    "hnfc/backend/writers.py": {"module": HANDLERS},
     "hnfc/egraph/graph.py": {"_FOLDED": PROVER},
-    "hnfc/frontend/fpcore.py": {"PLAIN": FOREIGN, "_BINARY": FOREIGN},
+    "hnfc/frontend/fpcore_builder.py": {"PLAIN": FOREIGN, "_BINARY": FOREIGN},
     "hnfc/frontend/stablehlo.py": {"_ON_BYTES": FOREIGN},
     "hnfc/frontend/stablehlo_elementwise.py": {"_TWO": FOREIGN},
     "hnfc/report/proof_steps.py": {"FAMILIAR": WORDS},

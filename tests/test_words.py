@@ -13,6 +13,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NO_NOUN = re.compile(r"(What|How|Where|Which|Who|Whose|Whether|When|Why|Those|That of|That which|It)\b")
 
+NO_DATUM = re.compile(r"\b(told|asked|asks for|wish(es|ed)?|said|given back|of those which)\b", re.IGNORECASE)
+"""Words for people: data is not told, asked, said or given back."""
+
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of every docstring: of modules, classes, functions, and of attributes and constants below them."""
@@ -27,16 +30,40 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 yield statement.lineno, statement.value.value.strip()
 
 
+def wrong(text: str) -> bool:
+    return bool(NO_NOUN.match(text) or NO_DATUM.search(text))
+
+
 @pytest.mark.parametrize("folder", ["dialects", "dsl", "hnfc"])
-def test_a_docstring_opens_with_a_noun_or_a_verb(folder: str) -> None:
+def test_a_docstring_opens_with_a_noun_or_a_verb_and_speaks_of_data(folder: str) -> None:
     files = [p for p in sorted((ROOT / folder).rglob("*.py")) if not any(q.is_symlink() for q in (p, *p.parents))]
-    found = [f"{path.relative_to(ROOT)}:{line}: {text[:60]}" for path in files for line, text in docstrings(path) if NO_NOUN.match(text)]
+    found = [f"{path.relative_to(ROOT)}:{line}: {text[:60]}" for path in files for line, text in docstrings(path) if wrong(text)]
     assert not found
 
 
+NO_NAME = re.compile(r"(^|_)(told|asked|wish(es)?|said)(_|$)")
+
+
+def names(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of all that a file defines: functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+
+
+@pytest.mark.parametrize("folder", ["dialects", "dsl", "hnfc"])
+def test_a_name_is_of_data(folder: str) -> None:
+    files = [p for p in sorted((ROOT / folder).rglob("*.py")) if not any(q.is_symlink() for q in (p, *p.parents))]
+    assert [f"{path.relative_to(ROOT)}:{line}: {name}" for path in files for line, name in names(path) if NO_NAME.search(name)] == []
+
+
 def test_a_planted_docstring_is_found(tmp_path: Path) -> None:
-    (tmp_path / "planted.py").write_text('"""A module."""\nX = 1\n"""What X is."""\n\n\ndef f():\n    """How it works."""\n')
-    assert [line for line, text in docstrings(tmp_path / "planted.py") if NO_NOUN.match(text)] == [3, 7]
+    text = '"""A module."""\nX = 1\n"""What X is."""\n\n\ndef f():\n    """How it works."""\n\n\ndef g():\n    """The value asked for."""\n'
+    (tmp_path / "planted.py").write_text(text)
+    assert [line for line, text in docstrings(tmp_path / "planted.py") if wrong(text)] == [3, 7, 11]
 
 
 def test_the_glossary_is_sorted_and_has_each_term_once() -> None:

@@ -6,16 +6,22 @@ from xdsl.traits import Commutative
 from hnfc.dialects.num import (
     activation,
     arithmetic,
+    attention,
+    binary_functions,
     comparison,
     compensated,
     constant,
-    contraction,
+    convolution,
     elementary,
+    extremes,
+    lookup,
+    matmul,
     movement,
     normalization,
     opaque,
     reduction,
     rounding,
+    softmax,
     special,
     trigonometry,
 )
@@ -24,8 +30,8 @@ from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import IntsAttr
 
 _MODULES = (
-    elementary, trigonometry, special, activation, arithmetic, rounding, comparison, reduction, normalization, compensated, contraction,
-    movement, constant, opaque,
+    elementary, trigonometry, special, activation, arithmetic, binary_functions, rounding, comparison, reduction, extremes, softmax,
+    normalization, attention, compensated, matmul, convolution, lookup, movement, constant, opaque,
 )  # fmt: skip
 
 OPERATIONS: dict[str, type[NumOp]] = {

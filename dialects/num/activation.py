@@ -11,7 +11,8 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts
+from hnfc.dialects.assembly import TYPES
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, StepBuilder
 from hnfc.dialects.interval import Interval, increasing, valley
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import FLOATING, NUMBER, ElementFormat
@@ -49,6 +50,14 @@ def gelu_formula(m: Any, x: Any, approximate: str = "none") -> Any:
     root = m.sqrt(two / (m.const(4) * m.atan(one)))
     double = two * root * (x + m.const(GELU_CUBIC) * x * x * x)
     return x * m.exp(double) / (m.exp(double) + one)
+
+
+def gelu_steps(s: StepBuilder, x: Any, approximate: str = "none") -> Any:
+    if approximate == "none":
+        return s("div", s("mul", x, s("erfc", s("div", s("neg", x), math.sqrt(2)))), 2)
+    cubic = s("mul", s("mul", s("mul", GELU_CUBIC, x), x), x)
+    inner = s("mul", math.sqrt(2 / math.pi), s("add", x, cubic))
+    return s("mul", x, s("sigmoid", s("mul", 2, inner)))
 
 
 def _product_with(gate: Any) -> Any:
@@ -220,12 +229,13 @@ class GeluOp(UnaryOp):
 
     name = "num.gelu"
     approximate = prop_def(StringAttr)
-    assembly_format = "$x $approximate attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $approximate {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.FUNCTION,
         accepts=FLOATING,
         real=gelu_formula,
+        steps=gelu_steps,
         evaluate=gelu,
         range=gelu_range,
         torch=("aten.gelu",),

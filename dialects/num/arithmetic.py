@@ -1,4 +1,4 @@
-"""Arithmetic of two or three operands, element by element."""
+"""Sums, products, quotients, remainders and extremes of two or three operands, element by element."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Commutative
 
-from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Storage
-from hnfc.dialects.interval import Interval, magnitude
+from hnfc.dialects.assembly import TYPES
+from hnfc.dialects.facts import Access, Exactness, Facts
+from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.accumulation import terms_of
 from hnfc.dialects.num.base import BinaryOp, NumOp, Tensor, element_name
-from hnfc.dialects.num.elementary import LogOp
-from hnfc.dialects.num.special import special
 from hnfc.dialects.types import ANY, FLOATING, FORMATS, NUMBER, ElementFormat, TypeMismatch, broadcast_shapes, format_of, tensor, working
 
 FLUSHED = FORMATS["f32"].flushed
@@ -24,41 +23,6 @@ FLUSHED = FORMATS["f32"].flushed
 
 def truncate(m: Any, x: Any) -> Any:
     return m.where(m.compare("lt", x, m.const(0)), -m.floor(-x), m.floor(x))
-
-
-def pow_range(x: Interval, y: Interval) -> Interval:
-    """x^y is monotone in each operand for x ≥ 0, so its extremes lie at the corners, or at 1 where x or y cross 1 or 0."""
-    if x.lo < 0 or x.nan or y.nan:
-        nan = x.nan or y.nan or x.lo < 0
-        if y.lo == y.hi and y.lo == int_or_nan(y.lo) and y.lo >= 0 and y.lo % 2 == 0 and not x.nan:
-            top = _corner(x.magnitude, y.lo)
-            return Interval(0.0 if y.lo else 1.0, _looser(top), False)
-        return Interval(-math.inf, math.inf, nan)
-    if x.minus and x.lo == 0 and y.lo < 0:
-        return Interval(-math.inf, math.inf)  # 1 / -0
-    corners = [_corner(a, b) for a in (x.lo, x.hi) for b in (y.lo, y.hi)]
-    if y.lo <= 0 <= y.hi or x.lo <= 1 <= x.hi:
-        corners.append(1.0)
-    return Interval(max(0.0, _looser(min(corners), -1)), _looser(max(corners)), minus=x.minus)
-
-
-def int_or_nan(x: float) -> float:
-    return math.floor(x) if math.isfinite(x) else math.nan
-
-
-def _corner(x: float, y: float) -> float:
-    if x == 0 and y < 0:
-        return math.inf
-    try:
-        return math.pow(x, y)
-    except OverflowError:
-        return math.inf
-
-
-def _looser(x: float, direction: int = 1) -> float:
-    for _ in range(4):
-        x = math.nextafter(x, direction * math.inf)
-    return x
 
 
 def may_be_zero(x: Interval) -> bool:
@@ -87,28 +51,6 @@ def quotient_lost(form: ElementFormat, x: Any, y: Any) -> Any:
         return np.where((least <= form.flushed) | ~(most / least < form.largest / 8), np.inf, 0.0)
 
 
-def hypot_range(x: Interval, y: Interval) -> Interval:
-    a, b = magnitude(x), magnitude(y)
-    return Interval(_looser(math.hypot(a.lo, b.lo), -1) if a.lo or b.lo else 0.0, _looser(math.hypot(a.hi, b.hi)), x.nan or y.nan)
-
-
-def logaddexp_range(x: Interval, y: Interval) -> Interval:
-    """Between max(x, y) and max(x, y) + log 2."""
-    return Interval(_looser(_logaddexp(x.lo, y.lo), -1), _looser(_logaddexp(x.hi, y.hi)), x.nan or y.nan)
-
-
-def _logaddexp(x: float, y: float) -> float:
-    return max(x, y) if math.isinf(x) or math.isinf(y) else max(x, y) + math.log1p(math.exp(-abs(x - y)))
-
-
-def xlogy_range(x: Interval, y: Interval) -> Interval:
-    product: Interval = x * LogOp.FACTS.range(y)
-    # 0·log(0) = 0 by definition; 0·log(inf) and the logarithm of a negative number stay NaN or become 0
-    nan = x.nan or y.nan or y.lo < 0 or (0.0 in x and y.hi == math.inf) or (math.isinf(x.magnitude) and 1.0 in y)
-    low, high = (min(product.lo, 0.0), max(product.hi, 0.0)) if 0.0 in x else (product.lo, product.hi)
-    return Interval(low, high, nan, x.minus_zero or product.minus)
-
-
 def maximum_range(x: Interval, y: Interval) -> Interval:
     """Of +0 and -0 it may be either."""
     return Interval(max(x.lo, y.lo), max(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
@@ -116,15 +58,6 @@ def maximum_range(x: Interval, y: Interval) -> Interval:
 
 def minimum_range(x: Interval, y: Interval) -> Interval:
     return Interval(min(x.lo, y.lo), min(x.hi, y.hi), x.nan or y.nan, x.minus_zero or y.minus_zero)
-
-
-def power(x: Any, y: Any) -> Any:
-    """x^y; of integers the integer part, so 0 where y is negative and |x| is not 1, as in torch."""
-    x, y = np.asarray(x), np.asarray(y)
-    if x.dtype.kind != "i" or not np.any(y < 0):
-        return np.power(x, y)
-    below = np.where(np.abs(x) == 1, np.where(y % 2 == 0, np.ones((), x.dtype), x), np.zeros((), x.dtype))
-    return np.where(y < 0, below, np.power(x, np.maximum(y, 0)))
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
@@ -239,29 +172,6 @@ class DivOp(BinaryOp):
 
 
 @irdl_op_definition
-class PowOp(BinaryOp):
-    """x^y."""
-
-    name = "num.pow"
-    FACTS: ClassVar = Facts(
-        access=Access.ELEMENTWISE,
-        exactness=Exactness.FUNCTION,
-        accepts=NUMBER,
-        domain=RealDomain(0, open=True, irregular=True),
-        real=lambda m, x, y: m.pow(x, y),
-        evaluate=power,
-        range=pow_range,
-        torch=("aten.pow.Tensor_Tensor",),
-        ulps=32,
-        # x^-2 as 1/(x·x), of which x·x may be subnormal, x³ as (x·x)·x
-        early=4.1,
-        stray=lambda form, x, y: 2 / form.largest,
-        stray_half=1.6e-5,
-        roundings=2,
-    )
-
-
-@irdl_op_definition
 class MaximumOp(BinaryOp):
     """The larger of x and y; NaN where either is."""
 
@@ -274,7 +184,7 @@ class MaximumOp(BinaryOp):
         real=lambda m, x, y: m.maximum(x, y),
         evaluate=np.maximum,
         range=maximum_range,
-        torch=("aten.maximum",),
+        torch=("aten.maximum", "aten.max.other"),
     )
 
 
@@ -291,24 +201,7 @@ class MinimumOp(BinaryOp):
         real=lambda m, x, y: m.minimum(x, y),
         evaluate=np.minimum,
         range=minimum_range,
-        torch=("aten.minimum",),
-    )
-
-
-@irdl_op_definition
-class Atan2Op(BinaryOp):
-    """The angle of the point (y, x), where the operands are named x and y: atan2(x, y) has tangent x / y."""
-
-    name = "num.atan2"
-    FACTS: ClassVar = Facts(
-        access=Access.ELEMENTWISE,
-        exactness=Exactness.FUNCTION,
-        accepts=FLOATING,
-        domain=RealDomain(irregular=True),
-        real=lambda m, x, y: m.atan2(x, y),
-        evaluate=np.arctan2,
-        range=lambda x, y: Interval(-3.1415926535897936 if x.lo <= 0 else 0.0, 3.1415926535897936 if x.hi >= 0 else 0.0, x.nan or y.nan),
-        torch=("aten.atan2",),
+        torch=("aten.minimum", "aten.min.other"),
     )
 
 
@@ -325,7 +218,7 @@ class RemainderOp(BinaryOp):
         real=lambda m, x, y: x - y * m.floor(x / y),
         evaluate=np.remainder,
         range=remainder_range,
-        torch=("aten.remainder.Tensor",),
+        torch=("aten.remainder.Tensor", "aten.remainder.Scalar"),
         stray=quotient_lost,
     )
 
@@ -343,76 +236,8 @@ class FmodOp(BinaryOp):
         real=lambda m, x, y: x - y * truncate(m, x / y),
         evaluate=np.fmod,
         range=fmod_range,
-        torch=("aten.fmod.Tensor",),
+        torch=("aten.fmod.Tensor", "aten.fmod.Scalar"),
         stray=quotient_lost,
-    )
-
-
-def hypot_slopes(m: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """x/h and y/h; 0, a subgradient, where both are 0."""
-    size = m.hypot(x, y)
-    divisor = m.where(size == 0, 1 + 0 * size, size)
-    return x / divisor, y / divisor
-
-
-@irdl_op_definition
-class HypotOp(BinaryOp):
-    """sqrt(x² + y²), without overflow on the way."""
-
-    name = "num.hypot"
-    traits = traits_def(Commutative())
-    FACTS: ClassVar = Facts(
-        access=Access.ELEMENTWISE,
-        exactness=Exactness.FUNCTION,
-        accepts=FLOATING,
-        real=lambda m, x, y: m.sqrt(x * x + y * y),
-        evaluate=np.hypot,
-        range=hypot_range,
-        torch=("aten.hypot",),
-        gradient=hypot_slopes,
-    )
-
-
-def logaddexp_slopes(m: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """σ(x - y) and σ(y - x); 1/2 where both are equal, infinities too."""
-    gap = m.where(x == y, m.where(x - y == 0, x - y, 0 * m.sigmoid(x)), x - y)
-    return m.sigmoid(gap), m.sigmoid(-gap)
-
-
-@irdl_op_definition
-class LogaddexpOp(BinaryOp):
-    """log(e^x + e^y)."""
-
-    name = "num.logaddexp"
-    traits = traits_def(Commutative())
-    FACTS: ClassVar = Facts(
-        access=Access.ELEMENTWISE,
-        exactness=Exactness.FUNCTION,
-        accepts=FLOATING,
-        storage=Storage.STEPS,
-        real=lambda m, x, y: m.log(m.exp(x) + m.exp(y)),
-        evaluate=np.logaddexp,
-        range=logaddexp_range,
-        torch=("aten.logaddexp",),
-        gradient=logaddexp_slopes,
-    )
-
-
-@irdl_op_definition
-class XlogyOp(BinaryOp):
-    """x·log(y), and 0 where x is 0."""
-
-    name = "num.xlogy"
-    FACTS: ClassVar = Facts(
-        access=Access.ELEMENTWISE,
-        exactness=Exactness.FUNCTION,
-        accepts=FLOATING,
-        domain=RealDomain(irregular=True),
-        real=lambda m, x, y: m.where(m.compare("eq", x, m.const(0)), m.const(0), x * m.log(y)),
-        evaluate=special("xlogy"),
-        range=xlogy_range,
-        torch=("aten.xlogy.Tensor",),
-        roundings=2,
     )
 
 
@@ -425,7 +250,7 @@ class FmaOp(NumOp):
     y = operand_def(TensorType)
     z = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)"
+    assembly_format = f"$x `,` $y `,` $z {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from xdsl.irdl import IRDLOperation, base, operand_def, prop_def, result_def, tr
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from hnfc.dialects.assembly import TYPES, Types
 from hnfc.dialects.facts import Context, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import (
@@ -39,9 +40,16 @@ class NumOp(IRDLOperation, ABC):
     """A pure operation on tensors. `OPERATIONS` finds every concrete subclass by its name without the `num.` in front."""
 
     FACTS: ClassVar[Facts]
+    """Every concrete class has its own."""
     FROM_TYPE: ClassVar[frozenset[str]] = frozenset()
     """Attributes that `make` takes and the result type holds (the shape of a reshape, the element type of a cast)."""
     traits = traits_def(Pure())
+    custom_directives = (Types,)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in vars(cls) and not hasattr(cls, "FACTS"):
+            raise TypeError(f"{cls.__name__} needs FACTS: all that is known of the operation")
 
     @classmethod
     @abstractmethod
@@ -64,6 +72,14 @@ class NumOp(IRDLOperation, ABC):
             if accepted is not ANY and kind_of(operand.element_type) not in accepted:
                 raise TypeMismatch(f"expected operand {index} to have elements of {kind_names(accepted)}, but got {element_name(operand)}")
         return cls.infer(operands, attributes)
+
+    @classmethod
+    def implied_results(cls, operands: Sequence[Attribute], properties: Mapping[str, Attribute]) -> list[Attribute] | None:
+        """The types of the results; None where the result's type holds attributes. Raises TypeMismatch."""
+        if cls.FROM_TYPE:
+            return None
+        result = cls.result_type(list(map(as_tensor, operands)), {name: decode(value) for name, value in properties.items()})
+        return [result] * len(cls.get_irdl_definition().results)
 
     def attributes_as_python(self) -> dict[str, Any]:
         """The properties, and what `FROM_TYPE` names, as the plain values that `infer`, `real`, `evaluate` and `range` take."""
@@ -188,17 +204,12 @@ class UnaryOp(NumOp):
 
     x = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x {TYPES}"
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
         (x,) = operands
         return x
-
-
-def is_plain_function(operation: type[NumOp]) -> bool:
-    """Return whether it is f(x) and nothing else: torch's operation of its name takes the same one operand."""
-    return issubclass(operation, UnaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
 
 
 class BinaryOp(NumOp):
@@ -207,7 +218,7 @@ class BinaryOp(NumOp):
     x = operand_def(TensorType)
     y = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$x `,` $y attr-dict `:` type($x) `,` type($y) `->` type($result)"
+    assembly_format = f"$x `,` $y {TYPES}"
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
@@ -217,13 +228,18 @@ class BinaryOp(NumOp):
         return tensor(x.element_type, broadcast_shapes(x.get_shape(), y.get_shape()))
 
 
+def is_plain_function(operation: type[NumOp]) -> bool:
+    """Return whether it is f(x) or f(x, y) and nothing else: torch's operation of its name takes the same operands."""
+    return issubclass(operation, UnaryOp | BinaryOp) and not operation.FROM_TYPE and not operation.get_irdl_definition().properties
+
+
 class ReductionOp(NumOp):
     """f over `axes` (counted from the left), which stay with size 1."""
 
     x = operand_def(TensorType)
     axes = prop_def(base(IntsAttr))
     result = result_def(TensorType)
-    assembly_format = "$x $axes attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes {TYPES}"
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:

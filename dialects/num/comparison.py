@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Commutative
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Exactness, Facts, Result
 from hnfc.dialects.interval import UNIT, Interval
 from hnfc.dialects.num.base import BinaryOp, LogicalOp, NumOp, PredicateOp, Tensor, element_name, to_bool
@@ -50,7 +51,7 @@ class CompareOp(BinaryOp):
 
     name = "num.compare"
     predicate = prop_def(StringAttr)
-    assembly_format = "$predicate $x `,` $y attr-dict `:` type($x) `,` type($y) `->` type($result)"
+    assembly_format = f"$predicate $x `,` $y {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.EXACT,
@@ -78,7 +79,7 @@ class WhereOp(NumOp):
     x = operand_def(TensorType)
     y = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$p `,` $x `,` $y attr-dict `:` type($p) `,` type($x) `,` type($y) `->` type($result)"
+    assembly_format = f"$p `,` $x `,` $y {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.SELECTION,

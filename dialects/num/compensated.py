@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Accumulation, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import BinaryOp, NumOp, ReductionOp, Tensor, as_tensor
@@ -103,12 +104,13 @@ class TwoSumOp(NumOp):
     y = operand_def(TensorType)
     total = result_def(TensorType)
     error = result_def(TensorType)
-    assembly_format = "$x `,` $y attr-dict `:` type($x) `,` type($y) `->` type($total) `,` type($error)"
+    assembly_format = f"$x `,` $y {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.ALGORITHM,
         accepts=NUMBER,
         real=lambda m, x, y: (x + y, m.const(0)),
+        steps=None,
         evaluate=two_sum,
         range=two_sum_range,
         torch=(),

@@ -82,7 +82,7 @@ class ConstantOp(SourceOp):
 
 @irdl_op_definition
 class WeightOp(SourceOp):
-    """The tensor called `symbol`; its elements stay where they are and are read only when asked for."""
+    """The tensor called `symbol`; its elements stay where they are and are read on demand."""
 
     name = "num.weight"
     symbol = prop_def(SymbolRefAttr)

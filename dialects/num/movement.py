@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Exactness, Facts
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name
@@ -90,7 +91,7 @@ class TransposeOp(UnaryOp):
 
     name = "num.transpose"
     perm = prop_def(base(IntsAttr))
-    assembly_format = "$x $perm attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $perm {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
         exactness=Exactness.SELECTION,
@@ -116,7 +117,7 @@ class ShapedOp(NumOp):
     x = operand_def(TensorType)
     sizes = var_operand_def(TorchType)
     result = result_def(TensorType)
-    assembly_format = "$x (`,` $sizes^)? attr-dict `:` type($x) (`,` type($sizes)^)? `->` type($result)"
+    assembly_format = f"$x (`,` $sizes^)? {TYPES}"
 
     @classmethod
     def make(cls, *operands: SSAValue, **attributes: Any) -> Self:
@@ -197,7 +198,7 @@ class SliceOp(UnaryOp):
     start = prop_def(IntegerAttr)
     stop = prop_def(IntegerAttr)
     step = prop_def(IntegerAttr)
-    assembly_format = "$x `axis` $axis `from` $start `to` $stop `by` $step attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x `axis` $axis `from` $start `to` $stop `by` $step {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
         exactness=Exactness.SELECTION,
@@ -226,7 +227,7 @@ class ConcatOp(NumOp):
     parts = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = "$parts $axis attr-dict `:` type($parts) `->` type($result)"
+    assembly_format = f"$parts $axis {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
         exactness=Exactness.SELECTION,
@@ -266,7 +267,7 @@ class PadOp(UnaryOp):
     low = prop_def(base(IntsAttr))
     high = prop_def(base(IntsAttr))
     value = prop_def(FloatAttr)
-    assembly_format = "$x `low` $low `high` $high `value` $value attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x `low` $low `high` $high `value` $value {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
         exactness=Exactness.CORRECT,
@@ -294,7 +295,7 @@ class ReverseOp(UnaryOp):
 
     name = "num.reverse"
     axes = prop_def(base(IntsAttr))
-    assembly_format = "$x $axes attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.MOVEMENT,
         exactness=Exactness.SELECTION,

@@ -1,4 +1,4 @@
-"""Softmax, the norms, and attention: functions along axes that are formulas of reductions."""
+"""The norms: functions along axes that are formulas of reductions, with a weight and a bias."""
 
 from __future__ import annotations
 
@@ -7,41 +7,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, Storage
+from hnfc.dialects.assembly import TYPES
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, StepBuilder, Storage
 from hnfc.dialects.interval import Interval, square
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.elementary import SqrtOp
-from hnfc.dialects.num.reduction import EXACT, average, scaled
-from hnfc.dialects.types import DYNAMIC, ELEMENT_TYPES, FLOATING, TypeMismatch, broadcast_shapes, format_of, reduced_shape, tensor
-
-
-def softmax(x: Any, axes: Sequence[int]) -> Any:
-    e = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
-    return e / np.sum(e, axis=axes, keepdims=True)
-
-
-def log_softmax(x: Any, axes: Sequence[int]) -> Any:
-    shifted = x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
-
-
-def softmax_range(x: Interval, axes: Sequence[int]) -> Interval:
-    """Within [0, 1]. A whole row of -inf, or one +inf, gives NaN."""
-    return Interval(0.0, 1.0, x.nan or math.isinf(x.magnitude))
-
-
-def log_softmax_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
-    """At most 0, and at least the width of x + log n below it."""
-    n = context.count
-    nan = x.nan or math.isinf(x.magnitude)
-    if nan or math.isinf(n):
-        return Interval(-math.inf, 0.0, nan)
-    form = context.format or EXACT
-    depth = x.hi - x.lo + math.log(max(n, 1.0))
-    return Interval(-depth * (1 + 8 * form.unit_roundoff) - 2 * n * form.unit_roundoff, 0.0, x.hi - x.lo > form.largest)
+from hnfc.dialects.num.reduction import EXACT, average, mean_steps, scaled
+from hnfc.dialects.types import DYNAMIC, FLOATING, TypeMismatch, format_of, reduced_shape
 
 
 def affine(y: Any, weight: Any = None, bias: Any = None) -> Any:
@@ -148,37 +123,27 @@ def normalize(x: Any, axes: Sequence[int], eps: float) -> Any:
     return x / np.maximum(norm, np.asarray(eps, np.asarray(x).dtype))
 
 
-def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * np.asarray(scale, np.asarray(q).dtype)
-    for part in mask:
-        scores = np.where(part, scores, -np.inf) if np.asarray(part).dtype == np.bool_ else scores + part
-    if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
-    weights = softmax(scores, (-1,))
-    if mask or causal:
-        # a query that sees no key gets 0, as in torch; over the reals its result is undefined
-        weights = np.where(np.all(scores == -np.inf, axis=-1, keepdims=True), np.zeros((), weights.dtype), weights)
-    return np.matmul(weights, v).astype(np.asarray(q).dtype)
+def affine_steps(s: StepBuilder, y: Any, parameters: Sequence[Any]) -> Any:
+    for name, parameter in zip(("mul", "add"), parameters, strict=False):
+        y = s(name, y, parameter)
+    return y
 
 
-def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
-    if causal:
-        raise NoFormula("which keys a causal mask hides depends on indices")
-    e = m.exp(m.matmul(q, m.transpose(k, "last_two")) * m.const(scale))
-    for part in mask:
-        e = e * m.weight(part)
-    return m.matmul(e / m.sum(e, (-1,)), v)
+def layer_norm_steps(s: StepBuilder, x: Any, *parameters: Any, axes: Any, eps: Any) -> Any:
+    d = s("sub", x, mean_steps(s, x, axes))
+    return affine_steps(s, s("div", d, s("sqrt", s("add", mean_steps(s, s("square", d), axes), eps))), parameters)
 
 
-def attention_range(q: Interval, k: Interval, v: Interval, *mask: Interval, scale: float, causal: bool = False,
-                    context: Context = UNKNOWN_CONTEXT) -> Interval:  # fmt: skip
-    """A mean of v with weights ≥ 0, but for the rounding of the weights' sum; NaN where scores overflow or a row is masked."""
-    form = context.format or EXACT
-    size = scaled(context.count, q.magnitude * k.magnitude * max(abs(scale), 1.0))
-    masked = any(m.nan or math.isinf(m.magnitude) or m.lo == 0.0 for m in mask)
-    nan = q.nan or k.nan or v.nan or masked or not size <= form.largest or math.isinf(v.magnitude)
-    stray = 2 * v.magnitude
-    return Interval(0.0 if v.lo >= 0 else -stray, 0.0 if v.hi <= 0 else stray, nan, v.minus_zero)
+def rms_norm_steps(s: StepBuilder, x: Any, *parameters: Any, axes: Any, eps: Any) -> Any:
+    return affine_steps(s, s("div", x, s("sqrt", s("add", mean_steps(s, s("square", x), axes), eps))), parameters)
+
+
+def batch_norm_steps(s: StepBuilder, x: Any, mean: Any, var: Any, *parameters: Any, eps: Any) -> Any:
+    return affine_steps(s, s("div", s("sub", x, mean), s("sqrt", s("add", var, eps))), parameters)
+
+
+def normalize_steps(s: StepBuilder, x: Any, axes: Any, eps: Any) -> Any:
+    return s("div", x, s("maximum", s("sqrt", s("sum", s("square", x), axes=axes)), eps))
 
 
 class NormOp(AlongAxesOp):
@@ -187,7 +152,7 @@ class NormOp(AlongAxesOp):
     x = operand_def(TensorType)
     parameters = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
-    assembly_format = "$x (`,` $parameters^)? $axes `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
+    assembly_format = f"$x (`,` $parameters^)? $axes `eps` $eps {TYPES}"
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
@@ -215,55 +180,19 @@ def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
 
 
 @irdl_op_definition
-class SoftmaxOp(AlongAxesOp):
-    """e^x / Σ e^x along `axes`."""
-
-    name = "num.softmax"
-    FACTS: ClassVar = Facts(
-        access=Access.SCAN,
-        exactness=Exactness.ALGORITHM,
-        accepts=FLOATING,
-        storage=Storage.STEPS,
-        curvature=lambda x: 0.5,
-        real=lambda m, x, axes: m.exp(x) / m.sum(m.exp(x), axes),
-        evaluate=lambda x, axes: softmax(x, tuple(axes)),
-        range=softmax_range,
-        torch=("aten.softmax.int", "aten._softmax"),
-    )
-
-
-@irdl_op_definition
-class LogSoftmaxOp(AlongAxesOp):
-    """x - log Σ e^x along `axes`."""
-
-    name = "num.log_softmax"
-    FACTS: ClassVar = Facts(
-        access=Access.SCAN,
-        exactness=Exactness.ALGORITHM,
-        accepts=FLOATING,
-        storage=Storage.STEPS,
-        curvature=lambda x: 0.5,
-        real=lambda m, x, axes: x - m.log(m.sum(m.exp(x), axes)),
-        evaluate=lambda x, axes: log_softmax(x, tuple(axes)),
-        range=log_softmax_range,
-        torch=("aten.log_softmax.int", "aten._log_softmax"),
-        contextual=True,
-    )
-
-
-@irdl_op_definition
 class NormalizeOp(AlongAxesOp):
     """x / max(√Σx², eps) along `axes`."""
 
     name = "num.normalize"
     eps = prop_def(FloatAttr)
-    assembly_format = "$x $axes `eps` $eps attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         storage=Storage.STEPS,
         real=lambda m, x, axes, eps: x / m.maximum(m.sqrt(m.sum(x * x, axes)), m.const(eps)),
+        steps=normalize_steps,
         evaluate=normalize,
         range=normalize_range,
         torch=(),
@@ -281,6 +210,7 @@ class LayerNormOp(NormOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=layer_norm_formula,
+        steps=layer_norm_steps,
         evaluate=layer_norm,
         range=layer_norm_range,
         torch=("aten.layer_norm", "aten.native_layer_norm"),
@@ -298,6 +228,7 @@ class RmsNormOp(NormOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=rms_norm_formula,
+        steps=rms_norm_steps,
         evaluate=rms_norm,
         range=rms_norm_range,
         torch=("aten.rms_norm",),
@@ -316,16 +247,14 @@ class BatchNormOp(NumOp):
     parameters = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x `,` $mean `,` $variance (`,` $parameters^)? `eps` $eps attr-dict "
-        "`:` type($x) `,` type($mean) `,` type($variance) (`,` type($parameters)^)? `->` type($result)"
-    )
+    assembly_format = f"$x `,` $mean `,` $variance (`,` $parameters^)? `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         storage=Storage.STEPS,
         real=lambda m, x, mean, var, *parameters, eps: affine((x - mean) / m.sqrt(var + m.const(eps)), *parameters),
+        steps=batch_norm_steps,
         evaluate=batch_norm,
         range=batch_norm_range,
         torch=("aten.batch_norm",),
@@ -348,9 +277,7 @@ class GroupNormOp(NumOp):
     groups = prop_def(IntegerAttr)
     eps = prop_def(FloatAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x (`,` $parameters^)? `groups` $groups `eps` $eps attr-dict `:` type($x) (`,` type($parameters)^)? `->` type($result)"
-    )
+    assembly_format = f"$x (`,` $parameters^)? `groups` $groups `eps` $eps {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,
@@ -375,54 +302,3 @@ class GroupNormOp(NumOp):
     def context(self) -> Context:
         x = as_tensor(self.x.type)
         return Context(elements(x, range(1, len(x.get_shape()))) / self.groups.value.data, format_of(x))
-
-
-@irdl_op_definition
-class AttentionOp(NumOp):
-    """softmax(q·kᵀ·scale + mask)·v over the last two axes; a mask of i1 hides keys where it is false, `causal` hides later keys."""
-
-    name = "num.attention"
-    q = operand_def(TensorType)
-    k = operand_def(TensorType)
-    v = operand_def(TensorType)
-    mask = var_operand_def(TensorType)
-    scale = prop_def(FloatAttr)
-    causal = prop_def(BoolAttr)
-    result = result_def(TensorType)
-    assembly_format = (
-        "$q `,` $k `,` $v (`,` $mask^)? `scale` $scale `causal` $causal attr-dict "
-        "`:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)? `->` type($result)"
-    )
-    FACTS: ClassVar = Facts(
-        access=Access.CONTRACTION,
-        exactness=Exactness.ALGORITHM,
-        accepts=FLOATING,
-        alike=range(3),
-        storage=Storage.STEPS,
-        real=attention_formula,
-        evaluate=attention,
-        range=attention_range,
-        torch=("aten.scaled_dot_product_attention",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        q, k, v, *masks = operands
-        if len({t.element_type for t in (q, k, v)}) > 1 or any(len(t.get_shape()) < 2 for t in (q, k, v)):
-            raise TypeMismatch(f"expected queries, keys and values of one element type and two axes or more, but got {q}, {k}, {v}")
-        batch = broadcast_shapes(*(t.get_shape()[:-2] for t in (q, k, v)))
-        rows, width = k.get_shape()[-2:]
-        for size, found in ((width, q.get_shape()[-1]), (rows, v.get_shape()[-2])):
-            if size != found and DYNAMIC not in (size, found):
-                raise TypeMismatch(f"expected keys as wide as queries and as many as values, but got {q}, {k}, {v}")
-        for mask in masks:
-            if mask.element_type not in (ELEMENT_TYPES["i1"], ELEMENT_TYPES["f32"], q.element_type):
-                raise TypeMismatch(f"expected a mask of i1, f32 or {element_name(q)}, but got {mask}")
-            if len(mask.get_shape()) < 2 or not broadcasts_to(mask.get_shape(), (*batch, q.get_shape()[-2], rows)):
-                wanted = [*batch, q.get_shape()[-2], rows]
-                raise TypeMismatch(f"expected a mask of two axes or more that broadcasts to {wanted}, but got {mask}")
-        return tensor(q.element_type, (*batch, q.get_shape()[-2], v.get_shape()[-1]))
-
-    def context(self) -> Context:
-        return Context(elements(as_tensor(self.q.type), [len(as_tensor(self.q.type).get_shape()) - 1]), format_of(self.q.type))

@@ -1,4 +1,4 @@
-"""Reductions: one value from all elements along `axes`, which stay with size 1."""
+"""Sums, products and means of all elements along `axes`, which stay with size 1."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts, Result, Storage
-from hnfc.dialects.interval import UNIT, Interval
-from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements, to_bool
+from hnfc.dialects.assembly import TYPES
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts, StepBuilder, Storage
+from hnfc.dialects.interval import Interval
+from hnfc.dialects.num.base import ReductionOp, Tensor, UnaryOp, as_tensor, elements
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import (
     ANY,
     ELEMENT_TYPES,
     FLOATING,
     FORMATS,
-    NUMBER,
     ElementFormat,
-    Kind,
     TypeMismatch,
     format_of,
     reduced_shape,
-    tensor,
 )
 
 
@@ -78,10 +76,6 @@ def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONT
     return Interval(0.0 if x.lo >= 0 else -top, top, nan, x.minus_zero)
 
 
-def max_range(x: Interval, axes: Sequence[int]) -> Interval:
-    return x
-
-
 def mean_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
     """Between the least and the greatest element, but for the rounding of the sum; the sum may overflow."""
     total = summed(x, context)
@@ -121,21 +115,6 @@ def logsumexp_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN
     return Interval(x.lo - slack, x.hi + growth + slack, x.nan)
 
 
-def index_along(pick: Any) -> Any:
-    """argmax or argmin over several axes at once: the index in the flattened axes, as torch gives it."""
-
-    def evaluate(x: Any, axes: Sequence[int]) -> Any:
-        kept = [i for i in range(np.ndim(x)) if i not in axes]
-        moved = np.transpose(x, kept + list(axes)).reshape([np.shape(x)[i] for i in kept] + [-1])
-        return pick(moved, axis=-1).reshape(reduced_shape(np.shape(x), axes))
-
-    return evaluate
-
-
-def index_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
-    return Interval(0.0, max(context.count - 1, 0.0))
-
-
 def total(x: Any, axes: Sequence[int], accumulate: str | None = None) -> Any:
     """Σ x, accumulated in `accumulate` (or in the type of x) and rounded to the type of x at the end."""
     kind = NUMPY_TYPES[accumulate] if accumulate else None
@@ -164,13 +143,31 @@ def variance(x: Any, axes: Sequence[int], correction: float = 1.0) -> Any:
     return (np.sum(d * d, axis=tuple(axes), keepdims=True) / np.asarray(max(n - correction, 0), d.dtype)).astype(d.dtype)
 
 
+def mean_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("div", s("sum", x, axes=axes), s.size(x, axes))
+
+
+def variance_steps(s: StepBuilder, x: Any, axes: Any, correction: Any = 1.0) -> Any:
+    d = s("sub", x, mean_steps(s, x, axes))
+    count = s.size(x, axes)
+    return s("div", s("sum", s("square", d), axes=axes), count if correction == 0 else s("sub", count, correction))
+
+
+def shifted_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("sub", x, s("max", x, axes=axes))
+
+
+def logsumexp_steps(s: StepBuilder, x: Any, axes: Any) -> Any:
+    return s("add", s("log", s("sum", s("exp", shifted_steps(s, x, axes)), axes=axes)), s("max", x, axes=axes))
+
+
 @irdl_op_definition
 class SumOp(ReductionOp):
     """Σ x over `axes`; with `accumulate`, the partial sums are kept in that element type."""
 
     name = "num.sum"
     accumulate = opt_prop_def(StringAttr)
-    assembly_format = "$x $axes (`in` $accumulate^)? attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes (`in` $accumulate^)? {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
@@ -215,38 +212,6 @@ class ProdOp(ReductionOp):
 
 
 @irdl_op_definition
-class MaxOp(ReductionOp):
-    """The greatest x over `axes`; NaN where one is."""
-
-    name = "num.max"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        real=lambda m, x, axes: m.amax(x, axes),
-        evaluate=along(np.max),
-        range=max_range,
-        torch=("aten.amax", "aten.max"),
-    )
-
-
-@irdl_op_definition
-class MinOp(ReductionOp):
-    """The least x over `axes`; NaN where one is."""
-
-    name = "num.min"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        real=lambda m, x, axes: m.amin(x, axes),
-        evaluate=along(np.min),
-        range=max_range,
-        torch=("aten.amin", "aten.min"),
-    )
-
-
-@irdl_op_definition
 class MeanOp(ReductionOp):
     """Σ x / n over `axes`."""
 
@@ -256,6 +221,7 @@ class MeanOp(ReductionOp):
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=lambda m, x, axes: m.sum(x, axes) / m.size(x, axes),
+        steps=mean_steps,
         evaluate=average,
         range=mean_range,
         torch=("aten.mean.dim", "aten.mean"),
@@ -269,12 +235,13 @@ class VarOp(ReductionOp):
 
     name = "num.var"
     correction = prop_def(FloatAttr)
-    assembly_format = "$x $axes `correction` $correction attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axes `correction` $correction {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.REDUCTION,
         exactness=Exactness.ALGORITHM,
         accepts=FLOATING,
         real=lambda m, x, axes, correction=1.0: centered_square_sum(m, x, axes) / (m.size(x, axes) - m.const(correction)),
+        steps=variance_steps,
         evaluate=variance,
         range=var_range,
         torch=("aten.var.correction", "aten.var.dim", "aten.var"),
@@ -294,6 +261,7 @@ class LogsumexpOp(ReductionOp):
         storage=Storage.STEPS,
         curvature=lambda x: 0.5,
         real=lambda m, x, axes: m.log(m.sum(m.exp(x), axes)),
+        steps=logsumexp_steps,
         evaluate=lambda x, axes: logsumexp(x, tuple(axes)),
         range=logsumexp_range,
         torch=("aten.logsumexp",),
@@ -302,98 +270,12 @@ class LogsumexpOp(ReductionOp):
 
 
 @irdl_op_definition
-class ArgmaxOp(ReductionOp):
-    """The index along `axes` of the greatest x (the first of equal ones)."""
-
-    name = "num.argmax"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=NUMBER,
-        result=Result.INDEX,
-        real=None,
-        evaluate=index_along(np.argmax),
-        range=index_range,
-        torch=("aten.argmax",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
-
-@irdl_op_definition
-class ArgminOp(ReductionOp):
-    """The index along `axes` of the least x (the first of equal ones)."""
-
-    name = "num.argmin"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=NUMBER,
-        result=Result.INDEX,
-        real=None,
-        evaluate=index_along(np.argmin),
-        range=index_range,
-        torch=("aten.argmin",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
-
-@irdl_op_definition
-class AnyOp(ReductionOp):
-    """True if x holds anywhere along `axes`."""
-
-    name = "num.any"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=Kind.TRUTH,
-        result=Result.TRUTH,
-        real=lambda m, x, axes: m.compare("gt", m.amax(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
-        evaluate=along(np.any),
-        range=lambda x, axes: UNIT,
-        torch=("aten.any.dim", "aten.any.dims", "aten.any"),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
-
-
-@irdl_op_definition
-class AllOp(ReductionOp):
-    """True if x holds everywhere along `axes`."""
-
-    name = "num.all"
-    FACTS: ClassVar = Facts(
-        access=Access.REDUCTION,
-        exactness=Exactness.EXACT,
-        accepts=Kind.TRUTH,
-        result=Result.TRUTH,
-        real=lambda m, x, axes: m.compare("gt", m.amin(m.where(x, m.const(1), m.const(0)), axes), m.const(0)),
-        evaluate=along(np.all),
-        range=lambda x, axes: UNIT,
-        torch=("aten.all.dim", "aten.all.dims", "aten.all"),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
-
-
-@irdl_op_definition
 class CumsumOp(UnaryOp):
     """The sums of x up to and with each place along `axis`."""
 
     name = "num.cumsum"
     axis = prop_def(IntegerAttr)
-    assembly_format = "$x $axis attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $axis {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.SCAN,
         exactness=Exactness.ALGORITHM,

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Exactness, Facts, RealDomain, Result
 from hnfc.dialects.formats import NUMPY, Rounding, rounded
 from hnfc.dialects.interval import Interval, increasing
@@ -150,7 +151,7 @@ class RoundToOp(UnaryOp):
 
     name = "num.round_to"
     format = prop_def(StringAttr)
-    assembly_format = "$x $format attr-dict `:` type($x) `->` type($result)"
+    assembly_format = f"$x $format {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.ELEMENTWISE,
         exactness=Exactness.CORRECT,

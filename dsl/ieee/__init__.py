@@ -41,6 +41,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hnfc.dsl.core import Rule
+from hnfc.dsl.ieee.judge import judged
 from hnfc.dsl.ieee.parallel import ieee_all, ieee_fingerprint, stored_verdicts
 from hnfc.dsl.ieee.verdict import (
     ASSUMPTIONS,
@@ -64,9 +65,6 @@ def ieee_verdicts(
     assume: `no-nans` and `no-infs` leave out such inputs; `no-signed-zeros` leaves out -0 and takes the two zeros for one result.
     Raises ValueError for a format or an assumption that there is not.
     """
-    # what judges is imported when it is needed: most rules that are asked for have a verdict
-    from hnfc.dsl.ieee.judge import judged
-
     return judged(rule, formats, assume, seconds)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.dialects.num.contraction import windows
+from hnfc.dialects.num.convolution import windows
 from hnfc.dsl.ieee.formats import Array
 from hnfc.dsl.ieee.moves import rank
 from hnfc.dsl.soundness.array_moves import ShapeMismatch

@@ -61,7 +61,7 @@ def _binary(form: Float) -> Binary:
 BINARY: dict[str, Binary] = {name: _binary(form) for name, form in FLOATS.items()}
 
 _BY_VALUE = {name: replace(form, overflow=Overflow.INFINITY if form.has_infinity else Overflow.NAN) for name, form in FLOATS.items()}
-"""Results beyond the largest are visible; what a conversion makes of them is said where there is one."""
+"""Results beyond the largest are visible; a conversion documents what it makes of them."""
 
 
 def rounded(x: Array, form: Binary) -> Array:

@@ -20,6 +20,7 @@ from hnfc.dsl.ieee.formats import BINARY
 from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
 from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import TrialBatch, count_inputs, is_pointwise, pointwise_trials
+from hnfc.dsl.ieee.smt import NotEncoded, SmtQuery
 from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
 from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
@@ -39,7 +40,7 @@ class OutOfTime(Exception):
 
 @dataclass
 class Clock:
-    """A guard for who waits. `proving`: whether Z3 is still asked; what it does not decide in one format it will not in a wider one."""
+    """A guard for who waits. `proving`: whether Z3 still takes part; what it does not decide in one format it will not in a wider one."""
 
     deadline: float
     proving: bool = True
@@ -181,8 +182,6 @@ CLAIMS = {
 
 def _proof(rule: Rule, typing: Typing, findings: FormatFindings, clock: Clock) -> bool:
     """Return whether Z3 proves what the status claims. Inputs that break a claim are added to the findings, and change the status."""
-    from hnfc.dsl.ieee.smt import NotEncoded, SmtQuery
-
     try:
         question = SmtQuery(rule, typing, findings.element, findings.assume)
     except NotEncoded:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.fingerprint import IEEE, fingerprint
+from hnfc.dsl.ieee.judge import judged, judged_formats
 from hnfc.dsl.ieee.verdict import FORMATS_JUDGED, IeeeStatus, IeeeVerdict
 from hnfc.dsl.soundness import parallel
 
@@ -55,22 +55,16 @@ def ieee_all(
 
     todo = [i for i in range(len(rules)) if i not in found]
     if todo:
-        # imported once, before the processes are forked
-        import_module("hnfc.dsl.ieee.judge")
         judge = partial(_judge, formats=tuple(formats), assume=assume)
         parallel.run(rules, todo, jobs, limit, judge, partial(_failed, formats=tuple(formats)), finish)
     return [found[i] for i in range(len(rules))]
 
 
 def _judge(rule: Rule, limit: float, formats: tuple[str, ...], assume: frozenset[str]) -> Verdicts:
-    from hnfc.dsl.ieee.judge import judged
-
     return judged(rule, formats, assume, limit)
 
 
 def _failed(rule: Rule, reason: str, seconds: float, formats: tuple[str, ...]) -> Verdicts:
-    from hnfc.dsl.ieee.judge import judged_formats
-
     return tuple(IeeeVerdict(form, IeeeStatus.UNKNOWN, reason, seconds=seconds) for form in judged_formats(rule, formats))
 
 

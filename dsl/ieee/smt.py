@@ -27,7 +27,7 @@ RESOURCES = 600_000
 
 
 class NotEncoded(Exception):
-    """Z3 cannot be asked about this; the message says why."""
+    """The rule has no form in Z3; the message says why."""
 
 
 @dataclass
@@ -229,7 +229,7 @@ _ASSUMED = {"no-nans": "NaNs", "no-infs": "infinities", "no-signed-zeros": "sign
 
 @dataclass
 class SmtQuery:
-    """Both sides of a rule in Z3, to be asked whether an input breaks a claim."""
+    """Both sides of a rule in Z3, for queries whether an input breaks a claim."""
 
     rule: Rule
     typing: Typing

@@ -142,11 +142,11 @@ class IeeeVerdict:
             )
         if self.status is IeeeStatus.UNKNOWN or not (self.proved or self.status is IeeeStatus.MAY_LOSE):
             what += f" ({self.method})"
-        told: dict[str, str] = {}
+        shown: dict[str, str] = {}
         for kind, example in self.examples.items():
             # one input may show two kinds
-            told.setdefault(str(example), f"{kind}: {example}")
-        return "; ".join([f"{self.format}: {what}", *told.values()])
+            shown.setdefault(str(example), f"{kind}: {example}")
+        return "; ".join([f"{self.format}: {what}", *shown.values()])
 
     def to_json(self) -> dict[str, Any]:
         return {

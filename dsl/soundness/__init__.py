@@ -1,27 +1,22 @@
-"""Is a rule true? Over the reals: a proof, a counterexample, or a proof that it speaks of no input; else an honest UNKNOWN.
-
-What is judged already is looked up without the prover: Z3 and the ball arithmetic are imported when a rule has to be judged.
-"""
+"""Is a rule true? Over the reals: a proof, a counterexample, or a proof that it speaks of no input; else an honest UNKNOWN."""
 
 from __future__ import annotations
 
 from hnfc.dsl.core import Rule
+from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.cache import VerdictCache
+from hnfc.dsl.soundness.judge import verdict
 from hnfc.dsl.soundness.parallel import is_passing, prove_all
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Counterexample, Status, Tensor, Verdict
 
 
 def prove(rule: Rule, *, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Verdict:
     """The verdict over the reals. It ends within about the timeout; `prove_all` kills what does not."""
-    from hnfc.dsl.soundness.judge import verdict
-
     return verdict(rule, timeout_ms)
 
 
 def replayed(rule: Rule, example: Counterexample) -> bool:
     """Return whether the sides differ at the counterexample, evaluated anew with more digits."""
-    from hnfc.dsl.soundness import refute
-
     return refute.replayed(rule, example)
 
 

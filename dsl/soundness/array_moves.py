@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from hnfc.dialects.num.contraction import windows
+from hnfc.dialects.num.convolution import windows
 from hnfc.dialects.num.movement import pad as padded
 
 Array = Any

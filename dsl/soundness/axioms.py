@@ -154,7 +154,7 @@ def of_pair(x: Atom, y: Atom) -> Iterator[tuple[str, Cond]]:
 class Theorem:
     """An identity or inequality, as a text of the rule language: left `relation` right wherever the left side is defined and `where` holds.
 
-    functions: the operations whose normal form rests on it, or that Z3 is told of by it.
+    functions: the operations whose normal form rests on it, or that Z3 knows by it.
     """
 
     name: str

@@ -24,7 +24,7 @@ from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED,
 
 
 class Undecided(Exception):
-    """A value was asked for that the precision at hand does not determine."""
+    """The precision does not determine the value."""
 
 
 class Unsupported(Exception):

@@ -46,7 +46,7 @@ class Fact(NamedTuple):
 
 
 class RecordedSigns(Signs):
-    """Signs that remember what they were told, as it was said."""
+    """Signs that remember their assumptions as they were added."""
 
     def __init__(self, rename: Callable[..., Rational], integral: frozenset[str] = frozenset()) -> None:
         super().__init__(rename, integral)
@@ -61,7 +61,7 @@ class RecordedSigns(Signs):
 
     @contextlib.contextmanager
     def saying(self, why: str) -> Iterator[None]:
-        """Inside, what is told has this reason."""
+        """Inside, assumptions have this reason."""
         before, self.why = self.why, why
         try:
             yield
@@ -69,8 +69,8 @@ class RecordedSigns(Signs):
             self.why = before
 
     @contextlib.contextmanager
-    def _told(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
-        """Keeps what is told, but not what follows from it inside."""
+    def _assumed(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
+        """Keeps assumptions, but not what follows from them inside."""
         outer, self.telling = self.telling, True
         if not outer and cond.kind != "true":
             self.log.append(Fact(self.why, cond, tuple(i for i in quantified if i in cond.ixs)))
@@ -80,11 +80,11 @@ class RecordedSigns(Signs):
             self.telling = outer
 
     def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
-        with self._told(cond if value else negation(cond), quantified):
+        with self._assumed(cond if value else negation(cond), quantified):
             super().assume(cond, value, quantified)
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
-        with self._told(in_mask(x, mask), quantified):
+        with self._assumed(in_mask(x, mask), quantified):
             super().add(x, mask, quantified)
 
 
@@ -116,7 +116,7 @@ class Lemma(NamedTuple):
 
 @dataclass
 class Claim:
-    """The goal follows from what `signs` were told, from `given`, and from the lemmas; or, with `query`, from Z3's own conditions.
+    """The goal follows from the assumptions of `signs`, from `given`, and from the lemmas; or, with `query`, from Z3's own conditions.
 
     what: which step this is, a key of `obligations.STEPS`.
     """

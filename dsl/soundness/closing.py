@@ -27,7 +27,7 @@ WITNESS = 1_000_000
 
 
 class Closer:
-    """`entails(signs, goal)` for one proof; `rename` instantiates bodies of maxima. `seen` is told of every question answered yes."""
+    """`entails(signs, goal)` for one proof; `rename` instantiates bodies of maxima. `seen` is called with every goal that follows."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Query:
     def unsat(self, units: int, deadline: float = math.inf) -> tuple[bool, int]:
         """Return whether Z3 shows it, and the resource units that it took.
 
-        In a context of its own, where what was asked before leaves no trace.
+        In a context of its own, where earlier queries leave no trace.
         """
         context = z3.Context()
         solver = z3.SolverFor("QF_NRA", ctx=context)

@@ -1,6 +1,6 @@
 """Conditions in a proof: their normal form, their truth under the facts of a case, and what must hold for a value to exist.
 
-Where the truth of a condition without bound indices decides a form, `Split` asks for a distinction of cases.
+Where the truth of a condition without bound indices decides a form, `Split` requests a distinction of cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NotProved(Exception):
 
 
 class Judge(ABC):
-    """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), asked only for what would block."""
+    """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), called only for what would block."""
 
     @abstractmethod
     def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:

@@ -20,16 +20,16 @@ MAX_ROUNDS = 4
 
 def deduce(n: Normalizer) -> None:
     """Tells the normalizer's signs what follows for elements. Raises Contradiction where the facts exclude each other."""
-    told: set[tuple[Rational, int]] = set()
+    deduced: set[tuple[Rational, int]] = set()
     for _ in range(MAX_ROUNDS):
-        before = len(told)
+        before = len(deduced)
         for x, mask in list(n.signs.ground.items()):
-            if (x, mask) not in told and _of_reduction(n, x, mask):
-                told.add((x, mask))
+            if (x, mask) not in deduced and _of_reduction(n, x, mask):
+                deduced.add((x, mask))
         for quantified, x, mask in list(n.signs.universal):
-            if (x, mask) not in told and any(base.kind == "sum" for base in x.atoms) and _of_total(n, quantified, x, mask):
-                told.add((x, mask))
-        if len(told) == before:
+            if (x, mask) not in deduced and any(base.kind == "sum" for base in x.atoms) and _of_total(n, quantified, x, mask):
+                deduced.add((x, mask))
+        if len(deduced) == before:
             return
         for x, mask in n.signs.ground.items():
             if not mask & n.signs.base_sign(x):

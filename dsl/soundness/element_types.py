@@ -39,14 +39,14 @@ def types_of_captures(rule: Rule) -> dict[str, tuple[str, ...]]:
     nodes = rule_expressions(rule)
     found = {n.name: n.dtypes for n in nodes if isinstance(n, Capture) and n.dtypes}
     booleans = boolean_captures(rule)
-    for name, asked in asked_types(rule).items():
-        others = sorted(asked - FORMATS.keys())
+    for name, required in required_types(rule).items():
+        others = sorted(required - FORMATS.keys())
         before = found.get(name) or (("i1",) if name in booleans else (*FORMATS, *others))
         found[name] = tuple(element for element in before if may_hold(rule.where, name, element))
     return found
 
 
-def asked_types(rule: Rule) -> dict[str, frozenset[str]]:
+def required_types(rule: Rule) -> dict[str, frozenset[str]]:
     """The element types that conditions on `dtype` name, for each capture that they are on."""
     found: dict[str, frozenset[str]] = {}
     for part in condition_parts(rule.where):

@@ -11,22 +11,7 @@ from dataclasses import replace
 from hnfc.dialects.facts import Exactness, Result
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FLOATS, FORMATS
-from hnfc.dsl.core import (
-    AllOf,
-    AnyOf,
-    Apply,
-    Capture,
-    Comparison,
-    Condition,
-    DTypeOf,
-    Expr,
-    Free,
-    Literal,
-    Not,
-    Rule,
-    SameSize,
-    Size,
-)
+from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Rule, Size, map_expressions
 from hnfc.dsl.soundness.integers import BITS, bounds, explicit_integers, variants
 from hnfc.dsl.soundness.scan import EXPLICIT, boolean_captures, conjuncts, rule_expressions
 
@@ -46,7 +31,7 @@ def explicit_roundings(rule: Rule) -> Rule:
     rule = explicit_integers(rule)
     sides = [rule.pattern, rule.replacement]
     ends = [reader.without_last_cast(side, other) for side, other in (sides, sides[::-1])]
-    return replace(rule, pattern=reader.image(ends[0]), replacement=reader.image(ends[1]), where=reader.condition(rule.where))
+    return replace(rule, pattern=reader.image(ends[0]), replacement=reader.image(ends[1]), where=map_expressions(rule.where, reader.image))
 
 
 def element_types(rule: Rule) -> dict[str, tuple[str, ...]]:
@@ -107,22 +92,6 @@ class _Reader:
                     to = known[0]
                 return Apply(OPERATIONS["round_to"], operands, (("format", to),), node.span)
         return node
-
-    def condition(self, part: Condition) -> Condition:
-        match part:
-            case Comparison(predicate, x, y):
-                return Comparison(predicate, self.image(x), self.image(y))
-            case Free(operand, axes):
-                return Free(self.image(operand), axes)
-            case SameSize(x, y, axes):
-                return SameSize(self.image(x), self.image(y), axes)
-            case AllOf(parts):
-                return AllOf(tuple(map(self.condition, parts)))
-            case AnyOf(parts):
-                return AnyOf(tuple(map(self.condition, parts)))
-            case Not(inner):
-                return Not(self.condition(inner))
-        return part
 
     def _is_identity(self, operand: Expr, to: str | DTypeOf) -> bool:
         values = self.formats(operand)

@@ -29,24 +29,14 @@ from hnfc.dsl.core import (
     Comparison,
     Condition,
     Expr,
-    Free,
     Literal,
-    Not,
     Property,
     Rule,
-    SameSize,
     Size,
+    map_expressions,
+    map_leaves,
 )
-from hnfc.dsl.soundness.element_types import (
-    FLOAT,
-    NO_TYPE,
-    NUMBER,
-    TRUTH_TYPE,
-    ElementTypes,
-    alike,
-    asked_types,
-    types_of_captures,
-)
+from hnfc.dsl.soundness.element_types import FLOAT, NO_TYPE, NUMBER, TRUTH_TYPE, ElementTypes, alike, required_types, types_of_captures
 from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts, rule_expressions
 
 CUT_OFF = "trunc "
@@ -75,8 +65,8 @@ def variants(rule: Rule) -> list[Rule]:
     types = types_of_captures(rule)
     if any(not known for known in types.values()):
         return []
-    asked = asked_types(rule)
-    kinds = {name: _kinds(known, asked.get(name, frozenset())) for name, known in types.items()}
+    required = required_types(rule)
+    kinds = {name: _kinds(known, required.get(name, frozenset())) for name, known in types.items()}
     open_ = sorted(name for name, choices in kinds.items() if len(choices) > 1)
     count = 1
     for name in open_:
@@ -84,16 +74,16 @@ def variants(rule: Rule) -> list[Rule]:
     if count > MAX_VARIANTS:
         raise NoFormula(f"{count} choices of element types")
     chosen = {name: choices[0] for name, choices in kinds.items()}
-    if not open_ and not asked:
+    if not open_ and not required:
         return [rule]
     return [
         annotated(rule, {**chosen, **dict(zip(open_, choice, strict=True))}) for choice in itertools.product(*(kinds[n] for n in open_))
     ]
 
 
-def _kinds(known: tuple[str, ...], asked: Set[str]) -> list[tuple[str, ...]]:
+def _kinds(known: tuple[str, ...], required: Set[str]) -> list[tuple[str, ...]]:
     """Floating-point formats together, but for those that conditions ask for; other types one by one."""
-    floats = tuple(name for name in known if name in FORMATS and name not in asked)
+    floats = tuple(name for name in known if name in FORMATS and name not in required)
     return [*([floats] if floats else []), *((name,) for name in known if name not in floats)]
 
 
@@ -115,37 +105,10 @@ def annotated(rule: Rule, types: dict[str, tuple[str, ...]]) -> Rule:
         match part:
             case Property("dtype", (Capture(name),), (wanted,)) if types.get(name):
                 return AllOf(()) if types[name] == (wanted,) else AnyOf(())
-            case AllOf(parts):
-                return AllOf(tuple(map(decided, parts)))
-            case AnyOf(parts):
-                return AnyOf(tuple(map(decided, parts)))
-            case Not(inner):
-                return Not(decided(inner))
         return part
 
-    where = mapped(decided(rule.where), image)
+    where = map_expressions(map_leaves(rule.where, decided), image)
     return replace(rule, pattern=image(rule.pattern), replacement=image(rule.replacement), where=where)
-
-
-def mapped(part: Condition, image: object) -> Condition:
-    """The condition with the image of every expression in it."""
-    assert callable(image)
-    match part:
-        case Comparison(predicate, x, y):
-            return Comparison(predicate, image(x), image(y))
-        case Free(operand, axes):
-            return Free(image(operand), axes)
-        case SameSize(x, y, axes):
-            return SameSize(image(x), image(y), axes)
-        case AllOf(parts):
-            return AllOf(tuple(mapped(p, image) for p in parts))
-        case AnyOf(parts):
-            return AnyOf(tuple(mapped(p, image) for p in parts))
-        case Not(inner):
-            return Not(mapped(inner, image))
-        case Property(name, operands, arguments):
-            return Property(name, tuple(map(image, operands)), arguments)
-    raise TypeError(f"no condition: {part!r}")
 
 
 def explicit_integers(rule: Rule) -> Rule:
@@ -158,7 +121,7 @@ def explicit_integers(rule: Rule) -> Rule:
         return rule
     maker = _Maker(types)
     sides = maker.image(rule.pattern), maker.image(rule.replacement)
-    where = mapped(rule.where, maker.image)
+    where = map_expressions(rule.where, maker.image)
     captures = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture)}
     parts = [part for name, known in sorted(types.values(maker.numbers).items()) for part in _limits(captures[name], known)]
     if isinstance(rule.pattern, Apply) and types.of(rule.pattern) != types.of(rule.replacement):

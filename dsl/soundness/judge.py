@@ -23,7 +23,7 @@ from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.outcome import floating_properties
-from hnfc.dsl.soundness.precondition_inference import remedy
+from hnfc.dsl.soundness.precondition_inference import inferred_precondition
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.refute import PATIENCE
 from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
@@ -212,7 +212,7 @@ def _refuted(rule: Rule, found: refute.RefutationSearch, opaque: bool, done: Don
     if advise:
         # the rule is wrong in any case
         with contextlib.suppress(TimeoutError):
-            advice = remedy(rule, proves, deadline)
+            advice = inferred_precondition(rule, proves, deadline)
     return done(status=Status.REFUTED, reason=why, counterexample=example, samples=found.agreed, help=advice)
 
 

@@ -101,11 +101,11 @@ def obligations(rule: Rule) -> list[Obligation]:
 
 def _of_rule(abstract: Rule) -> list[Obligation]:
     record, empty = Record(), Record()
-    proof = Proof(abstract, journal=record)
+    proof = Proof(abstract, observer=record)
     proof.run()
     found = list(_of_record(abstract, record))
     if reduces(abstract):
-        proof.journal = empty
+        proof.observer = empty
         if proof.holds_for_empty():
             found += _of_record(abstract, empty, "without elements/")
     return found

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import numpy as np
 
 from hnfc.dsl.core import Rule
 from hnfc.dsl.fingerprint import fingerprint
+from hnfc.dsl.soundness import judge
 from hnfc.dsl.soundness.cache import VerdictCache
 from hnfc.dsl.soundness.verdict import Status, Verdict
 
@@ -65,8 +65,8 @@ def failure(what: str, error: Exception) -> str:
     """Message for a fault of ours: its kind, without Python's words, which the author could take for theirs."""
     if isinstance(error, RecursionError):
         return "the rule is nested too deeply"
-    said = str(error).splitlines()[0][:200] if str(error) else ""
-    return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {said})"
+    message = str(error).splitlines()[0][:200] if str(error) else ""
+    return f"{what} failed on this rule, which is a fault of ours ({type(error).__name__}: {message})"
 
 
 def is_passing(reason: str) -> bool:
@@ -75,8 +75,6 @@ def is_passing(reason: str) -> bool:
 
 
 def _prove(rule: Rule, limit: float) -> Verdict:
-    from hnfc.dsl.soundness import judge
-
     return judge.verdict(rule, int(1000 * limit))
 
 
@@ -110,8 +108,6 @@ def prove_all(
             done(rules[i], verdict)
 
     if todo:
-        # imported once, before the processes are forked
-        import_module("hnfc.dsl.soundness.judge")
         run(rules, todo, jobs, limit, _prove, _unknown, finish)
         if cache is not None:
             cache.put({keys[i]: verdicts[i] for i in todo if not is_passing(verdicts[i].reason)})

@@ -55,7 +55,7 @@ class _Bank:
     bad: list[Point]
 
 
-def remedy(rule: Rule, proves: Callable[[Rule, Work], bool], deadline: float) -> str:
+def inferred_precondition(rule: Rule, proves: Callable[[Rule, Work], bool], deadline: float) -> str:
     """`it holds with `where …``, proved, or nothing. `proves(rule, work)` is the prover. Raises TimeoutError beyond the deadline."""
     with balls.precision(DEFAULT_PRECISION):
         bank = _bank(rule, deadline)
@@ -213,4 +213,4 @@ def _all_at_once(rule: Rule) -> Iterator[Condition]:
                 yield AllOf(tuple(Comparison(predicate, x, ZERO) for x in group))
 
 
-__all__ = ["remedy"]
+__all__ = ["inferred_precondition"]

@@ -23,7 +23,7 @@ from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.limits import CASE, OutOfWork, Work
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved
-from hnfc.dsl.soundness.proof_observer import Case, Journal
+from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.scan import integral_captures
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
@@ -50,7 +50,7 @@ class Proof:
     work: Work = field(default_factory=Work)
     steps: list[str] = field(default_factory=list)
     cases: int = 0
-    journal: Journal = field(default_factory=Journal)
+    observer: ProofObserver = field(default_factory=ProofObserver)
     empty: frozenset[int] = frozenset()
 
     def run(self) -> None:
@@ -75,7 +75,7 @@ class Proof:
 
     def every_broadcast(self, rule: Rule) -> None:
         found = False
-        self.journal.about(rule)
+        self.observer.about(rule)
         for meaning in denotations(rule):
             found = True
             if meaning.layout.broadcast:
@@ -85,14 +85,14 @@ class Proof:
             raise Blocked("no shapes fit the rule")
 
     def holds_for_empty(self) -> bool:
-        """Return whether the rule also holds where axes that are reduced have no elements. To be asked after `run`."""
+        """Return whether the rule also holds where axes that are reduced have no elements. Call it after `run`."""
         self.steps, self.cases = [], 0
         rules = [self.rule]
         if self.rule.both_ways:
             rules.append(replace(self.rule, pattern=self.rule.replacement, replacement=self.rule.pattern))
         try:
             for rule in rules:
-                self.journal.about(rule)
+                self.observer.about(rule)
                 for meaning in denotations(rule):
                     for self.empty in empty_classes(meaning):
                         self.case(meaning, ())
@@ -107,7 +107,7 @@ class Proof:
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
             raise Blocked("too many cases")
         self.work.spend(CASE)
-        n, closer = self.journal.tools(meaning, assumptions, integral_captures(self.rule), self.work)
+        n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule), self.work)
         n.empty = self.empty
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
@@ -145,19 +145,19 @@ class Proof:
                 reason = is_zero(n, left - right, closer)
             if not reason:
                 raise NotProved(f"the sides differ by {str(left - right)[:300]}")
-            self.journal.equal(left, right, reason)
+            self.observer.equal(left, right, reason)
             self.steps.append(prefix + reason)
         except Contradiction:
             if known is not None and not excluded(closer, known):
                 raise Blocked(f"{prefix}the right side has no value, or no type") from None
-            self.journal.impossible()
+            self.observer.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
         except CaseSplit as split:
             for value in (True, False):
                 self.case(meaning, (*assumptions, (split.cond, value)))
         except NotProved as error:
             if excluded(closer, known or n.signs):
-                self.journal.impossible()
+                self.observer.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return
             raise Blocked(prefix + str(error)) from None

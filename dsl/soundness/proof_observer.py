@@ -13,7 +13,7 @@ Case = tuple[tuple[Cond, bool], ...]
 """The assumptions of a case: conditions that hold, or fail."""
 
 
-class Journal:
+class ProofObserver:
     """Hands out what a case is proved with, and forgets how it ended; `tracing.Record` remembers."""
 
     def about(self, rule: Rule) -> None:

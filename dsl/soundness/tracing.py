@@ -18,7 +18,7 @@ from hnfc.dsl.soundness.closing import Closer, Query, in_mask
 from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
-from hnfc.dsl.soundness.proof_observer import Case, Journal
+from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.signs import ANY, Contradiction
 from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rational, atom, of_atom
 
@@ -71,7 +71,7 @@ PREDICATES = {"=": "eq", ">": "gt", ">=": "ge"}
 
 
 class TracingNormalizer(Normalizer):
-    """A normalizer that records claims. `given`: facts that its signs are not told, since a value was put in the place of another."""
+    """A normalizer that records claims. `given`: facts that its signs lack, since a value was put in the place of another."""
 
     signs: RecordedSigns
 
@@ -87,7 +87,7 @@ class TracingNormalizer(Normalizer):
     # claims
 
     def claim(self, what: str, goal: Goal, signs: RecordedSigns | None = None, query: Query | None = None) -> None:
-        """Claims that the goal follows from what these signs were told, which are those of now if none are given."""
+        """Claims that the goal follows from the assumptions of these signs, by default the present ones."""
         self.claims.append(Claim(what, goal, (signs or self.signs).copy(), tuple(self.given), tuple(self.lemmas), query))
 
     def once(self, what: str, key: tuple[Any, ...], goal: Goal, signs: RecordedSigns | None = None) -> None:
@@ -120,7 +120,7 @@ class TracingNormalizer(Normalizer):
                 self.signs.why = what
 
     def answered(self, query: Query) -> None:
-        """Z3 said yes; from here on that is a fact."""
+        """A fact from here on, which Z3 confirmed."""
         assert isinstance(query.signs, RecordedSigns)
         for cond, name in query.named.items():
             if name in ("fact", "instance"):
@@ -137,14 +137,14 @@ class TracingNormalizer(Normalizer):
         return super().sign(x)
 
     def require(self, cond: Cond) -> None:
-        asked = not self.settled and cond.kind != "true"
-        if asked and not self.proving and self.guards:
+        needed = not self.settled and cond.kind != "true"
+        if needed and not self.proving and self.guards:
             guarded = self.under_guards(cond)
             self.given.append(Fact("the left side is defined", guarded, tuple(i for i in self.bound if i in guarded.ixs)))
         before = self.signs.copy()
         with self.signs.saying("shown before" if self.proving else self.signs.why):
             super().require(cond)
-        if asked and self.proving:
+        if needed and self.proving:
             self.claim("defined", cond, before)
 
     # facts
@@ -343,7 +343,7 @@ class Closed:
 
 
 @dataclass
-class Record(Journal):
+class Record(ProofObserver):
     """Every case that was closed, in order."""
 
     closed: list[Closed] = field(default_factory=list)

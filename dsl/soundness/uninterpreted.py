@@ -7,34 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from hnfc.dialects.facts import Access, NoFormula, RealDomain
-from hnfc.dsl.core import (
-    AllOf,
-    AnyOf,
-    Apply,
-    Capture,
-    Comparison,
-    Condition,
-    DTypeOf,
-    Expr,
-    Free,
-    Not,
-    Property,
-    Rule,
-    SameSize,
-    Size,
-)
+from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Rule, Size, map_expressions
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.axis_classes import AxisClasses, Unrelated
 from hnfc.dsl.soundness.batches import single_matrices
 from hnfc.dsl.soundness.denote import math_attribute
 from hnfc.dsl.soundness.formats import explicit_roundings
-from hnfc.dsl.soundness.scan import (
-    all_ranks_known,
-    of_matrices,
-    reshaping,
-    rule_expressions,
-    used_axes,
-)
+from hnfc.dsl.soundness.scan import all_ranks_known, of_matrices, reshaping, rule_expressions, used_axes
 from hnfc.dsl.soundness.sym import Sym
 from hnfc.dsl.soundness.symbolic import SymMath
 from hnfc.dsl.soundness.term import ZERO
@@ -84,27 +63,9 @@ def abstracted(rule: Rule) -> tuple[Rule, bool]:
                 return replace(node, operands=tuple(image(x) for x in node.operands))
         return node
 
-    def condition(part: Condition) -> Condition:
-        match part:
-            case Comparison(predicate, x, y):
-                return Comparison(predicate, image(x), image(y))
-            case Free(operand, axes):
-                return Free(image(operand), axes)
-            case SameSize(x, y, axes):
-                return SameSize(image(x), image(y), axes)
-            case AllOf(parts):
-                return AllOf(tuple(map(condition, parts)))
-            case AnyOf(parts):
-                return AnyOf(tuple(map(condition, parts)))
-            case Not(inner):
-                return Not(condition(inner))
-            case Property():
-                return part
-        raise TypeError(f"no condition: {part!r}")
-
     left = image(rule.pattern)
     of_left = set(names)
-    new = replace(rule, pattern=left, replacement=image(rule.replacement), where=condition(rule.where))
+    new = replace(rule, pattern=left, replacement=image(rule.replacement), where=map_expressions(rule.where, image))
     if names:
         check_total(rule, names, of_left)
     return new, bool(names)

@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
+if TYPE_CHECKING:
     from hnfc.dsl.core import Rule
     from hnfc.dsl.soundness.obligations import Obligation
 
@@ -38,8 +38,6 @@ class Tensor:
 
     def to_numpy(self) -> Any:
         """The nearest float64 values; undefined becomes nan."""
-        import numpy as np
-
         return np.array([_to_float(v) for v in self.values], dtype=np.float64).reshape(self.shape)
 
 
@@ -82,8 +80,6 @@ class Counterexample:
 
     def fractions(self) -> dict[str, np.ndarray[Any, Any]]:
         """The inputs as arrays of exact `Fraction`s (and truth values), with dtype object."""
-        import numpy as np
-
         found = {}
         for name, tensor in self.inputs:
             found[name] = np.empty(tensor.shape, dtype=object)
@@ -127,7 +123,7 @@ class Verdict:
 
     @cached_property
     def obligations(self) -> tuple[Obligation, ...]:
-        """Everything that the proof rests on, as formulas; the proof is made again when they are asked for.
+        """Everything that the proof rests on, as formulas; the proof is made again for them.
 
         There are none where nothing is proved. Raises ValueError where the rule is not known, as for a verdict from a file.
         """

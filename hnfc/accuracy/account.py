@@ -89,7 +89,7 @@ def account(improved: Improved) -> list[BranchAccount]:
     found = []
     for branch in improved.branches:
         here = taken(evaluator, branch.conditions, len(improved.test))
-        used = here if branch.form.asked is None else here & evaluator.truth(branch.form.asked)
+        used = here if branch.form.guard is None else here & evaluator.truth(branch.form.guard)
         sample = improved.test.part(used)
         ranges = branch_ranges(improved.domain, branch.conditions)
         uses = tuple(_use(step, ranges, branch.conditions, sample) for step in branch.form.steps)
@@ -107,9 +107,9 @@ def _use(step: RuleUse, ranges: dict[str, Interval], bounds: tuple[Bound, ...], 
 
 
 def _is(condition: Term, bound: Bound) -> bool:
-    """Return whether the condition is what the branch asks: of a feature that no rounding changes, an argument or x/|x|·y of two.
+    """Return whether the condition is that of the branch: of a feature that no rounding changes, an argument or x/|x|·y of two.
 
-    Where x is 0, x/|x| is NaN, and what is asked fails: the other branch, where ≥ stands for x·y ≥ 0, which then holds.
+    Where x is 0, x/|x| is NaN, and the condition fails: the other branch, where ≥ stands for x·y ≥ 0, which then holds.
     """
     if condition.op != "compare" or condition.args[0] is not bound.feature or not is_const(condition.args[1], 0):
         return False

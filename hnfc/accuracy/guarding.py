@@ -56,7 +56,7 @@ class Guard:
     def guarded(self, grow: Callable[[Sample, Any], Tree], points: int, rng: np.random.Generator) -> Tree:
         """A tree of forms that nothing speaks against; the program itself where points go on to speak against them.
 
-        grow: a tree for the usual points and those given besides, of which it is told whether they are everyday ones.
+        grow: a tree for the usual points and those given besides, with whether they are everyday ones.
         """
         short = short_numbers(self.original.term, self.domain)
         self.see(short.part(slice(0, 0)), short)
@@ -138,7 +138,7 @@ class Guard:
             return True
         if candidate.origin is not None and not self._proved(candidate, where):
             return False
-        used = here if candidate.asked is None else here & self._evaluator.truth(candidate.asked)
+        used = here if candidate.guard is None else here & self._evaluator.truth(candidate.guard)
         return all(self._holds(step.condition)[used].all() for step in candidate.steps if step.condition is not None)
 
     def _proved(self, candidate: Candidate, where: tuple[Bound, ...]) -> bool:
@@ -162,9 +162,9 @@ class Guard:
 def asking(terms: Terms, candidate: Candidate, original: Term) -> Candidate | None:
     """The form where the conditions of its rules hold as floating point computes them, and the program elsewhere."""
     conditions = list(dict.fromkeys(step.condition for step in candidate.steps if step.condition is not None))
-    if candidate.asked is not None or not conditions:
+    if candidate.guard is not None or not conditions:
         return None
-    asked = conditions[0]
+    guard = conditions[0]
     for condition in conditions[1:]:
-        asked = terms.make("logical_and", asked, condition)
-    return replace(candidate, term=terms.make("where", asked, candidate.term, original), asked=asked)
+        guard = terms.make("logical_and", guard, condition)
+    return replace(candidate, term=terms.make("where", guard, candidate.term, original), guard=guard)

@@ -29,8 +29,8 @@ def costs(computed: Floats, exact: Floats) -> Floats:
 def harmed(before: Floats, after: Floats, exact: Floats) -> Any:
     """Everyday points at which `after` must not stand for `before`: more than MOST_LOST bits worse, or wrong instead of not finite."""
     old, new = bits_of_error(before, exact), bits_of_error(after, exact)
-    told, said = np.isfinite(before), np.isfinite(after)
-    return np.where(said, np.where(told, new > old + MOST_LOST, new > WRONG), told & (old < 64.0 - MOST_LOST))
+    had, has = np.isfinite(before), np.isfinite(after)
+    return np.where(has, np.where(had, new > old + MOST_LOST, new > WRONG), had & (old < 64.0 - MOST_LOST))
 
 
 def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:

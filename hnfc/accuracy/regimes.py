@@ -245,7 +245,7 @@ def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
 def _between_points(
     split: Split, argument: Term, within: tuple[Bound, ...], original: Term, domain: Domain, rng: np.random.Generator
 ) -> Sample:
-    """Fresh points with the feature in the gap, where the split is asked."""
+    """Fresh points with the feature in the gap, where the split is decided."""
     lo, hi = split.gap
     name = str(argument.value)
     count = 40 if not within else 100

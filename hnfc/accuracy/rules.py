@@ -10,7 +10,7 @@ from fractions import Fraction
 from hnfc.accuracy.arithmetic import TermSimplifier
 from hnfc.accuracy.terms import COMMUTATIVE, Term, Terms
 from hnfc.dsl import core
-from hnfc.frontend.fpcore import PLAIN
+from hnfc.frontend.fpcore_builder import PLAIN
 
 _HOLE = "?"
 

@@ -49,8 +49,8 @@ class Candidate:
     origin: Any = None
     plateau: int = 0
     reach: Reach | None = None
-    """Of a series: the arguments where its remainder is proved; None where that is not asked for."""
-    asked: Term | None = None
+    """Of a series: the arguments where its remainder is proved; None where it is not needed."""
+    guard: Term | None = None
     """Comparison that the term makes before it uses the steps; None where it uses them everywhere."""
 
     @property
@@ -61,7 +61,7 @@ class Candidate:
 def errors_of(candidate: Candidate, evaluator: TermEvaluator, exact: Floats) -> Floats:
     """Its errors in bits; 64 where the `where` of a rule that it came by does not hold or a series is not proved, whatever it computes."""
     errors = costs(evaluator.values(candidate.term), exact)
-    unused = False if candidate.asked is None else ~evaluator.truth(candidate.asked)
+    unused = False if candidate.guard is None else ~evaluator.truth(candidate.guard)
     for step in candidate.steps:
         if step.condition is not None:
             errors = np.where(evaluator.truth(step.condition) | unused, errors, 64.0)

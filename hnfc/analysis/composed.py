@@ -20,10 +20,10 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp, as_tensor
-from hnfc.dialects.num.contraction import pooled
+from hnfc.dialects.num.convolution import pooled
 from hnfc.dialects.types import BOOL, FORMATS
 from hnfc.dsl.core import Apply, Capture, Expr
-from hnfc.dsl.error.algorithms import algorithm, layer_norm
+from hnfc.dsl.error.algorithms import algorithm
 
 _LONGEST = 4096
 """Of a cumulative sum: the triangle has the square of it."""
@@ -125,7 +125,9 @@ def _without_last(steps: _Steps, x: TapeNode) -> TapeNode:
 def _group_norm(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any]) -> TapeNode:
     x, *parameters = (steps.tape.node(o) for o in operands)
     grouped = reshaped(steps.tape, x, (x.shape[0], attributes["groups"], -1))
-    normed = steps.recorder.steps(layer_norm(Capture("x"), axes=(-1,), eps=attributes["eps"]), {"x": grouped}, steps.working, steps.origin)
+    norm = algorithm(Apply(OPERATIONS["layer_norm"], (Capture("x"),), (("axes", (-1,)), ("eps", attributes["eps"]))))
+    assert norm is not None
+    normed = steps.recorder.steps(norm, {"x": grouped}, steps.working, steps.origin)
     assert isinstance(normed, TapeNode)
     if steps.recorder.rounding:
         more = other_algorithm("layer_norm", [grouped], {"axes": (2,), "eps": attributes["eps"]}, FORMATS[steps.working])

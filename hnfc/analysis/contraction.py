@@ -10,7 +10,7 @@ import numpy as np
 
 from hnfc.analysis.nodes import Recording, TapeNode
 from hnfc.dialects.facts import NoFormula
-from hnfc.dialects.num.contraction import padded, windows
+from hnfc.dialects.num.convolution import padded, windows
 
 
 def reshaped(tape: Recording, x: TapeNode, shape: Sequence[int]) -> TapeNode:

@@ -18,7 +18,7 @@ from hnfc.analysis.spectral import condition_number
 from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.num.contraction import MatmulOp
+from hnfc.dialects.num.matmul import MatmulOp
 from hnfc.dialects.num.rounding import CastOp, RoundToOp
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

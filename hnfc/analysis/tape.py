@@ -30,7 +30,8 @@ from hnfc.analysis.batch_axis import (
     total,
 )  # fmt: skip
 from hnfc.analysis.contraction import convolution, gathered_along, vector_product
-from hnfc.analysis.nodes import ABOVE, KleeneTruth, Pull, TapeNode
+from hnfc.analysis.movement import moved
+from hnfc.analysis.nodes import ABOVE, KleeneTruth, TapeNode
 from hnfc.dialects import interval_arrays
 from hnfc.dialects.facts import Facts, NoFormula
 from hnfc.dialects.interval_arrays import ONE, ZERO, Array, IntervalArray
@@ -357,46 +358,7 @@ class Tape:
         return convolution(self, self.node(x), self.node(weight), stride, padding, dilation, groups)
 
     def moved(self, operands: Sequence[Any], move: Callable[[list[Array]], Array], filling: IntervalArray = ZERO) -> TapeNode:
-        """Elements of the operands in other places; `move` is shown arrays of integers, and -1 stands for `filling`."""
-        xs = [self.node(x) for x in operands]
-        sizes = [math.prod(x.shape) for x in xs]
-        firsts = np.cumsum([0, *sizes])
-        index = move([np.arange(n).reshape(x.shape) + first for x, n, first in zip(xs, sizes, firsts, strict=False)])
-        lead = max(x.value.shape[0] for x in xs)
-
-        def picked(ends: Sequence[Array], fill: Array) -> Array:
-            flat = [np.broadcast_to(e, (lead, *x.shape)).reshape(lead, n) for e, x, n in zip(ends, xs, sizes, strict=True)]
-            flat.append(np.broadcast_to(fill, (lead, 1)))
-            return np.concatenate(flat, axis=1)[:, index]
-
-        def pull(which: int) -> Pull:
-            def back(g: IntervalArray) -> IntervalArray:
-                ends = [np.broadcast_to(e, (g.shape[0], *index.shape)).reshape(g.shape[0], index.size) for e in (g.lo, g.hi)]
-                flat = index.reshape(-1)
-                own = (flat >= firsts[which]) & (flat < firsts[which + 1])
-                sums = []
-                for end, sign in zip(ends, (-1, 1), strict=True):
-                    found = np.zeros((g.shape[0], sizes[which]))
-                    size = np.zeros_like(found)
-                    np.add.at(found.T, flat[own] - firsts[which], end[:, own].T)
-                    np.add.at(size.T, flat[own] - firsts[which], np.abs(end[:, own]).T)
-                    once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
-                    slack = np.where(once, 0.0, size * flat.size * SIGMA)
-                    sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
-                return IntervalArray(*sums)
-
-            return back
-
-        low = picked([x.value.lo for x in xs], filling.lo)
-        same = all(x.value.lo is x.value.hi for x in xs) and filling.lo is filling.hi
-        value = IntervalArray(low, low if same else picked([x.value.hi for x in xs], filling.hi))
-        lost = None
-        if any(x.lost is not None for x in xs):
-            lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
-        error = None
-        if any(x.error is not None for x in xs):
-            error = picked([np.zeros(1) if x.error is None else x.error for x in xs], np.zeros(1))
-        return TapeNode(self, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost, error=error)
+        return moved(self, [self.node(x) for x in operands], move, filling)
 
     # rounding, and derivatives
 

@@ -30,7 +30,8 @@ from hnfc.dialects.num.accumulation import scaled_product_of, terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
-from hnfc.dialects.num.contraction import ConvOp, MatmulOp
+from hnfc.dialects.num.convolution import ConvOp
+from hnfc.dialects.num.matmul import MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from torch_mlir import ir
 from xdsl.ir import Operation
 
-from hnfc.backend.term import EmittedTerm
-from hnfc.backend.writers import HALVES, WRITERS, plain_function
+from hnfc.backend.term import EmittedSteps, EmittedTerm
+from hnfc.backend.writers import HALVES, WRITERS, by_name, in_dialect
 from hnfc.core.errors import ModelError
 from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp, as_tensor, is_plain_function
@@ -38,13 +39,16 @@ def write(e: Emitter, operation: Operation) -> Sequence[ir.Value]:
     made: EmittedTerm | tuple[EmittedTerm, ...] | None = widened(operation)
     if made is None and expansion is not None:
         made = expansion(operation)
+    writer = WRITERS.get(operation.name)
+    if made is None and writer is None and isinstance(operation, NumOp):
+        if operation.FACTS.steps is not None and not in_dialect(e, operation):
+            made = in_steps(operation)
+        elif operation.FACTS.torch and is_plain_function(type(operation)):
+            writer = by_name
     if made is not None:
         return [e.resolve(term.value) for term in (made if isinstance(made, tuple) else (made,))]
-    writer = WRITERS.get(operation.name)
-    if writer is None and expansion is None and isinstance(operation, NumOp) and is_plain_function(type(operation)):
-        writer = plain_function(operation.FACTS.torch[0])
     if writer is None:
-        raise ModelError(f"no torch operation is known for {operation.name}")
+        raise ModelError(f"no torch operation is known for {operation.name}: its class gives no steps, and {__name__} no form")
     written = writer(e, operation)
     return written if isinstance(written, list) else [written]
 
@@ -76,6 +80,11 @@ def in_f32(form: Callable[..., EmittedTerm]) -> Callable[[Any], EmittedTerm]:
         return form(*(operand.cast("f32") for operand in operands)).cast(element)
 
     return expansion
+
+
+def in_steps(operation: Any) -> EmittedTerm:
+    """The algorithm of an operation whose class gives its steps."""
+    return in_f32(partial(operation.FACTS.steps, EmittedSteps(), **operation.attributes_as_python()))(operation)
 
 
 def _log_sigmoid(x: EmittedTerm) -> EmittedTerm:
@@ -235,23 +244,10 @@ def logsumexp(operation: Any) -> EmittedTerm:
     return (x - shift).of("exp").of("sum", axes=axes).of("log") + shift
 
 
-@expands("softmax")
-def softmax(operation: Any) -> EmittedTerm | None:
-    """e^(x - max)/Σ over several axes at once."""
-    x, axes = EmittedTerm(operation.x), operation.axes.data
-    if len(axes) == 1:
-        return None
-    raised = (x - x.of("max", axes=axes)).of("exp")
-    return raised / raised.of("sum", axes=axes)
-
-
-@expands("log_softmax")
-def log_softmax(operation: Any) -> EmittedTerm | None:
-    x, axes = EmittedTerm(operation.x), operation.axes.data
-    if len(axes) == 1:
-        return None
-    shifted = x - x.of("max", axes=axes)
-    return shifted - shifted.of("exp").of("sum", axes=axes).of("log")
+@expands("softmax", "log_softmax")
+def along_several_axes(operation: Any) -> EmittedTerm | None:
+    """torch knows one axis."""
+    return None if len(operation.axes.data) == 1 else in_steps(operation)
 
 
 def _affine(y: EmittedTerm, parameters: Sequence[Any]) -> EmittedTerm:
@@ -259,15 +255,6 @@ def _affine(y: EmittedTerm, parameters: Sequence[Any]) -> EmittedTerm:
         term = EmittedTerm(parameter).cast(y.element)
         y = y + term if index else y * term
     return y
-
-
-@expands("normalize")
-def normalize(operation: Any) -> EmittedTerm:
-    """x / max(√Σx², eps), in float32 where x is narrower."""
-    x, axes = EmittedTerm(operation.x), operation.axes.data
-    wide = x.cast("f32") if x.element in HALVES else x
-    norm = wide.of("square").of("sum", axes=axes).of("sqrt").of("maximum", operation.eps.value.data)
-    return (wide / norm).cast(x.element)
 
 
 @expands("rms_norm")

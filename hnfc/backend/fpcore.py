@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
-from hnfc.frontend.fpcore import COMPARISONS, PLAIN
+from hnfc.frontend.fpcore_builder import COMPARISONS, PLAIN
 
 _SYMBOLS = {name: symbol for symbol, name in PLAIN.items()}
 _PREDICATES = {name: symbol for symbol, name in COMPARISONS.items()}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import SSAValue
 
+from hnfc.core.errors import ModelError
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import Tensor, as_tensor, element_name
+from hnfc.dialects.types import DYNAMIC
 
 
 @dataclass(frozen=True)
@@ -27,24 +31,14 @@ class EmittedTerm:
 
     def of(self, name: str, *others: EmittedTerm | float, **attributes: Any) -> EmittedTerm:
         """The operation `name` on this value and others."""
-        operands = [self.value, *(self._lift(other) for other in others)]
-        return EmittedTerm(OPERATIONS[name].make(*operands, **attributes).results[0])
-
-    def _lift(self, other: EmittedTerm | float) -> SSAValue:
-        if isinstance(other, EmittedTerm):
-            return other.value
-        return OPERATIONS["constant"].make(value=float(other), element=self.element, shape=()).results[0]
+        return apply(name, self, *others, **attributes)
 
     def cast(self, element: str) -> EmittedTerm:
         return self if element == self.element else self.of("cast", to=element)
 
     def where(self, x: EmittedTerm | float, y: EmittedTerm | float) -> EmittedTerm:
         """x where this condition holds, else y; at least one of them is a term."""
-        anchor = x if isinstance(x, EmittedTerm) else y
-        if not isinstance(anchor, EmittedTerm):
-            raise TypeError("expected a term among the two values, but got two numbers")
-        left, right = anchor._lift(x), anchor._lift(y)
-        return EmittedTerm(OPERATIONS["where"].make(self.value, left, right).results[0])
+        return apply("where", self, x, y)
 
     def compare(self, predicate: str, other: EmittedTerm | float) -> EmittedTerm:
         return self.of("compare", other, predicate=predicate)
@@ -61,7 +55,7 @@ class EmittedTerm:
         return self.of("sub", other)
 
     def __rsub__(self, other: float) -> EmittedTerm:
-        return EmittedTerm(OPERATIONS["sub"].make(self._lift(other), self.value).results[0])
+        return apply("sub", other, self)
 
     def __mul__(self, other: EmittedTerm | float) -> EmittedTerm:
         return self.of("mul", other)
@@ -72,4 +66,28 @@ class EmittedTerm:
         return self.of("div", other)
 
     def __rtruediv__(self, other: float) -> EmittedTerm:
-        return EmittedTerm(OPERATIONS["div"].make(self._lift(other), self.value).results[0])
+        return apply("div", other, self)
+
+
+def apply(name: str, *operands: EmittedTerm | float, **attributes: Any) -> EmittedTerm:
+    """The operation on terms and numbers, which have the element type of the last term."""
+    element = next(x.element for x in reversed(operands) if isinstance(x, EmittedTerm))
+
+    def value(x: EmittedTerm | float) -> SSAValue:
+        return x.value if isinstance(x, EmittedTerm) else OPERATIONS["constant"].make(value=float(x), element=element, shape=()).results[0]
+
+    return EmittedTerm(OPERATIONS[name].make(*map(value, operands), **attributes).results[0])
+
+
+class EmittedSteps:
+    """Steps of an algorithm as terms."""
+
+    def __call__(self, name: str, *operands: EmittedTerm | float, **attributes: Any) -> EmittedTerm:
+        return apply(name, *operands, **attributes)
+
+    def size(self, x: EmittedTerm, axes: Sequence[int]) -> float:
+        """Raises ModelError where it is not known."""
+        sizes = [x.type.get_shape()[axis] for axis in axes]
+        if DYNAMIC in sizes:
+            raise ModelError(f"expected known sizes along the axes {list(axes)}, but got {x.type}")
+        return float(math.prod(sizes))

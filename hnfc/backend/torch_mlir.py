@@ -201,7 +201,7 @@ class _Patch:
 
 
 def _is_leaf(value: SSAValue) -> bool:
-    """Return whether it is a number, which most writers put among the operands: it is written when one asks for it."""
+    """Return whether it is a number, which most writers put among the operands: it is written on demand."""
     return isinstance(value.owner, ConstantOp)
 
 

@@ -25,5 +25,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _question(options: argparse.Namespace) -> CheckQuery:
-    asked = {name: getattr(options, name) for name in ("why", "formats", "assume", "no_ieee")}
-    return CheckQuery(options.files, asked)
+    settings = {name: getattr(options, name) for name in ("why", "formats", "assume", "no_ieee")}
+    return CheckQuery(options.files, settings)

@@ -11,6 +11,7 @@ from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl.ieee import ASSUMPTIONS, FORMATS_JUDGED
+from hnfc.dsl.soundness.smtlib import write_smt2
 from hnfc.report.check_cache import CheckQuery
 from hnfc.report.rules import check_report, verdicts_json
 from hnfc.report.table import table
@@ -54,7 +55,5 @@ def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozense
 
 
 def _write_obligations(rules: list[Any], found: dict[str, Any], directory: str) -> None:
-    from hnfc.dsl.soundness.smtlib import write_smt2
-
     count = sum(len(write_smt2(rule, Path(directory))) for rule in rules if found[rule.name].proved)
     say(f"{count} obligations of {sum(found[rule.name].proved for rule in rules)} proofs are in {directory}")

@@ -21,7 +21,7 @@ from hnfc.core.errors import UsageError
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.context import PipelineContext
-from hnfc.pipeline.passes import ImportTorchPass, LiftPass
+from hnfc.pipeline.passes import CanonicalizeMovementPass, ImportTorchPass
 from hnfc.report.table import width
 from hnfc.report.text import why_not
 from hnfc.rewrite.diagnosis import nearly
@@ -42,12 +42,12 @@ def run(options: argparse.Namespace) -> int:
         if rules is None:
             return WRONG
         rules.rules.check(options.why_not)
-        asked = _nearly(module, rules.rules, options.why_not)
+        near = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
         output = _emit(compiled, options.emit, rewritten=options.level != "none")
     rules.report(compiled)
-    for name, places in asked.items():
+    for name, places in near.items():
         say(why_not(compiled, name, places, width()))
     write(options.output, output)
     return DONE
@@ -59,7 +59,7 @@ def _nearly(module: Any, rules: Any, names: Sequence[str]) -> dict[str, list[Any
         return {}
     context = PipelineContext()
     context.begin(module)
-    PassPipeline((ImportTorchPass(), LiftPass())).apply(context, ModuleOp([]))
+    PassPipeline((ImportTorchPass(), CanonicalizeMovementPass())).apply(context, ModuleOp([]))
     imported = context.imported
     assert imported is not None
     found: dict[str, list[Any]] = {name: [] for name in names}

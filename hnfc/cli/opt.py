@@ -21,18 +21,18 @@ from hnfc.pipeline.universe import HNFC_UNIVERSE, load_pass
 
 _EXAMPLE = """passes:
   import-torch          a file in the torch dialect → num
-  lift                  canonical form of movement
+  canonicalize-movement canonical form of movement
   rewrite{group=NAME}   the proved rules of a level or group (default stability)
   saturate{group=NAME}  equality saturation, and the cheapest form
-  share                 drop what rewrites made twice
+  cse-rewritten         drop what rewrites made twice
   erase-dead            drop what nothing uses
   export-torch          num → the torch dialect
 and those of xDSL (canonicalize, cse, dce …).
 
 example:
-  hnfc-opt examples/naive_attention.mlir -p 'import-torch,lift,rewrite{group=stability},export-torch'"""
+  hnfc-opt examples/naive_attention.mlir -p 'import-torch,canonicalize-movement,rewrite{group=stability},export-torch'"""
 _IMPORT = "import-torch"
-_WITH_MEMORY = (_IMPORT, "share", "export-torch")
+_WITH_MEMORY = (_IMPORT, "cse-rewritten", "export-torch")
 """Passes that need what others before them did, which tools of xDSL do not keep."""
 _UNIVERSES = (XDSL_UNIVERSE, HNFC_UNIVERSE)
 

@@ -44,8 +44,8 @@ def verdicts(
     found = {rule.name: Verdict.from_json(known[key]) for rule in given if (key := fingerprint(rule)) in known}
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
-        told = _Told("proving", unknown, progress)
-        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=told)
+        observer = _JudgingProgress("proving", unknown, progress)
+        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=observer)
         found.update({rule.name: verdict for rule, verdict in zip(unknown, proved, strict=True)})
     return found
 
@@ -71,16 +71,16 @@ def ieee(
     found = {name: verdicts for name, key in keys.items() if (verdicts := stored_verdicts(known.get(key))) is not None}
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
-        told = _Told("rounding", unknown, progress)
+        observer = _JudgingProgress("rounding", unknown, progress)
         fresh: dict[str, Any] = {}
-        judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=told)
+        judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer)
         found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
         if cached:
             add_to_store(path, fresh)
     return found
 
 
-class _Told:
+class _JudgingProgress:
     """Says how many rules are judged, as each is."""
 
     def __init__(self, what: str, rules: list[core.Rule], progress: Progress | None) -> None:

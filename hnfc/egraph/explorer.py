@@ -94,9 +94,9 @@ class Explorer:
         names = {rule.name: rule for rule in self.rules}
         ways = both_ways(list(names.values()))
         found = self._saturated(values, ways) if self.search.kind == "egraph" else self._walked(values, ways)
-        chosen, gain, told = found
+        chosen, gain, note = found
         result = f"{gain:.3g} times the cost of the greedy search's" if chosen is not None else "no cheaper than the greedy search's"
-        outcome.notes.append(f"{told}; the result is {result}")
+        outcome.notes.append(f"{note}; the result is {result}")
         if chosen is None:
             return
         written = program.write(chosen)
@@ -145,8 +145,8 @@ class Explorer:
                 best, least = found.chosen, price
         how = f"stopped after {saturation.stopped}" if saturation.stopped else "nothing more was to be found"
         exact = f", the cheapest in it to {GAP:.1%}" if optimal else ""
-        told = f"equality saturation: {graph.nodes} operations in {saturation.rounds} rounds ({how}){exact}"
-        return best, least / start if start > 0 else 1.0, told
+        note = f"equality saturation: {graph.nodes} operations in {saturation.rounds} rounds ({how}){exact}"
+        return best, least / start if start > 0 else 1.0, note
 
     def _walked(self, values: ClassValues, rules: Sequence[Direction]) -> Found:
         """The cheapest of what single steps lead to, from the program as it was and from what greedy made of it."""
@@ -156,10 +156,10 @@ class Explorer:
         start = pricing.of(standing, roots)
         walk = Walk(graph, rules, pricing, roots, self.search.limits, self.assume)
         best = (walk.beam if self.search.kind == "beam" else walk.restarts)([standing, needed(graph, roots, self.first)])
-        told = f"{self.search.kind}: {walk.looked} programs looked at" + (f" (stopped after {walk.stopped})" if walk.stopped else "")
+        note = f"{self.search.kind}: {walk.looked} programs looked at" + (f" (stopped after {walk.stopped})" if walk.stopped else "")
         if best.price < start * (1 - LEAST_GAIN):
-            return best.chosen, best.price / start, told
-        return None, 1.0, told
+            return best.chosen, best.price / start, note
+        return None, 1.0, note
 
 
 def needed(graph: EGraph, roots: Sequence[int], standing: Mapping[int, ENode]) -> Choice:

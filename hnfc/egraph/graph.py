@@ -75,7 +75,7 @@ class EClass:
     instead: dict[int, Reason | None] = field(default_factory=dict)
     """Classes that may stand for this one, though not the other way round."""
     changed: tuple[int, int] = (-1, 0)
-    """The round in which something that a pattern could see from here last changed, and how far up that was told."""
+    """The round in which something that a pattern could see from here last changed, and how far up that is known."""
     narrowed: int = 0
 
 

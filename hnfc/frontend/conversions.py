@@ -7,14 +7,16 @@ operation, with these operands, is not one that `num` has; it then stays opaque.
 from __future__ import annotations
 
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import is_plain_function
+from hnfc.dialects.num.base import BinaryOp, UnaryOp, is_plain_function
 from hnfc.frontend import convert_constant, convert_contraction, convert_elementwise, convert_movement, convert_reduction
 from hnfc.frontend.registry import CONVERSIONS
 
-for _name, _operation in OPERATIONS.items():
-    if is_plain_function(_operation):
-        for _torch in _operation.FACTS.torch:
-            if f"torch.{_torch}" not in CONVERSIONS:
-                convert_elementwise.register_unary(_torch, _name)
+for _operation in OPERATIONS.values():
+    for _torch in _operation.FACTS.torch if is_plain_function(_operation) else ():
+        if f"torch.{_torch}" not in CONVERSIONS:
+            if issubclass(_operation, UnaryOp):
+                convert_elementwise.register_unary(_torch, _operation)
+            elif issubclass(_operation, BinaryOp):
+                convert_elementwise.register_binary(_torch, _operation)
 
 __all__ = ["CONVERSIONS", "convert_constant", "convert_contraction", "convert_elementwise", "convert_movement", "convert_reduction"]

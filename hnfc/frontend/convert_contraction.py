@@ -10,7 +10,9 @@ from xdsl.ir import Attribute, SSAValue
 from hnfc.dialects.num.arithmetic import AddOp, MulOp
 from hnfc.dialects.num.comparison import CompareOp, WhereOp
 from hnfc.dialects.num.constant import IotaOp
-from hnfc.dialects.num.contraction import AvgPoolOp, ConvOp, EmbeddingOp, GatherOp, IndexSelectOp, MatmulOp, MaxPoolOp, matmul_shape
+from hnfc.dialects.num.convolution import AvgPoolOp, ConvOp, MaxPoolOp
+from hnfc.dialects.num.lookup import EmbeddingOp, GatherOp, IndexSelectOp
+from hnfc.dialects.num.matmul import MatmulOp, matmul_shape
 from hnfc.dialects.num.movement import BroadcastOp, ReshapeOp, TransposeOp
 from hnfc.dialects.num.reduction import MeanOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, ELEMENT_TYPES, broadcast_shapes

@@ -9,7 +9,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.activation import GeluOp
-from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, PowOp, SubOp
+from hnfc.dialects.num.arithmetic import AddOp, DivOp, MaximumOp, MinimumOp, MulOp, SubOp
+from hnfc.dialects.num.base import BinaryOp, UnaryOp
+from hnfc.dialects.num.binary_functions import PowOp
 from hnfc.dialects.num.comparison import CompareOp, LogicalAndOp, LogicalNotOp, LogicalOrOp, LogicalXorOp, WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.elementary import DetachOp, ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
@@ -20,17 +22,8 @@ from hnfc.frontend.registry import converts, element, is_float, is_number, is_te
 
 Tensor = TensorType[Attribute]
 
-_BINARY = {
-    "maximum": "maximum", "minimum": "minimum", "max.other": "maximum", "min.other": "minimum", "atan2": "atan2",
-    "hypot": "hypot", "logaddexp": "logaddexp", "remainder.Tensor": "remainder", "remainder.Scalar": "remainder",
-    "fmod.Tensor": "fmod", "fmod.Scalar": "fmod", "xlogy.Tensor": "xlogy", "xlogy.Scalar_Self": "xlogy", "xlogy.Scalar_Other": "xlogy",
-    "special_xlogy": "xlogy", "pow.Tensor_Tensor": "pow", "pow.Scalar": "pow",
-}  # fmt: skip
 
-
-def register_unary(torch_name: str, name: str) -> None:
-    cls = OPERATIONS[name]
-
+def register_unary(torch_name: str, cls: type[UnaryOp]) -> None:
     @converts(torch_name)
     def unary(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         x = args[0]
@@ -41,16 +34,10 @@ def register_unary(torch_name: str, name: str) -> None:
         return b.emit(cls, (b.cast(x, result.element_type),), result)
 
 
-def _register_binary(torch_name: str, name: str) -> None:
-    cls = OPERATIONS[name]
-
+def register_binary(torch_name: str, cls: type[BinaryOp]) -> None:
     @converts(torch_name)
     def binary(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
         return elementwise(b, cls, args[0], args[1], result)
-
-
-for _torch, _name in _BINARY.items():
-    _register_binary(f"aten.{_torch}", _name)
 
 
 def elementwise(b: ImportBuilder, cls: Any, x: Entry, y: Entry, result: Attribute) -> SSAValue | None:

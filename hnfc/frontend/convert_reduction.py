@@ -10,10 +10,12 @@ from xdsl.ir import Attribute, SSAValue
 
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.arithmetic import AddOp
+from hnfc.dialects.num.attention import AttentionOp
 from hnfc.dialects.num.elementary import AbsOp, RsqrtOp, SqrtOp, SquareOp
+from hnfc.dialects.num.extremes import MaxOp, MinOp
 from hnfc.dialects.num.movement import ReshapeOp
-from hnfc.dialects.num.normalization import AttentionOp, BatchNormOp, GroupNormOp, LayerNormOp, RmsNormOp
-from hnfc.dialects.num.reduction import CumsumOp, MaxOp, MeanOp, MinOp, SumOp, VarOp
+from hnfc.dialects.num.normalization import BatchNormOp, GroupNormOp, LayerNormOp, RmsNormOp
+from hnfc.dialects.num.reduction import CumsumOp, MeanOp, SumOp, VarOp
 from hnfc.dialects.types import BOOL, ELEMENT_TYPES, format_of, reduced_shape
 from hnfc.frontend.builder import Entry, ImportBuilder
 from hnfc.frontend.registry import axes_of, converts, element, is_number, is_tensor, shape

@@ -110,14 +110,14 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Output of a failing torch.export, which is dropped: its exception says enough."""
-    disabled, said = logging.root.manager.disable, io.StringIO()
+    disabled, messages = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.CRITICAL)
     try:
-        with contextlib.redirect_stderr(said), warnings.catch_warnings():
+        with contextlib.redirect_stderr(messages), warnings.catch_warnings():
             # torch takes the weights of a recurrent layer, which it swaps itself, for such
             warnings.filterwarnings("ignore", r"The tensor attributes? .* assigned during export", UserWarning)
             yield
-        sys.stderr.write(said.getvalue())  # by the model itself
+        sys.stderr.write(messages.getvalue())  # by the model itself
     finally:
         logging.disable(disabled)
 

@@ -144,7 +144,7 @@ class _Joint(fx.Interpreter):
 
 
 def _traced(joint: _Joint, values: Sequence[torch.Tensor]) -> fx.Graph:
-    """The graph without side effects, of operations that torch can derive: how far a rounding in it moves gradients is asked next."""
+    """The graph without side effects, of operations that torch can derive: the effect of roundings on gradients is derived from it."""
     # kernels of oneDNN and of attention keep what they need for gradients in forms of their own
     with traceback.preserve_node_meta(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
         first = make_fx(joint, tracing_mode="fake")(*values)

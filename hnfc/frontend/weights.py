@@ -1,4 +1,4 @@
-"""The elements of a weight as a NumPy array, read from the MLIR context when somebody asks for them."""
+"""The elements of a weight as a NumPy array, read from the MLIR context on demand."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
 from hnfc.pipeline.request import Request
 from hnfc.pipeline.state import FunctionState
 from hnfc.pipeline.validating import count_operations, is_observed, validate_function
-from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.canonicalization import canonicalize
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.probing import Prober
-from hnfc.rewrite.value_numbering import share
+from hnfc.rewrite.value_numbering import eliminate_common
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.measurement import Original, affordable
 
@@ -51,14 +51,14 @@ def model_passes(request: Request) -> tuple[ModulePass, ...]:
         searching = (BeginSearchPass(request.search, rules),)
     return (
         ImportTorchPass(),
-        LiftPass(),
+        CanonicalizeMovementPass(),
         ObservePass(),
         *searching,
         *(RulesPass(tuple(rules)) for rules in request.phases),
         *((FormsPass(),) if request.forms is not None else ()),
         *((SearchPass(),) if searching else ()),
         *((WidenPass(),) if request.widening is not None else ()),
-        SharePass(),
+        CseRewrittenPass(),
         ValidatePass(),
     )
 
@@ -107,17 +107,17 @@ class ImportTorchPass(ModulePass):
 
 
 @dataclass(frozen=True)
-class LiftPass(ModulePass):
+class CanonicalizeMovementPass(ModulePass):
     """Reshapes that only add or drop axes of size 1 sink below elementwise operations."""
 
-    name = "lift"
+    name = "canonicalize-movement"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         context = _in(ctx)
         for _, block, state in _functions(context, op):
-            renamed, made = lift(block)
+            renamed, made = canonicalize(block)
             state.origins |= made
-            state.lifted |= made.keys()
+            state.canonicalized |= made.keys()
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
             if context.imported is not None:
                 context.imported.rebase(renamed, made)
@@ -306,14 +306,14 @@ def _proved(group: str) -> list[list[core.Rule]]:
 
 
 @dataclass(frozen=True)
-class SharePass(ModulePass):
+class CseRewrittenPass(ModulePass):
     """An operation that a rewrite made is dropped if one before it computes the same."""
 
-    name = "share"
+    name = "cse-rewritten"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, block, state in _functions(_in(ctx), op):
-            share(block, state.origins.keys() - state.lifted, state.outcome.replaced)
+            eliminate_common(block, state.origins.keys() - state.canonicalized, state.outcome.replaced)
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,6 @@ class ExportTorchPass(ModulePass):
         context.exported = export(context.imported, context.replaced) if context.imported is not None else build(op)
 
 
-PASSES: Mapping[str, type[ModulePass]] = {
-    p.name: p for p in (ImportTorchPass, LiftPass, RewritePass, SaturatePass, SharePass, EraseDeadPass, ExportTorchPass)
-}  # fmt: skip
+_NAMED = (ImportTorchPass, CanonicalizeMovementPass, RewritePass, SaturatePass, CseRewrittenPass, EraseDeadPass, ExportTorchPass)
+PASSES: Mapping[str, type[ModulePass]] = {each.name: each for each in _NAMED}
 """Passes by name, for `hnfc-opt`."""

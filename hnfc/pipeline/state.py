@@ -29,7 +29,7 @@ class FunctionState:
     outcome: RewriteOutcome = field(default_factory=RewriteOutcome)
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that a pass made: the one in whose place it stands."""
-    lifted: set[Operation] = field(default_factory=set)
-    """Operations that `lift` made."""
+    canonicalized: set[Operation] = field(default_factory=set)
+    """Operations that canonicalization made."""
     explorer: Explorer | None = None
     """The search that began before the rewrites."""

@@ -42,7 +42,7 @@ def _target() -> type[Target]:
 
 HNFC_UNIVERSE = Universe(
     all_dialects={"num": _num},
-    all_passes={name: load_pass(name) for name in ("lift", "rewrite", "saturate", "erase-dead")},
+    all_passes={name: load_pass(name) for name in ("canonicalize-movement", "rewrite", "saturate", "erase-dead")},
     all_targets={"torch": _target},
     all_frontends={"torch": _frontend},
 )

@@ -58,7 +58,7 @@ class Cycle:
         totals = accumulate(bits for _, _, bits in self.edges)
         return {v: total for (_, v, _), total in zip(self.edges, totals, strict=True) if v != GROUND}
 
-    def said(self) -> str:
+    def text(self) -> str:
         between = f", and the edges between allow {self.tolerance}" if len(self.edges) > 2 else ""
         return (
             f"a cycle of {len(self.edges)} constraints: what is needed and what is had are {self.gap} {self.measure} apart{between}: "

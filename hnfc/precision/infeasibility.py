@@ -53,9 +53,9 @@ class _Refusing:
         without = self._without_memory()
         allowance = max(self.problem.allowances, key=lambda a: self.best[a] / (self.problem.limit(a) or math.ulp(0.0)))
         culprits = self._culprits(allowance, incommon is not None)
-        reasons = list(_told(cycle)) if cycle is not None else []
-        told = cycle.nodes if cycle is not None else ()
-        reasons += [self._reason(site, allowance) for site in culprits if site.name not in told]
+        reasons = list(_described(cycle)) if cycle is not None else []
+        named = cycle.nodes if cycle is not None else ()
+        reasons += [self._reason(site, allowance) for site in culprits if site.name not in named]
         if cycle is None and incommon is not None and len(incommon) > 1:
             reasons.append(self._apart(incommon))
         reasons += self._outputs(cycle is None and incommon is None, cycle is not None)
@@ -65,17 +65,17 @@ class _Refusing:
             reasons.append(f"{which} may take {self.requirements.memory:.4g} bytes{tight}")
         reasons += self._unrun()
         certificate = SUM if self.failing else MEMORY if self.least > self.requirements.memory else self.budgets
-        certificate = cycle.said() if cycle is not None else FORMATS if incommon is not None else certificate
-        nodes = dict.fromkeys((*told, *(site.name for site in culprits)))
+        certificate = cycle.text() if cycle is not None else FORMATS if incommon is not None else certificate
+        nodes = dict.fromkeys((*named, *(site.name for site in culprits)))
         return Infeasible(
             tuple(reasons), tuple(nodes), {name: self._needed(self.sites[name], allowance, cycle) for name in nodes},
             tuple(self._relaxations(cycle, without)), cycle, certificate,
         )  # fmt: skip
 
-    def _outputs(self, told: bool, cycle: bool) -> Iterator[str]:
-        """Allowed error of each output, and the least achievable one if it is exceeded, or if `told`. Where a cycle
+    def _outputs(self, named: bool, cycle: bool) -> Iterator[str]:
+        """Allowed error of each output, and the least achievable one if it is exceeded, or if `named`. Where a cycle
         shows a site without a format, that errors are infinite then says nothing more."""
-        for a in self.failing or (self.problem.allowances if told else ()):
+        for a in self.failing or (self.problem.allowances if named else ()):
             if cycle and math.isinf(self.best[a]):
                 continue
             by = f", and with the best formats allowed {a.they_are} off by {self.best[a]:.3g}" if a in self.failing else ""
@@ -253,7 +253,7 @@ class _Refusing:
         return AssignmentProblem(self.sites, replace(self.requirements, memory=math.inf), self.problem.margins, self.problem.strict).solve()
 
 
-def _told(cycle: Cycle) -> Iterator[str]:
+def _described(cycle: Cycle) -> Iterator[str]:
     *others, last = cycle.reasons
     yield from others
     yield f"{last}: {_bits(cycle.short)} short"

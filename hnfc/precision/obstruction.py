@@ -169,8 +169,8 @@ def depth(form: str) -> int:
 def where(site: Site) -> str:
     place = site.place if site.place != site.name else ""
     backward = "in the backward pass" if site.backward else ""
-    told = ", ".join(filter(None, (place, backward)))
-    return f"{site.name} ({told})" if told else site.name
+    details = ", ".join(filter(None, (place, backward)))
+    return f"{site.name} ({details})" if details else site.name
 
 
 def _needs(problem: AssignmentProblem, site: Site, allowance: Allowance, bits: int) -> str:

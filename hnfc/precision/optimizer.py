@@ -25,7 +25,7 @@ from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
 from hnfc.precision.targets import Target, by_output
-from hnfc.precision.training import TrainingAnalysis, asked_of, captured_in
+from hnfc.precision.training import TrainingAnalysis, captured_in, required_outputs
 from hnfc.precision.values import Sites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Optimized, arguments_of, plain
@@ -105,11 +105,11 @@ class PrecisionOptimizer:
         args, kwargs = arguments_of(samples[0])
         captured = captured_in(whole, (args, kwargs), self.reference)
         given = _given(whole, captured.signature, samples)
-        asked, undetermined = asked_of(captured, given, by_output(self.target_accuracy))
+        outputs, undetermined = required_outputs(captured, given, by_output(self.target_accuracy))
         if self.elementwise or not self.relative:
-            asked = replace(asked, norms={})
+            outputs = replace(outputs, norms={})
         compiled = rewrite_values(whole, captured, args, kwargs, Settings(load_rules(self.group)))
-        found = self._solved(compiled.export(), captured.signature, given, asked, names_of_results(captured.signature))
+        found = self._solved(compiled.export(), captured.signature, given, outputs, names_of_results(captured.signature))
         return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
 
     @property

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from hnfc.core.errors import UsageError
 from hnfc.formats.scaled import ceiling, is_plain, largest, split
 from hnfc.precision.knapsack import Selection, cheapest_choice, cheapest_within
-from hnfc.precision.peak import Lives, Piece, least_peak, within_peak
+from hnfc.precision.peak import Buffer, LiveRanges, least_peak, within_peak
 from hnfc.precision.requirements import Assignment, Requirements, Solution, bytes_of, element_of, matches, pinned, uncast
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import TimeProgram as TimeProgram
@@ -176,10 +176,10 @@ class AssignmentProblem:
         return self._within_peak(choices, [self._squares(choices, allowance) for allowance in self.allowances], False)
 
     def _within_peak(self, choices: Choices, squares: Sequence[Rows], least: bool = True) -> Solution | None:
-        """With the least bytes live at the worst moment, which is what a budget of memory then is of; or only within that budget."""
-        lives, memory = lives_of(choices), self.requirements.memory
+        """With the least peak live bytes, which is what a budget of memory then is of; or only within that budget."""
+        ranges, memory = live_ranges(choices), self.requirements.memory
         try:
-            found = least_peak(lives, squares, len(choices) <= _EXACT, memory) if least else within_peak(lives, squares, memory)
+            found = least_peak(ranges, squares, len(choices) <= _EXACT, memory) if least else within_peak(ranges, squares, memory)
         except TimeoutError:
             self.undecided = True
             return None
@@ -187,11 +187,11 @@ class AssignmentProblem:
             return None
         chosen = {site.name: forms[place] for (group, forms), place in zip(choices, found.places, strict=True) for site in group}
         size = math.fsum(bytes_of(site, chosen[site.name]) for site in self.sites.sites)
-        return Solution(chosen, size, found.bound - lives.most, self.timing.seconds(chosen) if self.timing else None)
+        return Solution(chosen, size, found.bound - ranges.most, self.timing.seconds(chosen) if self.timing else None)
 
     def peak(self, formats: Mapping[str, str]) -> float:
-        """Bytes live at the worst moment."""
-        return lives_of([([site], [formats[site.name]]) for site in self.sites.sites]).peak([0] * len(self.sites.sites))
+        """Peak live bytes."""
+        return live_ranges([([site], [formats[site.name]]) for site in self.sites.sites]).peak([0] * len(self.sites.sites))
 
     def _squares(self, choices: Choices, allowance: Allowance) -> Rows:
         """The parts of a budget that choices use up."""
@@ -280,10 +280,11 @@ def _with_few_casts(forms: Sequence[Sequence[str]], squares: Sequence[Rows]) -> 
             yield places
 
 
-def lives_of(choices: Choices) -> Lives:
+def live_ranges(choices: Choices) -> LiveRanges:
     """Live ranges of the sites of groups, and their sizes in each of the groups' formats."""
-    return Lives([
-        Piece(index, *site.live, [bytes_of(site, form) for form in forms]) for index, (group, forms) in enumerate(choices) for site in group
+    return LiveRanges([
+        Buffer(index, *site.live, [bytes_of(site, form) for form in forms])
+        for index, (group, forms) in enumerate(choices) for site in group
     ])  # fmt: skip
 
 

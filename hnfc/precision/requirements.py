@@ -27,8 +27,8 @@ class Requirements:
     for all together, or numbers for single outputs.
 
     pins: formats by patterns of names of sites, modules or operations, as a shell matches them. uncast: pairs of such patterns between
-    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together, or with least="peak" of those
-    live at the worst moment. Raises UsageError for what is no requirement, as a target that is not above 0.
+    whose sites no cast is allowed where one feeds the other. memory: bytes at most, of all sites together, or with least="peak" the peak
+    live bytes. Raises UsageError for what is no requirement, as a target that is not above 0.
     """
 
     target: Target = 1e-3
@@ -98,7 +98,7 @@ class Assignment:
     infinite: int = 0
     """Elements of the outputs that are infinite on the samples before anything is in another format: no error counts them."""
     peak: float = math.nan
-    """Bytes live at the worst moment: what the model is given, and values from what computes them to what reads them last."""
+    """Peak live bytes: what the model is given, and values from what computes them to what reads them last."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def matches(site: Site, pattern: str) -> bool:
 
 
 def pinned(site: Site, requirements: Requirements) -> tuple[str, str] | None:
-    """The format that a pin or the policy asks for, and which of them: the first pin that matches, before the policy."""
+    """The format that a pin or the policy requires, and which of them: the first pin that matches, before the policy."""
     for pattern, form in requirements.pins.items():
         if matches(site, pattern):
             return form, f"the pin `{pattern}`"

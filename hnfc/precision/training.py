@@ -113,7 +113,7 @@ def captured_in(model: torch.nn.Module, call: Arguments, wide: torch.dtype) -> C
     return capture_training(model, args, kwargs, partial(without_narrow_casts, wide=wide))
 
 
-def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
+def required_outputs(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart: bool) -> tuple[Outputs, tuple[str, ...]]:
     """Requirements on the loss, the new values of buffers and the gradients, one by one where `apart`; and the names of those that are
     nothing but rounding errors. Raises ModelError where results are not finite, or no gradient is more than that."""
     norms = ResultNorms.of(raise_function(captured.module), given, _parameters(captured)).norms
@@ -123,8 +123,8 @@ def asked_of(captured: Captured, given: Sequence[Sequence[torch.Tensor]], apart:
     if not any(norm < math.inf for place, norm in norms.items() if names[place].startswith("gradient")):
         raise ModelError("on the samples all gradients are 0, or nothing but rounding errors")
     determined = tuple(place for place, norm in norms.items() if norm < math.inf)
-    asked = Outputs(determined if apart else (), {index: names[place] for index, place in enumerate(determined)} if apart else {}, norms)
-    return asked, tuple(names[place] for place in norms if place not in determined)
+    outputs = Outputs(determined if apart else (), {index: names[place] for index, place in enumerate(determined)} if apart else {}, norms)
+    return outputs, tuple(names[place] for place in norms if place not in determined)
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class ResultNorms:
     @property
     def norms(self) -> dict[int, float]:
         """NaN for what is not finite, and infinite for what is 0 or is decided by the last bits of what is given."""
-        return {place: self._told(norm, self.noise[place]) for place, norm in self.norm.items()}
+        return {place: self._determined(norm, self.noise[place]) for place, norm in self.norm.items()}
 
     @staticmethod
-    def _told(norm: float, noise: float) -> float:
+    def _determined(norm: float, noise: float) -> float:
         if not math.isfinite(norm):
             return math.nan
         return norm if norm > 0 and noise <= _NOISE * norm else math.inf

@@ -129,7 +129,7 @@ def sites_of(
     returned = block.last_op.operands if block.last_op is not None else ()
     outputs = {roots[v] for v in returned if v in roots}
     called = {roots[v]: name for v, name in reversed(list(zip(returned, results, strict=False))) if v in roots}
-    moments = _moments(block, calibration)
+    points = _program_points(block, calibration)
     counts: dict[str, int] = {}
     named: dict[SSAValue, Site] = {}
     for root, values in members.items():
@@ -150,7 +150,7 @@ def sites_of(
         shape = _shape(root)
         named[root] = Site(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
-            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, moments),
+            tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, points),
             seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary,
         )  # fmt: skip
     edges = tuple(_edges(block, roots, named))
@@ -187,7 +187,7 @@ def _work(root: SSAValue, values: Sequence[SSAValue], roots: Mapping[SSAValue, S
     return work, matrix, reads
 
 
-def _moments(block: Block, calibration: Calibration) -> dict[Operation, int]:
+def _program_points(block: Block, calibration: Calibration) -> dict[Operation, int]:
     """The place in the FX graph of the operation of torch that each is part of: that of the next result which was observed."""
     following = 1 + max(calibration.nodes.values(), default=0)
     found: dict[Operation, int] = {}
@@ -197,16 +197,16 @@ def _moments(block: Block, calibration: Calibration) -> dict[Operation, int]:
     return found
 
 
-def _live(values: Sequence[SSAValue], moments: Mapping[Operation, int]) -> tuple[int, int]:
+def _live(values: Sequence[SSAValue], points: Mapping[Operation, int]) -> tuple[int, int]:
     """Live range of some of the values, and of the values that only move their elements."""
-    made = [moments[v.owner] for v in values if isinstance(v.owner, Operation) and not isinstance(v.owner, ConstantOp | WeightOp)]
+    made = [points[v.owner] for v in values if isinstance(v.owner, Operation) and not isinstance(v.owner, ConstantOp | WeightOp)]
     if len(made) < len(values):
-        return -1, max(moments.values(), default=0)
+        return -1, max(points.values(), default=0)
     waiting, seen, last = list(values), set(values), max(made)
     for value in waiting:
         for use in value.uses:
             # what is in no block is not run
-            last = max(last, moments.get(use.operation, last))
+            last = max(last, points.get(use.operation, last))
             if _only_moves(use.operation):
                 waiting += (moved := [result for result in use.operation.results if result not in seen])
                 seen.update(moved)

@@ -41,7 +41,7 @@ class Names(Protocol):
 
 
 _ROOT: dict[str, Any] = {}
-"""Stands for the attributes of the module that is asked about: a copy of it has its own."""
+"""Placeholder for the attributes of the module in question: a copy of it has its own."""
 
 
 @dataclass

@@ -228,9 +228,9 @@ class Programs:
         stale = [program for program in self.known if not program.holds_for(module)]
         if stale:
             self.known = [program for program in self.known if program not in stale]
-            said = next((text for program in stale if (text := program.left_range(module))), "")
-            if said:
-                self._refuse(said, "hnfc: the model is captured anew")
+            reason = next((text for program in stale if (text := program.left_range(module))), "")
+            if reason:
+                self._refuse(reason, "hnfc: the model is captured anew")
 
     def _to_try(self, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Settings]:
         """The settings with those sizes dynamic that differ from the sizes of a call before; then as they are. Without the ranges of the

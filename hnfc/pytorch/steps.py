@@ -92,7 +92,7 @@ def _first_results(graph: fx.GraphModule, omitted: int) -> fx.GraphModule:
 
 
 class _StepFunction(torch.autograd.Function):
-    """Computes gradients together with the loss, and gives them to autograd when it asks."""
+    """Computes gradients together with the loss, and gives them to autograd on demand."""
 
     @staticmethod
     def forward(ctx: Any, step: TrainingStep, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -165,8 +165,8 @@ class Steps:
         """Tensors that require a gradient now and did not, or the other way round."""
         differing = {name: required for name, required in now.items() if required != self.sample.get(name, required)}
         by = {required: [name for name, other in differing.items() if other == required] for required in (False, True)}
-        said = {False: "no gradient is required of", True: "a gradient is required of"}
-        return ", and ".join(f"{said[required]} {_listed(names)}" for required, names in by.items() if names)
+        verbs = {False: "no gradient is required of", True: "a gradient is required of"}
+        return ", and ".join(f"{verbs[required]} {_listed(names)}" for required, names in by.items() if names)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _original(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

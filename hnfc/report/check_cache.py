@@ -51,8 +51,8 @@ class CheckQuery:
 
     def __init__(self, paths: Sequence[str], options: Mapping[str, Any]) -> None:
         self.paths = paths
-        asked = json.dumps([os.getcwd(), list(paths), dict(options)], sort_keys=True)
-        self.store = cache_directory() / "checks" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
+        query = json.dumps([os.getcwd(), list(paths), dict(options)], sort_keys=True)
+        self.store = cache_directory() / "checks" / f"{hashlib.sha256(query.encode()).hexdigest()[:32]}.json"
 
     def answer(self) -> CheckReport | None:
         """Earlier answer, if it still holds."""

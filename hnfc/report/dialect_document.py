@@ -14,6 +14,7 @@ from pathlib import Path
 from xdsl.irdl import OpDef
 from xdsl.traits import ConstantLike
 
+from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Accumulation, Exactness, Facts, Parity, RealDomain, Result, Storage
 from hnfc.dialects.num import COMMUTATIVE, OPERATIONS, NumOp
 from hnfc.dialects.num.base import kind_names
@@ -22,8 +23,9 @@ HEAD = """# The num dialect
 
 Pure tensor mathematics, one class for each operation in [dialects/num](../dialects/num). This page is generated: `make docs`.
 
-`hnfc-opt` and `xdsl-opt` read, verify and print it. Operands broadcast as in NumPy, and axes count from 0. `torch` names the operations of
-the torch dialect with exactly this meaning; the first one is exported.
+`hnfc-opt` and `xdsl-opt` read, verify and print it. `types` are those of the operands, one where all are alike; a result whose type does
+not follow from them has it after `->`. Operands broadcast as in NumPy, and axes count from 0. `torch` names the operations of the torch
+dialect with exactly this meaning; the first one is exported.
 """
 _LEGEND: tuple[tuple[str, type[Enum]], ...] = (
     ("access", Access), ("exactness", Exactness), ("accumulation", Accumulation), ("storage", Storage),
@@ -60,12 +62,13 @@ def _section(operation: type[NumOp]) -> list[str]:
     definition = operation.get_irdl_definition()
     lines = [f"### {operation.name}", "", inspect.cleandoc(operation.__doc__ or ""), ""]
     if definition.assembly_format is not None:
-        lines += ["```", f"{operation.name} {_syntax(definition.assembly_format)}", "```", ""]
+        lines += ["```", f"{operation.name} {_syntax(operation, definition.assembly_format)}", "```", ""]
     return [*lines, "| | |", "| --- | --- |", *(f"| {row} | {text} |" for row, text in _rows(operation, definition))]
 
 
-def _syntax(assembly_format: str) -> str:
-    return assembly_format.replace("`", "").replace(" ,", ",").replace("( ", "(").replace(" )", ")")
+def _syntax(operation: type[NumOp], assembly_format: str) -> str:
+    types = "attr-dict : types -> type" if operation.FROM_TYPE else "attr-dict : types"
+    return assembly_format.replace(TYPES, types).replace("`", "").replace(" ,", ",").replace("( ", "(").replace(" )", ")")
 
 
 def _rows(operation: type[NumOp], definition: OpDef) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, negation
 from hnfc.dsl.soundness.proof import Blocked, Proof, broadcast_text
-from hnfc.dsl.soundness.proof_observer import Case, Journal
+from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.term import Cond, Rational
 from hnfc.dsl.soundness.uninterpreted import abstracted
 from hnfc.report.terms import condition, shown, term
@@ -32,7 +32,7 @@ FAMILIAR = frozenset((
 
 
 @dataclass
-class Told:
+class ProofCase:
     """One case of a proof: what was assumed, what makes the left side defined, what the right side needs, and the normal forms."""
 
     assumptions: list[str]
@@ -44,30 +44,30 @@ class Told:
 
 
 class _Listening(Normalizer):
-    """A normalizer that tells what it takes for granted, and what it shows."""
+    """A normalizer that records its assumptions, and what it shows."""
 
-    told: Told
+    case: ProofCase
 
     def require(self, cond: Cond) -> None:
         if cond.kind != "true" and not self.settled:
             text = condition(cond)
-            known = self.told.needed if self.proving else self.told.defined
+            known = self.case.needed if self.proving else self.case.defined
             if text not in known:
                 known.append(text)
         super().require(cond)
 
 
-class _Recorder(Journal):
+class _Recorder(ProofObserver):
     """Remembers the cases of a proof that ended."""
 
     def __init__(self) -> None:
-        self.open: Told | None = None
-        self.cases: list[Told] = []
+        self.open: ProofCase | None = None
+        self.cases: list[ProofCase] = []
 
     def tools(self, meaning: Denotation, assumptions: Case, integral: frozenset[str], work: Work) -> tuple[Normalizer, Closer]:
         n = _Listening(integral=integral)
         shapes = [broadcast_text(member) for member in sorted(meaning.layout.broadcast, key=repr)]
-        n.told = self.open = Told([*shapes, *(condition(cond if value else negation(cond)) for cond, value in assumptions)])
+        n.case = self.open = ProofCase([*shapes, *(condition(cond if value else negation(cond)) for cond, value in assumptions)])
         closer = Closer(n.rename, work)
         n.entails = closer.entails
         return n, closer
@@ -85,11 +85,11 @@ class _Recorder(Journal):
             self.open = None
 
 
-def cases_of(rule: Rule) -> list[Told]:
+def cases_of(rule: Rule) -> list[ProofCase]:
     """The cases of the proof, from left to right; empty where it cannot be carried out again."""
     recorder = _Recorder()
     try:
-        Proof(abstracted(replace(rule, both_ways=False))[0], journal=recorder).run()
+        Proof(abstracted(replace(rule, both_ways=False))[0], observer=recorder).run()
     except (Blocked, NoFormula):
         return []
     return recorder.cases
@@ -128,8 +128,8 @@ def _meaning(rule: Rule) -> str:
             if isinstance(node, Apply) and node.name not in FAMILIAR:
                 named[node.name] = _definition((node.operation.__doc__ or "").strip().split("\n")[0].rstrip("."))
     text = "Both sides are read at one element of the result, for tensors of every rank and size that the conditions allow."
-    told = "; ".join(f"`{name}` is {meaning}" for name, meaning in named.items() if meaning)
-    return f"{text} By definition: {told}." if told else text
+    definitions = "; ".join(f"`{name}` is {meaning}" for name, meaning in named.items() if meaning)
+    return f"{text} By definition: {definitions}." if definitions else text
 
 
 def _definition(text: str) -> str:
@@ -138,7 +138,7 @@ def _definition(text: str) -> str:
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
-def _definedness(cases: list[Told]) -> list[str]:
+def _definedness(cases: list[ProofCase]) -> list[str]:
     """Domain of the left side, and the needs of the right side."""
     left = list(dict.fromkeys(text for case in cases for text in case.defined))
     needs = [[text for text in case.needed if text not in left] for case in cases]
@@ -161,7 +161,7 @@ def _listed(texts: list[str]) -> str:
     return " and ".join(short + ([f"{rest} more condition{'s' if rest > 1 else ''} of that kind"] if rest else []))
 
 
-def _equality(case: Told, several: bool) -> str:
+def _equality(case: ProofCase, several: bool) -> str:
     """Both sides in normal form."""
     assumed = " and ".join(text if " has " in text else f"`{text}`" for text in case.assumptions)
     where = f"If {assumed}: " if case.assumptions else "" if not several else "Without further assumptions: "

@@ -42,7 +42,7 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
         if why and judged.get(rule.name):
             blocks.append("\n".join([f"{rule.name}: in floating point", *(f"  {found}" for found in judged[rule.name])]))
     proved = [(rule.name, verdicts[rule.name].shape_conditions) for rule in book.rules if verdicts[rule.name].proved]
-    conditions = [f"  {name}: {'; '.join(asked)}" for name, asked in proved if asked]
+    conditions = [f"  {name}: {'; '.join(needed)}" for name, needed in proved if needed]
     if conditions:
         blocks.append("\n".join(["proved for shapes such that", *conditions]))
     rows = [_row(rule, verdicts[rule.name], judged.get(rule.name, ())) for rule in book.rules]

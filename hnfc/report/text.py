@@ -142,8 +142,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _near_misses(compiled: Compiled, width: int) -> list[str]:
     fired = {(a.rule.name, a.place) for a in compiled.applied}
-    told = [m for m in compiled.near_misses if (m.rule.name, m.place) not in fired and not _is_quiet(m.reason)]
-    misses = Counter((m.rule.name, m.reason) for m in told)
+    shown = [m for m in compiled.near_misses if (m.rule.name, m.place) not in fired and not _is_quiet(m.reason)]
+    misses = Counter((m.rule.name, m.reason) for m in shown)
     places = {(m.rule.name, m.reason): m.place for m in reversed(compiled.near_misses)}
     if not misses:
         return []

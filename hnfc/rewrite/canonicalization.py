@@ -31,7 +31,7 @@ _SELECTING = (*(c for c in OPERATIONS.values() if c.FACTS.access is Access.LOOKU
 Shape = tuple[int, ...]
 
 
-def lift(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operation]]:
+def canonicalize(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation, Operation]]:
     """Brings the block into canonical form; returns what each value that changed is now, and what each new operation stands for."""
     renamed: dict[SSAValue, SSAValue] = {}
     origins: dict[Operation, Operation] = {}
@@ -116,9 +116,9 @@ def _elementwise(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     for index in range(len(operands)):
         operands[index] = _seen_through(operands, op, index)
     operands = [_number(operand, operands, op, numbers) for operand in operands]
-    lifted = _lifted(op, operands)
-    if lifted is not None:
-        return [*numbers, *lifted[0]], lifted[1]
+    sunk = _sunk(op, operands)
+    if sunk is not None:
+        return [*numbers, *sunk[0]], sunk[1]
     if all(a is b for a, b in zip(operands, op.operands, strict=True)):
         return None
     new = type(op).create(operands=operands, result_types=[op.results[0].type], properties=op.properties)
@@ -161,7 +161,7 @@ def _seen_through(operands: Sequence[SSAValue], op: NumOp, index: int) -> SSAVal
         return operand
 
 
-def _lifted(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSAValue] | None:
+def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSAValue] | None:
     """The operation above the reshapes of its operands, where all of them drop the same axes; scalars go along."""
     tensors = [operand for operand in operands if _shape(operand)]
     if not tensors:

@@ -1,7 +1,7 @@
 """Diagnosis of a rule that does not fit: the parts of its left side that are there, and the first that is not.
 
 A match is all or nothing; here each part of the pattern is given the best part of the program that is left for it, and the parts that find
-none are told. It explains and decides nothing: whether a rule runs is the matcher's business.
+none are left out. It explains and decides nothing: whether a rule runs is the matcher's business.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Look:
                 own = constant_of(item) if not isinstance(item, Root) else None
                 if own is not None and same_number(own, number):
                     return _Fit(0, "", bindings)
-                return _Fit(0, f"the rule has {_number(number)} where the model has {self.told(item)}", bindings)
+                return _Fit(0, f"the rule has {_number(number)} where the model has {self.described(item)}", bindings)
             case OperationPattern():
                 return self._operation(pattern, item, bindings)
             case SumPattern(constant, terms):
@@ -110,20 +110,20 @@ class _Look:
         if const:
             number = constant_of(item) if not isinstance(item, Root) else None
             if number is None or isinstance(number, float):
-                return _Fit(0, f"the rule wants a constant `{name}` where the model has {self.told(item)}", bindings)
+                return _Fit(0, f"the rule wants a constant `{name}` where the model has {self.described(item)}", bindings)
             return _Fit(0, "", {**bindings, name: number})
         bound = bindings.get(name)
         if bound is None:
             return _Fit(0, "", {**bindings, name: item})
         if bound is item:
             return _Fit(0, "", bindings)
-        return _Fit(0, f"`{name}` is {self.told(bound)} in one place and {self.told(item)} in another", bindings)
+        return _Fit(0, f"`{name}` is {self.described(bound)} in one place and {self.described(item)} in another", bindings)
 
     def _operation(self, pattern: OperationPattern, item: Item, bindings: Bindings) -> _Fit:
         name = pattern.operation.name.removeprefix("num.")
         owner = None if isinstance(item, Root) else item.owner
         if type(owner) is not pattern.operation:
-            return _Fit(0, f"the rule has `{name}` where the model has {self.told(item)}", bindings)
+            return _Fit(0, f"the rule has `{name}` where the model has {self.described(item)}", bindings)
         assert isinstance(owner, NumOp)
         missing = ""
         after = bindings if pattern.is_movement else fit_attributes(pattern.settings, owner, bindings)
@@ -142,10 +142,10 @@ class _Look:
 
     def _sum(self, constant: Fraction, terms: tuple[ProductPattern, ...], item: Item, bindings: Bindings) -> _Fit:
         if isinstance(item, Root):
-            return _Fit(0, f"the rule has a sum where the model has {self.told(item)}", bindings)
+            return _Fit(0, f"the rule has a sum where the model has {self.described(item)}", bindings)
         subject = sum_of(item)
         if len(subject.terms) < 2 and subject.constant == 0:
-            return _Fit(0, f"the rule has a sum where the model has {self.told(item)}", bindings)
+            return _Fit(0, f"the rule has a sum where the model has {self.described(item)}", bindings)
         found, missing = int(constant != 0 and abs(subject.constant) == abs(constant)), ""
         if constant != 0 and not found:
             missing = f"the rule adds {_number(constant)}, and the model {_number(subject.constant) if subject.constant else 'no number'}"
@@ -166,7 +166,7 @@ class _Look:
         for factor, exponent in pattern.factors:
             fits = [(self.value(factor, item, bindings), item, power) for item, power in left]
             if not fits:
-                missing = missing or f"the rule has a factor more than {self.told(whole)}"
+                missing = missing or f"the rule has a factor more than {self.described(whole)}"
                 continue
             fit, item, power = max(fits, key=lambda entry: (_rank(entry[0]), entry[2] == exponent))
             if power != exponent and not fit.missing:
@@ -175,7 +175,7 @@ class _Look:
             left.remove((item, power))
         return _Fit(found, missing, bindings)
 
-    def told(self, item: object) -> str:
+    def described(self, item: object) -> str:
         """A value in the reader's words."""
         if isinstance(item, Root):
             return "a reciprocal square root"

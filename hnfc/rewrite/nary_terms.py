@@ -83,7 +83,7 @@ def constant_of(value: SSAValue) -> Number | None:
     """The number that the value is, known at compile time; ±inf and nan come as floats.
 
     A splat of several elements is no number: it could widen what it is combined with, and a sum would count it as often
-    as it has elements. `lift` makes a number of it where it does not widen anything.
+    as it has elements. `canonicalize-movement` makes a number of it where it does not widen anything.
     """
     owner = value.owner
     if type(owner) is not _CONSTANT or any(size != 1 for size in value.type.get_shape()):  # type: ignore[attr-defined]

@@ -58,7 +58,7 @@ def properties_of(op: Operation) -> tuple[tuple[str, Attribute], ...]:
     return found if len(found) < 2 else tuple(sorted(found, key=lambda item: item[0]))
 
 
-def share(block: Block, made: Collection[Operation], replaced: dict[SSAValue, SSAValue]) -> None:
+def eliminate_common(block: Block, made: Collection[Operation], replaced: dict[SSAValue, SSAValue]) -> None:
     """Drops each operation of `made` that computes again what one before it computes; notes in `replaced` what stands for it."""
     numbering = Numbering()
     first: dict[int, SSAValue] = {}

@@ -8,12 +8,12 @@ from typing import Any
 from torch_mlir import ir
 from xdsl.ir import Block, Operation
 
-from hnfc.backend.writers import WRITERS, plain_function
+from hnfc.backend.writers import WRITERS, by_name
 from hnfc.core.errors import ModelError
 from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.facts import Access, Result
 from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp, is_plain_function
+from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp
 from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import tensor
 from hnfc.frontend.torch_mlir import new_context
@@ -78,18 +78,8 @@ def _add(module: ir.Module, name: str, operation: Operation) -> None:
 
 
 def _written(emitter: Emitter, operation: Any) -> ir.Value:
-    writer = WRITERS.get(operation.name)
-    kind = type(operation)
-    if not kind.FACTS.torch:
+    if not operation.FACTS.torch:
         raise ModelError(f"torch has no operation like {operation.name}")
-    name = kind.FACTS.torch[0].removeprefix("aten.")
-    if writer is None and is_plain_function(kind):
-        known = emitter.context.is_registered_operation(f"torch.aten.{name}")
-        writer = plain_function(name) if known else lambda e, op: e.operator(name, [e.resolve(op.x)], op.result.type)
-    if writer is None:
-        operands = [emitter.resolve(operand) for operand in operation.operands]
-        known = emitter.context.is_registered_operation(f"torch.aten.{name}")
-        return (emitter.aten if known else emitter.operator)(name, operands, operation.result.type)
-    result = writer(emitter, operation)
+    result = WRITERS.get(operation.name, by_name)(emitter, operation)
     assert isinstance(result, ir.Value)
     return result

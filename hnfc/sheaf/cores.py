@@ -1,7 +1,7 @@
 """Any constraints at all, by Z3: an assignment, or a minimal core.
 
 A core is complete: there is one exactly where there is no assignment. It is minimal, not smallest: without any one of its members the
-others have a solution, but another core may have fewer. Domains are no members: they are given, not asked for.
+others have a solution, but another core may have fewer. Domains are no members: they are data.
 """
 
 from __future__ import annotations

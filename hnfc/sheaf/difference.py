@@ -57,7 +57,7 @@ class Conflict:
 def least_solution(differences: Iterable[DifferenceConstraint]) -> dict[Node, int] | Conflict:
     """The pointwise least solution on the nodes that the constraints name, or a conflict.
 
-    Upper bounds never raise a value, so they are compared at the end, and the one that is exceeded most is told.
+    Upper bounds never raise a value, so they are compared at the end, and the one that is exceeded most is reported.
     Near-linear where no strongly connected component has a negative bound (|p_u − p_v| ≤ δ, and p_u ≥ p_v + c without cycles);
     otherwise nodes × constraints within that component.
     Raises ValueError if nothing bounds a node from below.

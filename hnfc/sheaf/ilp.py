@@ -41,7 +41,7 @@ class Budget:
 class Charge:
     """A cost, not below 0, that is due once where for any of the pairs (u, values, v, values) both nodes have one of these values.
 
-    The relaxation is the tighter, the more values are told of in one charge.
+    The relaxation is the tighter, the more values are in one charge.
     """
 
     cost: float

@@ -30,7 +30,7 @@ def trace(
     are tried as a remedy.
 
     The model runs eagerly, so that anything that torch runs can be traced. A module that torch.compile returned is traced by the operations
-    that it was compiled from; what the compiled code gives for the same sample is said beside it. The model is not changed.
+    that it was compiled from; the result of the compiled code for the same sample stands beside it. The model is not changed.
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.trace takes an nn.Module, not {type(model).__name__}")

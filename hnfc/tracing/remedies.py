@@ -26,7 +26,7 @@ from hnfc.tracing.report import Trace
 from hnfc.tracing.step import TracedStep, step_of
 
 _MOST = 3
-"""Places that are told."""
+"""Places in the report."""
 _WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _FORMATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
 _REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)

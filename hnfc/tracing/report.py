@@ -42,12 +42,12 @@ def _report(trace: Trace) -> str:
     if trace.first is None:
         return f"nothing went wrong in {trace.operations} operations on this sample"
     lines = _section(trace.first)
-    told = list[Event]()
+    listed = list[Event]()
     event: Event | None = trace.first
-    while event is not None and event not in told:
-        told.append(event)
+    while event is not None and event not in listed:
+        listed.append(event)
         event = event.cause
-    others = [event for event in trace.events if event not in told]
+    others = [event for event in trace.events if event not in listed]
     if others:
         lines.append(f"{len(others)} other place{'s' if len(others) > 1 else ''}, in the order that they ran:")
         lines += [f"  {_VERBS[event.kind]:16} {event}" for event in others[:_MOST]]

@@ -19,14 +19,14 @@ def inputs_of(args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, tr
     """Copies of the inputs, and those of them whose gradients are wanted: all floating-point ones where nothing else requires one."""
     leaves: dict[str, torch.Tensor] = {}
     paths, structure = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
-    asked = backward and (trained or any(isinstance(x, torch.Tensor) and x.requires_grad for _, x in paths))
+    required = backward and (trained or any(isinstance(x, torch.Tensor) and x.requires_grad for _, x in paths))
     copies: list[Any] = []
     for path, value in paths:
         if not isinstance(value, torch.Tensor):
             copies.append(value)
             continue
         copy = value.detach().clone()
-        if value.requires_grad or (backward and not asked and value.is_floating_point()):
+        if value.requires_grad or (backward and not required and value.is_floating_point()):
             leaves[f"input {pytree.keystr(path[1:])}"] = copy.requires_grad_()
             copy = copy.clone()
         copies.append(copy)

@@ -74,27 +74,27 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
     if step.place.backward:
         more = untaken(step, index)
         return _why_derivative(step, index) + (f", and {more}" if more else "")
-    said = "it has no value there in exact arithmetic either"
+    phrase = "it has no value there in exact arithmetic either"
     shapes = " and ".join(str(list(operand.given.shape)) for operand in step.operands)
     if step.name.startswith("nll_loss"):
-        return f"{said}: 0/0, since no target counts"
+        return f"{phrase}: 0/0, since no target counts"
     if step.name.startswith(("var", "std")):
-        return f"{said}{at(index)}: too few elements to reduce, with an operand of shape {shapes}"
+        return f"{phrase}{at(index)}: too few elements to reduce, with an operand of shape {shapes}"
     along = _constant_row(step, where, index)
     if along:
-        return f"{said}: {along}"
+        return f"{phrase}: {along}"
     values = values_at(step.operands, where, index)
     if len(values) == 2:
-        return f"{said}: {_expression(step.name, values)}{at(index)}"
+        return f"{phrase}: {_expression(step.name, values)}{at(index)}"
     if values:
-        return f"{said}: its operand{'s are' if len(values) > 1 else ' is'} {_listed(values)}{at(index)}"
+        return f"{phrase}: its operand{'s are' if len(values) > 1 else ' is'} {_listed(values)}{at(index)}"
     for operand in step.operands:
         if not bool(torch.isfinite(operand.given).all()):
-            return f"{said}: an operand has {kinds_of(operand.given)}"
+            return f"{phrase}: an operand has {kinds_of(operand.given)}"
     zero = next((operand for operand in step.operands if operand.given.numel() and bool((operand.given == 0).all())), None)
     if zero is not None:
-        return f"{said}: an operand is zero everywhere"
-    return f"{said}{at(index)}, with operands of shape {shapes}"
+        return f"{phrase}: an operand is zero everywhere"
+    return f"{phrase}{at(index)}, with operands of shape {shapes}"
 
 
 def _why_derivative(step: Any, index: tuple[int, ...]) -> str:
@@ -113,8 +113,8 @@ def untaken(step: Any, index: tuple[int, ...]) -> str:
     if 0 not in incoming:
         return ""
     branch = next((o.state.branch for o in gradients if o.state.branch), "")
-    said = "the gradient that comes in is 0: 0 · inf is NaN"
-    return f"{said}; it comes from {branch}" if branch else said
+    phrase = "the gradient that comes in is 0: 0 · inf is NaN"
+    return f"{phrase}; it comes from {branch}" if branch else phrase
 
 
 def values_at(operands: list[Any], like: torch.Tensor | None, index: tuple[int, ...]) -> list[float]:

@@ -87,7 +87,7 @@ def test_what_is_used_is_proved_or_was_never_seen_to_fail(improved, text, argume
         assert found.everyday > 100
 
 
-def test_series_without_a_proof_are_used_if_that_is_asked_for():
+def test_series_without_a_proof_are_used_by_an_option():
     program = one("(/ (- 1 (cos (* x y))) (* (* x x) y))", "x y", "(and (< 1e-3 x 2) (< 1e-12 y 1e-9))")
     careful, bold = (improve(program, rules(), ImprovementSettings(unproved=unproved)) for unproved in (False, True))
     assert all(branch.series is None for branch in account(careful))

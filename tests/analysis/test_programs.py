@@ -14,7 +14,8 @@ from hnfc.analysis.taylor import STANDARD, NotAnalyzed
 from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import evaluate
 from hnfc.dsl.soundness.balls import precision
-from hnfc.frontend.fpcore import FPCoreProgram, number, programs
+from hnfc.frontend.fpcore import FPCoreProgram, programs
+from hnfc.frontend.fpcore_forms import number
 from tests.rewrite.random_graphs import exactly
 
 DOPPLER = """

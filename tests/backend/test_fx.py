@@ -13,8 +13,7 @@ from hnfc.core.tensors import to_numpy
 from hnfc.dialects.types import FORMATS
 from hnfc.frontend.torch_mlir import read
 from tests.dialects.building import assert_close, doubles, flat, operation, to_torch
-from tests.dialects.samples import SAMPLES, Sample
-from tests.dialects.test_operations import ALL, NOT_IN_TORCH, NUMPY, SOURCES
+from tests.dialects.samples import ALL, NOT_IN_TORCH, NUMPY, SAMPLES, SOURCES, Sample
 from tests.exporting import export_torch
 
 

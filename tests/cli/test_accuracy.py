@@ -124,7 +124,7 @@ def test_roundings_other_than_to_nearest_are_refused(file, capsys):
     assert all(line in out for line in ROUNDED.splitlines())
 
 
-def test_series_without_a_proof_only_if_they_are_asked_for(file, capsys):
+def test_series_without_a_proof_need_an_option(file, capsys):
     (file / "p.fpcore").write_text("(FPCore (x y) (- (atan (+ x y)) (atan x)))")
     assert main(["p.fpcore", "-O", "accuracy"]) == 0
     assert "no bound" not in capsys.readouterr().err

@@ -239,13 +239,13 @@ def test_rules_lists_and_shows():
 
 
 def test_opt_runs_any_part_of_the_road():
-    done = hnfc(ATTENTION, "-p", "import-torch,lift,rewrite{group=stability}", module="hnfc.cli.opt")
+    done = hnfc(ATTENTION, "-p", "import-torch,canonicalize-movement,rewrite{group=stability}", module="hnfc.cli.opt")
     assert "num.softmax" in done.stdout
     again = hnfc("-p", "rewrite{group=fusion},erase-dead,export-torch", module="hnfc.cli.opt", input=done.stdout)
     assert "scaled_dot_product_attention" in again.stdout, again.stderr
-    steps = "import-torch,lift,rewrite{group=stability},share,export-torch"
+    steps = "import-torch,canonicalize-movement,rewrite{group=stability},cse-rewritten,export-torch"
     assert hnfc(ATTENTION, "-p", steps, module="hnfc.cli.opt").stdout == hnfc(ATTENTION, "-O", "stability", "-q").stdout
-    same = hnfc(ATTENTION, "-p", "import-torch,lift,export-torch", module="hnfc.cli.opt")
+    same = hnfc(ATTENTION, "-p", "import-torch,canonicalize-movement,export-torch", module="hnfc.cli.opt")
     assert same.stdout == hnfc(ATTENTION, "-O", "none", "-q").stdout
     for arguments, words in (
         (["-p", "nonsense"], "there is no pass"),

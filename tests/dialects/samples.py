@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -244,3 +246,9 @@ SAMPLES: dict[str, list[Sample]] = {
 """`num.weight` and `num.opaque` have no meaning of their own; the importer's tests cover them."""
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 88.0, -104.0, 1e30, -1e30, 0.5, -0.5, 2.5])
+
+ALL = [pytest.param(name, sample, id=f"{name}-{i}") for name, samples in SAMPLES.items() for i, sample in enumerate(samples)]
+SOURCES = ("constant", "iota")
+NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+NOT_IN_TORCH = {("log_ndtr", "f16"), ("log_ndtr", "bf16")}
+"""Narrow formats that torch has no kernel for."""

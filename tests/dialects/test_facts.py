@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.ir import Block
 
-from hnfc.dialects.facts import Access, Exactness, Parity
-from hnfc.dialects.num import COMMUTATIVE, OPERATIONS
+from hnfc.dialects.facts import Access, Exactness, Facts, Parity
+from hnfc.dialects.num import COMMUTATIVE, OPERATIONS, trigonometry
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.types import ELEMENT_NAMES, TypeMismatch, kind_of, tensor
 from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "add-an-operation.md").read_text(encoding="utf-8")
+
+
+def test_the_class_of_the_page_is_complete() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names = dict(vars(trigonometry))
+    exec(textwrap.dedent(code), names)
+    assert names["Deg2RadOp"].FACTS.evaluate(180.0) == math.pi
+
+
+def test_the_page_has_every_fact() -> None:
+    assert [fact.name for fact in fields(Facts) if f"`{fact.name}`" not in PAGE] == []
+
+
+def test_a_class_that_lacks_a_fact_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs the fact `steps`"):
+        replace(OPERATIONS["mean"].FACTS, steps=Facts.steps)
+    with pytest.raises(TypeError, match="StrayOp needs FACTS"):
+        type("StrayOp", (UnaryOp,), {"name": "num.stray"})
+
 
 POINTS = (-40.0, -2.5, -1.0, -0.75, 0.0, 0.25, 1.0, 1.5, 3.0, 30.0)
 FUNCTIONS = [
@@ -36,7 +61,7 @@ def test_a_function_is_defined_on_its_domain(name: str) -> None:
         inside = domain.least <= x <= domain.greatest and not (domain.open and x in (domain.least, domain.greatest))
         inside = inside and not (domain.pole and x == 0)
         if not domain.irregular:
-            assert math.isnan(value(name, x)) != inside, x
+            assert math.isnan(value(name, x)) != inside, f"declare the domain of {name}: at {x} its formula is {value(name, x)}"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -44,7 +69,8 @@ def test_symmetry_is_declared_where_there_is_one(name: str) -> None:
     pairs = [(value(name, x), value(name, -x)) for x in (0.25, 0.5, 0.75)]
     pairs = [pair for pair in pairs if not any(map(math.isnan, pair))]
     odd, even = (bool(pairs) and all(math.isclose(a, sign * b, rel_tol=1e-15) for a, b in pairs) for sign in (-1, 1))
-    assert OPERATIONS[name].FACTS.parity is (Parity.ODD if odd else Parity.EVEN if even else Parity.NONE)
+    parity = Parity.ODD if odd else Parity.EVEN if even else Parity.NONE
+    assert OPERATIONS[name].FACTS.parity is parity, f"declare parity={parity} in the FACTS of {name}"
 
 
 @pytest.mark.parametrize("name", [n for n, o in OPERATIONS.items() if issubclass(o, BinaryOp) and n != "compare"])
@@ -55,7 +81,8 @@ def test_an_operation_commutes_where_it_says_so(name: str) -> None:
     a, b = (a > 1, b > 1) if logical else (a, b)
     evaluate = OPERATIONS[name].FACTS.evaluate
     assert evaluate is not None
-    assert np.array_equal(evaluate(a, b), evaluate(b, a)) == (OPERATIONS[name] in COMMUTATIVE)
+    commutes = np.array_equal(evaluate(a, b), evaluate(b, a))
+    assert commutes == (OPERATIONS[name] in COMMUTATIVE), f"{name} commutes: {commutes}, which is the trait Commutative"
 
 
 def types_of(name: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -15,14 +14,7 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FORMATS
 from tests.dialects.building import assert_close, doubles, flat, operation, to_numpy, to_torch
 from tests.dialects.reference import Reference, Undefined, lift
-from tests.dialects.samples import SAMPLES, SPECIAL, Sample
-
-ALL = [pytest.param(name, sample, id=f"{name}-{i}") for name, samples in SAMPLES.items() for i, sample in enumerate(samples)]
-NOT_IN_TORCH = {("log_ndtr", "f16"), ("log_ndtr", "bf16")}
-"""Narrow formats that torch has no kernel for."""
-
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-SOURCES = ("constant", "iota")
+from tests.dialects.samples import ALL, NOT_IN_TORCH, NUMPY, SAMPLES, SOURCES, SPECIAL, Sample
 
 
 def test_every_operation_has_samples() -> None:

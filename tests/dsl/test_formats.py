@@ -115,7 +115,7 @@ def test_declarations_give_formats() -> None:
         ("format a { exponent = " + "9" * 2000 + " fraction = 3 }", "HNF0611", "1:23", ("longer than any format needs",)),
     ],
 )  # fmt: skip
-def test_what_the_reader_is_told(text: str, code: str, place: str, words: tuple[str, ...]) -> None:
+def test_diagnostics(text: str, code: str, place: str, words: tuple[str, ...]) -> None:
     diagnostic = faults(text)[0]
     source = text if diagnostic.file == "f.hnf" else None
     told = render(diagnostic, source)
@@ -123,7 +123,7 @@ def test_what_the_reader_is_told(text: str, code: str, place: str, words: tuple[
     assert source is None or "^" in told
 
 
-def test_every_fault_of_a_file_is_told_and_nothing_of_it_is_kept() -> None:
+def test_every_fault_of_a_file_is_reported_and_nothing_of_it_is_kept() -> None:
     found = FormatBook(shipped_formats)
     with pytest.raises(HnfError) as caught:
         found.add(parse("format good = fp16\nformat a : no {}\nformat b { exponent = 4 }\nformat fp16 = fp32", "f.hnf"))

@@ -80,7 +80,7 @@ def test_comments_are_kept_beside_the_tree():
         ("rule a sum[1.5](x) => x", "HNF0108", "f.hnf:1:12"),
     ],
 )
-def test_what_the_reader_is_told(text, code, place):
+def test_diagnostics(text, code, place):
     found = message(text)
     assert found.startswith(f"error[{code}]") and place in found and "^" in found
 

@@ -8,7 +8,8 @@ from hnfc.dialects.types import tensor
 from hnfc.egraph import EGraph, Limits, Program, Saturation
 from hnfc.egraph.explorer import both_ways
 from hnfc.rewrite.nary_terms import constant_of
-from tests.graphs import Graph, rules
+from tests.graphs import Graph
+from tests.soundness.reading import rules_of
 
 F32 = tensor("f32", (3,))
 
@@ -76,7 +77,7 @@ def test_saturation_ends_where_nothing_is_new():
     g = Graph((3,))
     g.returns(g.exp(g.add(g.args[0], 1.0)))
     program = Program.of(g.block)
-    saturation = Saturation(program.graph, both_ways(rules("rule p exp(a + b) <=> exp(a) * exp(b)")), Limits())
+    saturation = Saturation(program.graph, both_ways(rules_of("rule p exp(a + b) <=> exp(a) * exp(b)")), Limits())
     saturation.run()
     assert saturation.stopped == "" and saturation.rounds <= 3
     assert len(program.graph.members(program.needed()[0])) == 2
@@ -90,7 +91,7 @@ def test_limits_stop_it():
     g.returns(x)
     for limits in (Limits(nodes=40), Limits(rounds=2), Limits(seconds=1e-6)):
         program = Program.of(g.block)
-        saturation = Saturation(program.graph, both_ways(rules("rule s a + b + c <=> a + (b + c) structural")), limits)
+        saturation = Saturation(program.graph, both_ways(rules_of("rule s a + b + c <=> a + (b + c) structural")), limits)
         saturation.run()
         assert saturation.stopped
         assert program.graph.nodes < 2000

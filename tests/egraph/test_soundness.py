@@ -16,11 +16,11 @@ from hnfc.egraph import Limits, Program, Saturation, extract
 from hnfc.egraph.explorer import because, both_ways
 from hnfc.egraph.graph import ENode
 from hnfc.egraph.problem import loops_of, problem_of
-from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.canonicalization import canonicalize
 from hnfc.rewrite.value_numbering import COMMUTATIVE
-from tests.graphs import rules
 from tests.rewrite.random_graphs import Before, Maker
 from tests.rewrite.test_random_graphs import MORE, text
+from tests.soundness.reading import rules_of
 
 BOOK = shipped()
 RULES = [rule for rule in (*BOOK.rules, *MORE) if rule.group != "accuracy"]
@@ -40,7 +40,7 @@ def check(seed: int) -> int:
     for argument in arguments:
         found = [interval_of_array(sample[argument]) for sample in samples]
         intervals[argument] = Interval(min(i.lo for i in found), max(i.hi for i in found))
-    lift(block)
+    canonicalize(block)
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
     program = Program.of(block, intervals)
     Saturation(program.graph, DIRECTIONS, LIMITS).run()
@@ -72,7 +72,7 @@ def test_the_rules_that_are_named_are_enough():
     for seed in range(40):
         maker = Maker(seed, RULES)
         block = maker.graph.block
-        lift(block)
+        canonicalize(block)
         erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
         program, again = Program.of(block), Program.of(block)
         Saturation(program.graph, DIRECTIONS, LIMITS).run()
@@ -110,7 +110,7 @@ def is_in(program: Program, number: int, value: SSAValue, known: dict[tuple[int,
 
 
 def test_a_rule_is_read_backwards_only_where_that_is_proved_and_names_nothing_new():
-    cancels, drops, adds = rules(
+    cancels, drops, adds = rules_of(
         "rule cancels x * y / x => y where x != 0  rule drops exp(log(x)) => x  rule adds exp(a + b) => exp(a) * exp(b)"
     )
     assert [d.both for d in both_ways([cancels])] == [False], "backwards it would widen y to the shape of x"
@@ -119,5 +119,5 @@ def test_a_rule_is_read_backwards_only_where_that_is_proved_and_names_nothing_ne
 
 
 def test_an_approximation_is_no_equality():
-    (rule,) = rules("rule near sin(x) ~> x within 1 where x > -1 and x < 1")
+    (rule,) = rules_of("rule near sin(x) ~> x within 1 where x > -1 and x < 1")
     assert both_ways([rule, replace(rule, name="again")]) == []

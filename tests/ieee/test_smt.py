@@ -122,6 +122,6 @@ def test_what_z3_does_not_support_is_left_open() -> None:
     assert question("a + b + c => c + b + a", "f8E5M2").breaks("same", ()) is None
 
 
-def test_e4m3_is_not_asked_about() -> None:
+def test_e4m3_is_not_encoded() -> None:
     with pytest.raises(smt.NotEncoded):
         question("a + b => b + a", "f8E4M3FN")

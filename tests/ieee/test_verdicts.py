@@ -48,7 +48,7 @@ def test_assumptions_drop_inputs() -> None:
     assert assumed("1 / (x + 0) => 1 / x", "no-signed-zeros").status is EXACT
 
 
-def test_assumptions_are_told_to_z3() -> None:
+def test_assumptions_are_encoded() -> None:
     (found,) = ieee_verdicts(rule_of("x * 0 => 0"), ("f64",), frozenset(("no-nans", "no-infs", "no-signed-zeros")))
     assert (found.status, found.proved) == (EXACT, True)
 
@@ -62,7 +62,7 @@ def test_annotations_restrict_the_formats() -> None:
     assert ieee_verdicts(rule_of("-(-(x : f32)) => x"), ("f16", "f64")) == ()
 
 
-def test_formats_are_given_in_the_order_asked_for() -> None:
+def test_formats_keep_the_order_of_the_call() -> None:
     wanted = ("bf16", "f64", "f8E5M2FNUZ", "f16", "f8E4M3FNUZ")
     assert tuple(v.format for v in ieee_verdicts(rule_of("a + b => b + a"), wanted)) == wanted
 

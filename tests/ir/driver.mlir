@@ -2,9 +2,9 @@
 // Each chunk is a module of its own; our passes and those of xDSL run in one pipeline.
 
 func.func @first(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
-  %a = num.exp %x : tensor<2xf32> -> tensor<2xf32>
-  %b = num.exp %x : tensor<2xf32> -> tensor<2xf32>
-  %c = num.log %x : tensor<2xf32> -> tensor<2xf32>
+  %a = num.exp %x : tensor<2xf32>
+  %b = num.exp %x : tensor<2xf32>
+  %c = num.log %x : tensor<2xf32>
   func.return %a, %b : tensor<2xf32>, tensor<2xf32>
 }
 // CHECK: IR after erase-dead:

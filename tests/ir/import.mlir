@@ -14,9 +14,9 @@ func.func @main(%x: !torch.vtensor<[2,3],f32>) -> !torch.vtensor<[2],f32> {
   return %s : !torch.vtensor<[2],f32>
 }
 // CHECK-LABEL: func.func @main(%{{.*}}: tensor<2x3xf32>) -> tensor<2xf32>
-// CHECK-DAG: %[[E:.*]] = num.exp %{{.*}} : tensor<2x3xf32> -> tensor<2x3xf32>
+// CHECK-DAG: %[[E:.*]] = num.exp %{{.*}} : tensor<2x3xf32>
 // CHECK-DAG: %[[H:.*]] = num.constant 0.5 : tensor<f32>
-// CHECK: %[[M:.*]] = num.mul %[[E]], %[[H]] : tensor<2x3xf32>, tensor<f32> -> tensor<2x3xf32>
-// CHECK: %[[S:.*]] = num.sum %[[M]] [1] : tensor<2x3xf32> -> tensor<2x1xf32>
+// CHECK: %[[M:.*]] = num.mul %[[E]], %[[H]] : tensor<2x3xf32>, tensor<f32>
+// CHECK: %[[S:.*]] = num.sum %[[M]] [1] : tensor<2x3xf32>
 // CHECK: %[[R:.*]] = num.reshape %[[S]] : tensor<2x1xf32> -> tensor<2xf32>
 // CHECK: func.return %[[R]]

@@ -2,7 +2,7 @@
 // A value has one type.
 
 func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
-  %e = num.exp %x : tensor<2x3xf32> -> tensor<2x3xf32>
+  %e = num.exp %x : tensor<2x3xf32>
   func.return %e : tensor<3x2xf32>
 }
 // CHECK: error: {{.*}}invalid_use.mlir:6:15

@@ -1,5 +1,5 @@
 // RUN: hnfc-opt %s -p 'import-torch' | filecheck %s --check-prefix=NUM
-// RUN: hnfc-opt %s -p 'import-torch,lift,rewrite{group=stability},export-torch' | filecheck %s --check-prefix=TORCH
+// RUN: hnfc-opt %s -p 'import-torch,canonicalize-movement,rewrite{group=stability},export-torch' | filecheck %s --check-prefix=TORCH
 // What hnfc does not know is a wall: rules work before and behind it, and it comes out as it went in.
 
 func.func @main(%x: !torch.vtensor<[2,3],f32>) -> !torch.vtensor<[2,3],f32> {

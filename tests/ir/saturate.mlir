@@ -2,8 +2,8 @@
 
 // (a·b)·v takes a thousand times what a·(b·v) does
 func.func @chain(%a: tensor<40x30xf32>, %b: tensor<30x50xf32>, %v: tensor<50x1xf32>) -> tensor<40x1xf32> {
-  %ab = num.matmul %a, %b : tensor<40x30xf32>, tensor<30x50xf32> -> tensor<40x50xf32>
-  %r = num.matmul %ab, %v : tensor<40x50xf32>, tensor<50x1xf32> -> tensor<40x1xf32>
+  %ab = num.matmul %a, %b : tensor<40x30xf32>, tensor<30x50xf32>
+  %r = num.matmul %ab, %v : tensor<40x50xf32>, tensor<50x1xf32>
   func.return %r : tensor<40x1xf32>
 }
 // CHECK-LABEL: func.func @chain
@@ -13,7 +13,7 @@ func.func @chain(%a: tensor<40x30xf32>, %b: tensor<30x50xf32>, %v: tensor<50x1xf
 
 // what costs least as it is stays as it is
 func.func @kept(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %e = num.exp %x : tensor<4xf32> -> tensor<4xf32>
+  %e = num.exp %x : tensor<4xf32>
   func.return %e : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @kept

@@ -4,8 +4,8 @@
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %one = num.constant 1.0 : tensor<f32>
-  %a = num.add %x, %one : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
-  %r = num.log %a : tensor<4xf32> -> tensor<4xf32>
+  %a = num.add %x, %one : tensor<4xf32>, tensor<f32>
+  %r = num.log %a : tensor<4xf32>
   func.return %r : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @main

@@ -197,7 +197,7 @@ def test_a_divisor_that_vanishes_in_a_model_and_a_number_that_would_do() -> None
     assert "ground: 0 bits of range below 1" in drawn and "has 24" in drawn and "needs 39" in drawn
 
 
-def test_what_may_be_why_outputs_are_not_finite_is_told_so() -> None:
+def test_possible_causes_of_outputs_that_are_not_finite_are_reported_as_such() -> None:
     site = replace(made_site("a", [1.0], least=2.0**-41), moved={"bf16": 0.0, "fp16": 2.0**-30, "fp32": 0.0})
     sites = Sites((site,), (), 1.0)
     assert isinstance(assign(sites, Requirements(0.5, False, ("fp16",))), Assignment)

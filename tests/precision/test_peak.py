@@ -14,7 +14,7 @@ from hnfc.core.errors import UsageError
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.infeasibility import UNDECIDED
 from hnfc.precision.optimizer import PrecisionOptimizer
-from hnfc.precision.peak import ALL, Lives, Piece, least_peak, within_peak
+from hnfc.precision.peak import ALL, Buffer, LiveRanges, least_peak, within_peak
 from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.values import Effect, Site, Sites
 from tests.precision.failing import normal
@@ -23,38 +23,38 @@ from tests.precision.made_sites import least_peak_of, made_site, made_sites, wit
 Rows = list[list[float]]
 
 
-def made(draw: random.Random, groups: int, steps: int, budgets: int = 1) -> tuple[Lives, list[Rows]]:
+def made(draw: random.Random, groups: int, steps: int, budgets: int = 1) -> tuple[LiveRanges, list[Rows]]:
     """Three choices each: the smaller, the more of the budgets it takes; some groups have two values, and some are always live."""
-    pieces, squares = [], []
+    buffers, squares = [], []
     for group in range(groups):
         for _ in range(1 + (draw.random() < 0.3)):
             first = draw.randrange(steps)
             last = draw.randrange(first, steps + 1)
             size = draw.choice([1, 5, 20, 100]) * draw.random()
             span = (-1, steps) if draw.random() < 0.4 else (first, last)
-            pieces.append(Piece(group, *span, [size * (4 - choice) for choice in range(3)]))
+            buffers.append(Buffer(group, *span, [size * (4 - choice) for choice in range(3)]))
         squares.append([[10 ** draw.uniform(-3, 0) * 16.0**choice / groups / 30 for choice in range(3)] for _ in range(budgets)])
-    return Lives(pieces), [list(rows) for rows in zip(*squares, strict=True)]
+    return LiveRanges(buffers), [list(rows) for rows in zip(*squares, strict=True)]
 
 
-def at_worst(lives: Lives, places: tuple[int, ...], steps: int) -> float:
-    return max(sum(p.sizes[places[p.group]] for p in lives.pieces if p.first <= t <= p.last) for t in range(-1, steps + 1))
+def at_worst(ranges: LiveRanges, places: tuple[int, ...], steps: int) -> float:
+    return max(sum(p.sizes[places[p.group]] for p in ranges.buffers if p.first <= t <= p.last) for t in range(-1, steps + 1))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_it_agrees_with_trying_every_choice(seed: int) -> None:
     draw = random.Random(seed)
-    lives, squares = made(draw, draw.randrange(1, 8), 6, draw.randrange(1, 3))
+    ranges, squares = made(draw, draw.randrange(1, 8), 6, draw.randrange(1, 3))
     within = {
-        places: at_worst(lives, places, 6) + ALL * sum(p.sizes[places[p.group]] for p in lives.pieces)
+        places: at_worst(ranges, places, 6) + ALL * sum(p.sizes[places[p.group]] for p in ranges.buffers)
         for places in product(range(3), repeat=len(squares[0]))
         if all(sum(row[c] for row, c in zip(rows, places, strict=True)) <= 1 for rows in squares)
     }
-    exact, priced = (least_peak(lives, squares, exact) for exact in (True, False))
-    peaks = {places: at_worst(lives, places, 6) for places in within}
+    exact, priced = (least_peak(ranges, squares, exact) for exact in (True, False))
+    peaks = {places: at_worst(ranges, places, 6) for places in within}
     for part in (1.0, 0.999) if peaks else ():
         memory, enough = part * min(peaks.values()), part == 1.0
-        for found in (*(least_peak(lives, squares, exact, memory) for exact in (True, False)), within_peak(lives, squares, memory)):
+        for found in (*(least_peak(ranges, squares, exact, memory) for exact in (True, False)), within_peak(ranges, squares, memory)):
             assert (found is not None) == enough and (found is None or peaks[found.places] <= memory * (1 + 1e-9))
     if not within:
         assert exact is None and priced is None
@@ -67,8 +67,8 @@ def test_it_agrees_with_trying_every_choice(seed: int) -> None:
 
 
 def test_prices_come_close_to_their_bound_on_many_groups() -> None:
-    lives, squares = made(random.Random(1), 3000, 1000)
-    found = least_peak(lives, squares, exact=False)
+    ranges, squares = made(random.Random(1), 3000, 1000)
+    found = least_peak(ranges, squares, exact=False)
     assert found is not None and found.bound <= found.cost <= 1.02 * found.bound
 
 
@@ -135,10 +135,10 @@ def test_sites_are_live_from_where_they_are_computed_to_their_last_use() -> None
 
 
 def test_of_choices_that_take_as_much_the_more_accurate() -> None:
-    lives = Lives([Piece(0, 0, 1, [2.0, 2.0, 1.0]), Piece(1, 0, 1, [4.0, 2.0, 2.0])])
+    ranges = LiveRanges([Buffer(0, 0, 1, [2.0, 2.0, 1.0]), Buffer(1, 0, 1, [4.0, 2.0, 2.0])])
     squares = [[[0.1, 0.01, 2.0], [0.0, 0.2, 0.3]]]
     for exact in (True, False):
-        found = least_peak(lives, squares, exact)
+        found = least_peak(ranges, squares, exact)
         assert found is not None and found.places == (1, 1)
 
 

@@ -62,7 +62,7 @@ def test_scales_are_numbers_of_float32() -> None:
     assert exponent_for(1e38, "fp16") == 0 and exponent_for(1e-37, "fp16") == -126 and exponent_for(1.0, "fp16") == -13
 
 
-def test_a_scale_leaves_the_headroom_that_is_asked_for() -> None:
+def test_a_scale_leaves_the_required_headroom() -> None:
     model, x = Applied(lambda x: torch.tanh(3e4 * x * 1e-5)), normal(0, 64)
     for headroom in (2.0, 8.0, 64.0):
         found = PrecisionOptimizer(1e-2, formats=("fp16",), headroom=headroom).analyze(model, x)

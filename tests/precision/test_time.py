@@ -81,7 +81,7 @@ def test_the_model_of_time_by_hand():
     ({"target": "abacus"}, "there is no target `abacus`"), ({"least": "time"}, "time is modelled on a target"),
     ({"target": "cpu", "least": "joules"}, "bytes, peak or time"),
 ])  # fmt: skip
-def test_wishes_that_do_not_fit(requirements, words):
+def test_requirements_that_do_not_fit(requirements, words):
     with pytest.raises(UsageError, match=words):
         analyzed(**requirements)
 
@@ -280,7 +280,7 @@ def test_a_machine_that_runs_none_of_the_formats_is_the_reason(formats: tuple[st
     ({"headroom": 0.5}, "number from 1"), ({"headroom": math.nan}, "number from 1"),
     ({"uncast": [("nowhere", "*")]}, "`nowhere`, where no cast"), ({"uncast": [("*", "")]}, "empty pattern"),
 ])  # fmt: skip
-def test_what_is_no_wish_is_said(requirements: dict[str, object], words: str) -> None:
+def test_what_is_no_requirement_is_refused(requirements: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         analyzed(**requirements)
 

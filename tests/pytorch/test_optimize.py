@@ -103,7 +103,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_what_was_relied_on_of_sizes_is_asked_of_each_call(name):
+def test_assumptions_on_sizes_are_checked_at_each_call(name):
     function, shapes = SIZES[name]
     better = hnfc.optimize(Plain(function), torch.randn(shapes[0]))
     for shape in (*shapes, *shapes):

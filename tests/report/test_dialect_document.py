@@ -23,9 +23,9 @@ def test_every_operation_has_a_section_with_its_meaning_and_torch_names() -> Non
 def test_a_section_reads_as_the_class_does() -> None:
     page = dialect_markdown()
     logarithm, addition = _section(page, "num.log"), _section(page, "num.add")
-    assert "num.log $x attr-dict : type($x) -> type($result)" in logarithm
+    assert "num.log $x attr-dict : types" in logarithm
     assert "| domain | 0 < x |" in logarithm and "commutative" not in logarithm
-    assert "num.add $x, $y attr-dict : type($x), type($y) -> type($result)" in addition
+    assert "num.add $x, $y attr-dict : types" in addition
     assert "| commutative |" in addition and "| exactness | correct; error at most 1 u of the result |" in addition
     assert "| domain | y ≠ 0 |" in _section(page, "num.div")
     assert "| domain | -1 ≤ x ≤ 1 |" in _section(page, "num.asin")

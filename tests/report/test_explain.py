@@ -61,13 +61,13 @@ def test_what_a_page_holds(known):
         assert part in " ".join(text.split()) or part in text, part
 
 
-def test_proofs_by_cases_are_told_case_by_case(known):
+def test_proofs_by_cases_are_explained_case_by_case(known):
     steps = proof_steps(BOOK.named("sqrt_of_square"), known[0]["sqrt_of_square"])
     assert "If `x ≥ 0`: the left side and the right side both become `x`." in steps
     assert "If `x < 0`: the left side and the right side both become `-x`." in steps
 
 
-def test_definitions_conditions_and_both_directions_are_told(known):
+def test_definitions_conditions_and_both_directions_are_explained(known):
     assert "`softmax` is e^x / Σ e^x along axes" in proof_steps(BOOK.named("softmax_fusion"), known[0]["softmax_fusion"])[0]
     assert any("has a value where `x > 0`" in step for step in proof_steps(BOOK.named("exp_of_log"), known[0]["exp_of_log"]))
     assert any("from right to left" in step for step in proof_steps(BOOK.named("matmul_chain"), known[0]["matmul_chain"]))
@@ -116,7 +116,7 @@ def test_rules_that_are_not_proved_have_pages(tmp_path):
     assert "Counterexample: x = -1" in explain(book, book.rules[0], found["wrong"], (), ErrorReport())
 
 
-def test_a_proof_that_cannot_be_carried_out_again_is_told_as_it_was(monkeypatch, known):
+def test_a_proof_that_cannot_be_carried_out_again_is_explained_as_it_was(monkeypatch, known):
     from hnfc.dsl.soundness.proof import Blocked
 
     def blocked(self):

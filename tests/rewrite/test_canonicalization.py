@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import tensor
-from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.canonicalization import canonicalize
 from tests.graphs import Graph
 
 
@@ -20,7 +20,7 @@ def reshape(g, x, shape):
 
 
 def lifted(g):
-    renamed, made = lift(g.block)
+    renamed, made = canonicalize(g.block)
     erase_dead([op for op in g.block.ops if not any(r.uses for r in op.results)])
     g.verify()
     return renamed, made

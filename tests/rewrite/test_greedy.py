@@ -10,7 +10,8 @@ from xdsl.pattern_rewriter import PatternRewriterListener, PatternRewriteWalker
 import hnfc
 from hnfc.rewrite.greedy import MIN_REWRITES, REWRITES_PER_OPERATION, Greedy, RulePattern, compile_rules
 from hnfc.rewrite.matcher import Matcher
-from tests.graphs import Graph, rules
+from tests.graphs import Graph
+from tests.soundness.reading import rules_of
 
 
 @pytest.mark.parametrize(
@@ -157,14 +158,14 @@ def test_a_listener_of_xdsl_sees_every_change():
         operation_modification_handler=[lambda op: modified.append(op.name)],
         operation_replacement_handler=[lambda op, values: replaced.append((op.name, [v.owner.name for v in values]))],
     )
-    Greedy(Matcher(compile_rules(rules(text))), listener=listener).run(g.block)
+    Greedy(Matcher(compile_rules(rules_of(text))), listener=listener).run(g.block)
     assert set(mirrored) == set(g.block.ops) and len(mirrored) == 2
     assert replaced == [("num.div", ["num.softmax"]), ("num.log", ["num.log_softmax"])]
     assert modified == ["num.log", "func.return"]
 
 
 def test_a_rule_is_an_xdsl_pattern_by_itself():
-    (rule,) = rules("rule r log(1 + x) => log1p(x)")
+    (rule,) = rules_of("rule r log(1 + x) => log1p(x)")
     g = Graph((4,))
     g.returns(g.log(g.add(g.args[0], 1.0)))
     from xdsl.dialects.func import FuncOp

@@ -12,12 +12,13 @@ from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.record import RewriteOutcome
-from tests.graphs import Graph, rules
+from tests.graphs import Graph
+from tests.soundness.reading import rules_of
 
 
 def probed(graph: Graph, text: str, *intervals: Interval) -> RewriteOutcome:
     ranges, observations = Ranges(dict(zip(graph.args, intervals, strict=False))), Observations([])
-    greedy = Greedy(Matcher(compile_rules(rules(text))), ranges, observations)
+    greedy = Greedy(Matcher(compile_rules(rules_of(text))), ranges, observations)
     greedy.prober = Prober(ranges, observations)
     return greedy.run(graph.block)
 

@@ -20,17 +20,17 @@ from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import prove_all
 from hnfc.pipeline.levels import LEVELS
-from hnfc.rewrite.canonicalization import lift
+from hnfc.rewrite.canonicalization import canonicalize
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.record import RewriteOutcome
-from hnfc.rewrite.value_numbering import share
-from tests.graphs import rules
+from hnfc.rewrite.value_numbering import eliminate_common
 from tests.rewrite.random_graphs import Before, Maker
+from tests.soundness.reading import rules_of
 
 BOOK = shipped()
-MORE = rules(
+MORE = rules_of(
     """
 rule x01 sum[k](x) * const c => sum[k](c * x)
 rule x02 mean[k](x) * size[k](x) => sum[k](x)
@@ -118,7 +118,7 @@ def check(seed: int) -> int:
             inside |= np.isinf(wide) & np.isinf(interval.magnitude)
             assert inside.all(), f"seed {seed}: {value} = {wide} is not in {interval}\n{before_text}"
     name = choose.choice([*sorted(PLANS), "more", "every rule at once"])
-    _, origins = lift(block)
+    _, origins = canonicalize(block)
     graph.verify()
     erase_dead([op for op in block.ops if not any(r.uses for r in op.results)])
     lifted_text = text(block)
@@ -126,7 +126,7 @@ def check(seed: int) -> int:
     for matcher in PLANS[name]:
         seen = [evaluate(block, sample) for sample in samples] if choose.random() < 0.7 else []
         Greedy(matcher, Ranges(intervals if choose.random() < 0.8 else {}), Observations(seen), origins=origins, outcome=outcome).run(block)
-    share(block, origins.keys(), outcome.replaced)
+    eliminate_common(block, origins.keys(), outcome.replaced)
     graph.verify()
     report = f"seed {seed}, {name}: {[r.rule.name for r in outcome.rewrites]}\n{before_text}\nlifted {lifted_text}\nis now {text(block)}"
     before.assert_kept(block, report)

@@ -155,7 +155,7 @@ def test_what_is_empty() -> None:
     assert isinstance(solve([Budget("none", {}, -1)]), Core) and solve([Budget("none", {}, 0)]) == {}
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_problems_are_refused() -> None:
     with pytest.raises(ValueError, match="expected integers for 'x'"):
         solve([at_least("x", 3, "bits")], {"x": ("fp16",)})
     with pytest.raises(ValueError, match="expected a list of values for 'x'"):

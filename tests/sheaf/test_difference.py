@@ -77,7 +77,7 @@ def test_a_chain_names_the_bits_that_are_missing():
     assert least_solution([*differences[:1], *differences[2:]]) == {"softmax": 24, "norm": 24, "up": 21}
 
 
-def test_the_worst_cap_is_told():
+def test_the_worst_cap_is_reported():
     differences = [at_least("a", 24, "need"), at_most("a", 20, "first"), at_most("a", 8, "second")]
     conflict = least_solution(differences)
     assert isinstance(conflict, Conflict) and conflict.gap == 16

@@ -113,7 +113,7 @@ def test_a_node_without_values_has_no_assignment():
     assert cheapest(System({"a": ()}), {}) is None
 
 
-def test_what_is_found_in_time_is_the_optimum_or_told_to_be_none():
+def test_what_is_found_in_time_is_the_optimum_or_reported_to_be_none():
     system = System(dict.fromkeys(range(6), (0, 1, 2)))
     cost = {i: {0: 3.0, 1: 1.5 + i / 10, 2: i / 7} for i in range(6)}
     budget = Budget("budget", {i: {0: 0.0, 1: 1.0, 2: 2.5 - i / 5} for i in range(6)}, 5.0)

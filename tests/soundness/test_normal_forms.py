@@ -38,7 +38,7 @@ PROVED = corpus("proved.hnf")
 
 def recorded(rule: Rule) -> list[Closed]:
     record = Record()
-    Proof(abstracted(rule)[0], journal=record).run()
+    Proof(abstracted(rule)[0], observer=record).run()
     return record.closed
 
 

@@ -1,4 +1,4 @@
-"""Contractions: matrix products, convolutions and pooling, and look-ups in tables."""
+"""Convolutions and pooling: sums, means and extremes over windows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType
 from xdsl.irdl import base, irdl_op_definition, operand_def, prop_def, result_def
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts, Storage
+from hnfc.dialects.assembly import TYPES
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Accumulation, Context, Exactness, Facts
 from hnfc.dialects.interval import Interval
-from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, element_name, elements
+from hnfc.dialects.num.base import NumOp, Tensor, UnaryOp, as_tensor, elements
 from hnfc.dialects.num.reduction import mean_range, summed
-from hnfc.dialects.types import ANY, DYNAMIC, NUMBER, IntsAttr, Kind, TypeMismatch, broadcast_shapes, format_of, tensor, working
-
-
-def matmul_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """NumPy's rules: vectors are promoted to matrices, batch axes broadcast."""
-    if not a or not b:
-        raise TypeMismatch("expected operands of rank 1 or more, but got a scalar")
-    inner_a, inner_b = a[-1], b[-2] if len(b) > 1 else b[0]
-    if inner_a != inner_b and DYNAMIC not in (inner_a, inner_b):
-        raise TypeMismatch(f"expected inner sizes that agree, but got {inner_a} and {inner_b}")
-    batch = broadcast_shapes(a[:-2], b[:-2])
-    return (*batch, *(a[-2:-1] if len(a) > 1 else ()), *(b[-1:] if len(b) > 1 else ()))
-
-
-def matmul_range(a: Interval, b: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
-    return summed(a * b, context)
+from hnfc.dialects.types import DYNAMIC, NUMBER, IntsAttr, TypeMismatch, format_of, tensor
 
 
 def conv_range(x: Interval, weight: Interval, *, context: Context = UNKNOWN_CONTEXT, **_: Any) -> Interval:
@@ -85,7 +71,7 @@ def pooled_shape(x: Tensor, attributes: dict[str, Any]) -> Tensor:
 
 
 def pooled(x: Any, value: float, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Any:
-    """The windows of x, padded by `value`, also past the right end where `ceil` asks for a window more."""
+    """The windows of x, padded by `value`, also past the right end where `ceil` adds a window."""
     x = padded(x, padding, value)
     extra = []
     for size, k, s, p, d in zip(np.shape(x)[2:], kernel, stride, padding, dilation, strict=True):
@@ -127,105 +113,6 @@ def avg_pool_range(x: Interval, context: Context = UNKNOWN_CONTEXT, **_: Any) ->
     return mean_range(x.hull(Interval(0.0, 0.0)), (), context)
 
 
-def take(table: Any, indices: Any) -> Any:
-    return np.take(table, indices, axis=0)
-
-
-def gather(x: Any, index: Any, axis: int) -> Any:
-    """result[i, j, k] = x[i, index[i, j, k], k] for axis 1. Other axes of index may be shorter than those of x."""
-    shape = np.shape(index)
-    cut = x[tuple(slice(None) if i == axis else slice(0, n) for i, n in enumerate(shape))]
-    return np.take_along_axis(cut, index, axis=axis)
-
-
-def gathered_range(x: Interval, index: Interval, **_: Any) -> Interval:
-    return x
-
-
-def embedded(table: Tensor, indices: Tensor) -> Tensor:
-    return tensor(table.element_type, (*indices.get_shape(), *table.get_shape()[1:]))
-
-
-@irdl_op_definition
-class MatmulOp(NumOp):
-    """a @ b: Σ over the last axis of a and the second last of b, with NumPy's rules for vectors and batches."""
-
-    name = "num.matmul"
-    a = operand_def(TensorType)
-    b = operand_def(TensorType)
-    result = result_def(TensorType)
-    assembly_format = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($result)"
-    FACTS: ClassVar = Facts(
-        access=Access.CONTRACTION,
-        exactness=Exactness.ALGORITHM,
-        accumulation=Accumulation.CONTRACTION,
-        accepts=NUMBER,
-        modular=True,
-        real=lambda m, a, b: m.matmul(a, b),
-        evaluate=np.matmul,
-        range=matmul_range,
-        torch=("aten.matmul", "aten.mm", "aten.bmm", "aten.linear", "aten.addmm", "aten.mv", "aten.dot"),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        a, b = operands
-        if a.element_type != b.element_type:
-            raise TypeMismatch(f"expected operands of one element type, but got {element_name(a)} and {element_name(b)}")
-        return tensor(a.element_type, matmul_shape(a.get_shape(), b.get_shape()))
-
-    def context(self) -> Context:
-        a = as_tensor(self.a.type)
-        return Context(elements(a, [len(a.get_shape()) - 1]), format_of(a))
-
-
-def affine_range(x: Interval, weight: Interval, bias: Interval, context: Context = UNKNOWN_CONTEXT) -> Interval:
-    product = summed(x * weight, context)
-    if context.format is None:
-        return product + bias
-    form = context.format
-    product = product.widened(form.unit_roundoff, form.tiny, form.largest)
-    # accumulated onto the bias
-    slack = 2 * (context.count + 2) * working(form).unit_roundoff * bias.magnitude + 4 * form.unit_roundoff * product.magnitude
-    return (product + bias).spread(slack if slack == slack else math.inf)
-
-
-@irdl_op_definition
-class AffineOp(NumOp):
-    """x @ weight + bias, with a bias along the last axis."""
-
-    name = "num.affine"
-    x = operand_def(TensorType)
-    weight = operand_def(TensorType)
-    bias = operand_def(TensorType)
-    result = result_def(TensorType)
-    assembly_format = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias) `->` type($result)"
-    FACTS: ClassVar = Facts(
-        access=Access.CONTRACTION,
-        exactness=Exactness.ALGORITHM,
-        accepts=NUMBER,
-        storage=Storage.STEPS,
-        real=lambda m, x, weight, bias: m.matmul(x, weight) + bias,
-        evaluate=lambda x, weight, bias: np.matmul(x, weight) + bias,
-        range=affine_range,
-        torch=("aten.addmm",),
-        contextual=True,
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        x, weight, bias = operands
-        product = MatmulOp.infer([x, weight], {})
-        if bias.element_type != product.element_type or tuple(bias.get_shape()) != tuple(product.get_shape()[-1:]):
-            raise TypeMismatch(f"expected a bias of one axis that fits {product}, but got {bias}")
-        return product
-
-    def context(self) -> Context:
-        x = as_tensor(self.x.type)
-        return Context(elements(x, [len(x.get_shape()) - 1]), format_of(x))
-
-
 @irdl_op_definition
 class ConvOp(NumOp):
     """The cross-correlation of x (batch, channels, places…) with weight (outputs, channels/groups, kernel…)."""
@@ -238,10 +125,7 @@ class ConvOp(NumOp):
     dilation = prop_def(base(IntsAttr))
     groups = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    assembly_format = (
-        "$x `,` $weight `stride` $stride `padding` $padding `dilation` $dilation `groups` $groups attr-dict "
-        "`:` type($x) `,` type($weight) `->` type($result)"
-    )
+    assembly_format = f"$x `,` $weight `stride` $stride `padding` $padding `dilation` $dilation `groups` $groups {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -285,10 +169,7 @@ class MaxPoolOp(UnaryOp):
     padding = prop_def(base(IntsAttr))
     dilation = prop_def(base(IntsAttr))
     ceil = prop_def(BoolAttr)
-    assembly_format = (
-        "$x `kernel` $kernel `stride` $stride `padding` $padding `dilation` $dilation `ceil` $ceil attr-dict "
-        "`:` type($x) `->` type($result)"
-    )
+    assembly_format = f"$x `kernel` $kernel `stride` $stride `padding` $padding `dilation` $dilation `ceil` $ceil {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.SELECTION,
@@ -314,10 +195,7 @@ class AvgPoolOp(UnaryOp):
     padding = prop_def(base(IntsAttr))
     ceil = prop_def(BoolAttr)
     count_padding = prop_def(BoolAttr)
-    assembly_format = (
-        "$x `kernel` $kernel `stride` $stride `padding` $padding `ceil` $ceil `count_padding` $count_padding attr-dict "
-        "`:` type($x) `->` type($result)"
-    )
+    assembly_format = f"$x `kernel` $kernel `stride` $stride `padding` $padding `ceil` $ceil `count_padding` $count_padding {TYPES}"
     FACTS: ClassVar = Facts(
         access=Access.CONTRACTION,
         exactness=Exactness.ALGORITHM,
@@ -335,91 +213,3 @@ class AvgPoolOp(UnaryOp):
 
     def context(self) -> Context:
         return Context(float(math.prod(self.kernel.data)), format_of(self.x.type))
-
-
-@irdl_op_definition
-class EmbeddingOp(NumOp):
-    """table[indices]: the rows of table."""
-
-    name = "num.embedding"
-    table = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    result = result_def(TensorType)
-    assembly_format = "$table `,` $indices attr-dict `:` type($table) `,` type($indices) `->` type($result)"
-    FACTS: ClassVar = Facts(
-        access=Access.LOOKUP,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        alike=range(1),
-        others=Kind.INTEGER,
-        real=None,
-        evaluate=take,
-        range=gathered_range,
-        torch=("aten.embedding",),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        table, indices = operands
-        return embedded(table, indices)
-
-
-@irdl_op_definition
-class GatherOp(NumOp):
-    """x[…, index[…], …]: element by element along `axis`."""
-
-    name = "num.gather"
-    x = operand_def(TensorType)
-    index = operand_def(TensorType)
-    axis = prop_def(IntegerAttr)
-    result = result_def(TensorType)
-    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
-    FACTS: ClassVar = Facts(
-        access=Access.LOOKUP,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        alike=range(1),
-        others=Kind.INTEGER,
-        real=lambda m, x, index, axis: m.gather(x, index, axis),
-        evaluate=gather,
-        range=gathered_range,
-        torch=("aten.gather",),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        x, index = operands
-        if len(x.get_shape()) != len(index.get_shape()):
-            raise TypeMismatch(f"expected an index of the rank of {x}, but got {index}")
-        return tensor(x.element_type, index.get_shape())
-
-
-@irdl_op_definition
-class IndexSelectOp(NumOp):
-    """x[…, index, …]: whole slices along `axis`, in the order of the vector index."""
-
-    name = "num.index_select"
-    x = operand_def(TensorType)
-    index = operand_def(TensorType)
-    axis = prop_def(IntegerAttr)
-    result = result_def(TensorType)
-    assembly_format = "$x `,` $index $axis attr-dict `:` type($x) `,` type($index) `->` type($result)"
-    FACTS: ClassVar = Facts(
-        access=Access.LOOKUP,
-        exactness=Exactness.SELECTION,
-        accepts=ANY,
-        alike=range(1),
-        others=Kind.INTEGER,
-        real=None,
-        evaluate=lambda x, index, axis: np.take(x, index, axis=axis),
-        range=gathered_range,
-        torch=("aten.index_select",),
-    )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        x, index = operands
-        axis, shape = attributes["axis"], x.get_shape()
-        if len(index.get_shape()) != 1 or not 0 <= axis < len(shape):
-            raise TypeMismatch(f"expected a vector of indices and an axis below {len(shape)}, but got {index} and {axis}")
-        return tensor(x.element_type, (*shape[:axis], index.get_shape()[0], *shape[axis + 1 :]))
