@@ -60,16 +60,32 @@ def rational_root(value: Fraction, degree: int) -> Fraction | None:
     return root if root**degree == value else None
 
 
+MOST_DEGREE = 1000
+"""Degree in an atom up to which polynomials are factored; flint ends the process where exponents need more than a machine word."""
+
+
 class Ring:
-    """The flint ring over the atoms of polynomials without negative exponents; fractional ones are scaled to integers."""
+    """The flint ring over the atoms of polynomials without negative exponents; fractional ones are scaled to integers.
+
+    degree: the largest exponent. Exponents beyond MOST_DEGREE are divided by what divides them all.
+    """
 
     def __init__(self, order: Callable[[Any], Any], *polynomials: Mapping[Any, Fraction]) -> None:
-        self.atoms = sorted({x for terms in polynomials for m in terms for x, _ in m}, key=order)
-        self.scale = dict.fromkeys(self.atoms, 1)
+        exponents: dict[Any, list[Fraction]] = {}
         for terms in polynomials:
             for m in terms:
                 for x, e in m:
-                    self.scale[x] = math.lcm(self.scale[x], Fraction(e).denominator)
+                    exponents.setdefault(x, []).append(Fraction(e))
+        self.atoms = sorted(exponents, key=order)
+        self.scale: dict[Any, int | Fraction] = {x: math.lcm(*(e.denominator for e in found)) for x, found in exponents.items()}
+        self.degree = 0
+        for x, found in exponents.items():
+            whole_ones = [int(e * self.scale[x]) for e in found]
+            if max(whole_ones) > MOST_DEGREE:
+                divisor = math.gcd(*whole_ones)
+                self.scale[x] = Fraction(self.scale[x], divisor)
+                whole_ones = [e // divisor for e in whole_ones]
+            self.degree = max(self.degree, *whole_ones)
         self.ring = fmpq_mpoly_ctx.get([f"v{i}" for i in range(len(self.atoms))], Ordering.lex)
 
     def enter(self, terms: Mapping[Any, Fraction]) -> Any:
@@ -84,6 +100,6 @@ class Ring:
     def leave(self, polynomial: Any) -> dict[Any, Fraction]:
         result = {}
         for exponents, c in polynomial.to_dict().items():
-            mono = tuple((x, whole(Fraction(int(e), self.scale[x]))) for x, e in zip(self.atoms, exponents, strict=True) if e)
+            mono = tuple((x, whole(Fraction(int(e)) / self.scale[x])) for x, e in zip(self.atoms, exponents, strict=True) if e)
             result[mono] = Fraction(int(c.p), int(c.q))
         return result

@@ -17,7 +17,7 @@ from hnfc.dsl.error.polynomial import (
     power,
     under,
 )
-from hnfc.dsl.polynomials import Ring
+from hnfc.dsl.polynomials import MOST_DEGREE, Ring
 
 
 class Simplifying:
@@ -102,6 +102,8 @@ def divided(top: Poly, base: Poly) -> Poly | None:
     if any(e < 0 for x in (rest, divisor) for mono in x.terms for _, e in mono):
         return None  # a sum in its own right, with denominators inside, was left alone
     ring = Ring(lambda atom: atom.key, rest.terms, divisor.terms)
+    if ring.degree > MOST_DEGREE:
+        return None
     quotient, remainder = divmod(ring.enter(rest.terms), ring.enter(divisor.terms))
     if remainder != 0:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hnfc.dsl.polynomials import Ring
+from hnfc.dsl.polynomials import MOST_DEGREE, Ring
 from hnfc.dsl.soundness.monomial import Atom, Mono, Terms, lowered, order, raw_mul
 
 
@@ -17,7 +17,7 @@ def cancel(num: Terms, den: Terms) -> tuple[Terms, Terms]:
     """num and den without their common polynomial factor."""
     common, rest = lowered(num)
     ring = Ring(by_id, rest, den)
-    if not ring.atoms:
+    if not ring.atoms or ring.degree > MOST_DEGREE:
         return num, den
     a, b = ring.enter(rest), ring.enter(den)
     g = a.gcd(b)
@@ -27,11 +27,17 @@ def cancel(num: Terms, den: Terms) -> tuple[Terms, Terms]:
 
 
 def factor(terms: Terms) -> tuple[Fraction, Mono, list[tuple[Terms, int]]]:
-    """coefficient, monomial and primitive irreducible factors with multiplicity; each factor's leading coefficient is positive."""
+    """coefficient, monomial and primitive factors with multiplicity; each factor's leading coefficient is positive.
+
+    The factors are irreducible up to a degree of MOST_DEGREE.
+    """
     common, rest = lowered(terms)
     if len(rest) == 1:
         return next(iter(rest.values())), common, []
     ring = Ring(by_id, rest)
+    if ring.degree > MOST_DEGREE:
+        c = primitive_coefficient(rest)
+        return c, common, [({m: d / c for m, d in rest.items()}, 1)]
     unit, factors = ring.enter(rest).factor()
     coefficient = Fraction(int(unit.p), int(unit.q))
     parts = []

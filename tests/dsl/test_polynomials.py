@@ -34,3 +34,11 @@ def test_a_ring_holds_fractional_powers() -> None:
     ring = Ring(str, difference, factor)
     quotient, remainder = divmod(ring.enter(difference), ring.enter(factor))
     assert remainder == 0 and ring.leave(quotient) == {root_x: F(1), root_y: F(1)}
+
+
+def test_exponents_that_flint_has_no_room_for() -> None:
+    """Flint factors x - 1 in place of x^(2^60) - 1, and nothing of degree 2^60; where it has no room it ends the process."""
+    huge = {(("x", 2**60),): F(1), (): F(-1)}
+    ring = Ring(str, huge)
+    assert ring.degree == 1 and ring.leave(ring.enter(huge)) == huge
+    assert Ring(str, {(("x", 2**60),): F(1), (("x", 1),): F(-1)}).degree == 2**60
