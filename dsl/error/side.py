@@ -20,7 +20,7 @@ from typing import Any
 from hnfc.dialects.facts import Accumulation
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
-from hnfc.dialects.types import Kind
+from hnfc.dialects.types import FORMATS, Kind, working
 from hnfc.dsl.core import Apply, Axis, Capture, DTypeOf, Expr, Literal, Size, walk
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.algorithms import algorithm
@@ -29,8 +29,8 @@ from hnfc.dsl.error.jets import Condition, Jet, NoErrorFormula, Source
 from hnfc.dsl.error.moves import Moving, is_selection, moves_one_axis
 from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Poly, of_atom
 
-NARROW = frozenset(("f16", "bf16", "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ"))
-WIDE = frozenset(("f32", "f64"))
+WIDE = frozenset(name for name, form in FORMATS.items() if working(form) is form)
+NARROW = FORMATS.keys() - WIDE
 
 TRANSPARENT = frozenset((
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "rsqrt", "square", "reciprocal", "pow", "exp", "log", "sin", "cos", "atan", "asin",

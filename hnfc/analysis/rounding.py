@@ -17,7 +17,7 @@ from hnfc.analysis.batch_axis import lifted, places_of
 from hnfc.analysis.nodes import TapeNode
 from hnfc.dialects.facts import Accumulation, Facts
 from hnfc.dialects.interval_arrays import Array, IntervalArray
-from hnfc.dialects.types import FORMATS, ElementFormat
+from hnfc.dialects.types import ElementFormat
 
 NARROW_WORKING = "f32"
 """The format in which operations on narrower ones are carried out, and rounded afterwards."""
@@ -200,7 +200,3 @@ def _power_of_two(x: TapeNode) -> bool:
         return False
     fraction, _ = np.frexp(np.abs(v.lo))
     return bool(np.all((fraction == 0.5) | (v.lo == 0)))
-
-
-def format_named(name: str) -> ElementFormat:
-    return FORMATS[name]
