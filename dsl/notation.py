@@ -7,6 +7,7 @@ from fractions import Fraction
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 BINDERS = {"sum": "Σ", "prod": "Π"}
+NEGATED = {">": "≤", "≥": "<", "=": "≠"}
 MIRRORED = {">": "<", "≥": "≤", "<": ">", "≤": "≥"}
 """Relations with their sides exchanged."""
 

@@ -12,11 +12,10 @@ from hnfc.dsl.description import describe
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.polynomial import ONE, ZERO, ErrorAtom, Mono, Poly, content, excluded, lowered, multiplied, of_mono, under
 from hnfc.dsl.error.rebuilding import cases_apart
-from hnfc.dsl.notation import BINDERS, MIRRORED, product, raised, summed
+from hnfc.dsl.notation import BINDERS, MIRRORED, NEGATED, product, raised, summed
 from hnfc.dsl.polynomials import Exponent
 
 RELATIONS = {"ge": "≥", "gt": ">", "eq": "="}
-NEGATED = {"ge": "<", "gt": "≤", "eq": "≠"}
 _LETTERS = "pqrstvwyzABCDEFGH"
 _LONG = 14
 _MOST_LETTERS = 6
@@ -265,19 +264,18 @@ class Printer:
                 return str(tree[1])
             case "not":
                 inner = tree[1]
-                return self.relation(inner, NEGATED) if inner[0] in NEGATED else f"not {self.condition(inner)}"
+                return self.relation(inner, NEGATED[RELATIONS[inner[0]]]) if inner[0] in RELATIONS else f"not {self.condition(inner)}"
             case "and":
                 return " and ".join(self.condition(part) for part in tree[1:])
-        return self.relation(tree, RELATIONS)
+        return self.relation(tree, RELATIONS[tree[0]])
 
-    def relation(self, tree: Any, symbols: dict[str, str]) -> str:
+    def relation(self, tree: Any, symbol: str) -> str:
         """p - q ≥ 0 as p ≥ q, with the numbers on the right."""
         difference: Poly = tree[1]
         left = Poly({m: c for m, c in difference.terms.items() if c > 0 and m})
         right = Poly({m: -c for m, c in difference.terms.items() if m not in left.terms})
-        symbol = symbols[tree[0]]
         if left.zero:
-            left, right, symbol = -right, -left, symbol
+            left, right = -right, -left
             constant = Poly({m: c for m, c in left.terms.items() if not m})
             left, right = constant - left, constant - right
             symbol = MIRRORED.get(symbol, symbol)

@@ -338,10 +338,7 @@ def evaluate(
                     return Balls(array_moves.reshape_of(value(operands[0]).values, kept, integers(value(settings["shape"]))))
                 if isinstance(settings.get("perm"), Capture | Apply):
                     return Balls(array_moves.permute_of(value(operands[0]).values, order_of(settings["perm"])))
-                attributes = {
-                    k: value(v) if isinstance(v, Expr) else v
-                    for k, v in resolve_attributes(node, known).items()
-                }
+                attributes = {k: value(v) if isinstance(v, Expr) else v for k, v in resolve_attributes(node, known).items()}
                 return apply(math, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from hnfc.dsl.notation import NEGATED
 from hnfc.dsl.polynomials import Exponent, added, whole
 from hnfc.dsl.soundness.factoring import cancel, factor, primitive_coefficient
 from hnfc.dsl.soundness.monomial import (
@@ -296,7 +297,7 @@ class Cond:
             return f"{self.args[0]} {self.kind.replace('>=', '≥')} 0"
         if self.kind == "not":
             inner = self.args[0]
-            flipped = {">": "≤", ">=": "<", "=": "≠"}.get(inner.kind)
+            flipped = NEGATED.get(inner.kind.replace(">=", "≥"))
             return f"{inner.args[0]} {flipped} 0" if flipped else f"¬({inner})"
         if self.kind == "cap":
             return str(self.args[0])

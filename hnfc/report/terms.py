@@ -20,7 +20,6 @@ FREE, BOUND = "ijlmpqrst", "abcdefgh"
 _TOKEN = re.compile(r"\x01([fbs])(\d+):(\d+)\x02")
 _RANGE = re.compile(r"\x03(.*?)\x04")
 RELATIONS = {">": ">", ">=": "≥", "=": "="}
-NEGATED = {">": "≤", ">=": "<", "=": "≠"}
 
 
 def shown(text: str, names: Iterable[str]) -> str:
@@ -57,8 +56,8 @@ def condition(cond: Cond) -> str:
     match cond.kind:
         case ">" | ">=" | "=":
             return _relation(cond.args[0], RELATIONS[cond.kind])
-        case "not" if cond.args[0].kind in NEGATED:
-            return _relation(cond.args[0].args[0], NEGATED[cond.args[0].kind])
+        case "not" if cond.args[0].kind in RELATIONS:
+            return _relation(cond.args[0].args[0], notation.NEGATED[RELATIONS[cond.args[0].kind]])
         case "not":
             return f"not {condition(cond.args[0])}"
         case "and" | "or":
