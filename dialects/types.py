@@ -75,6 +75,11 @@ class ElementFormat:
         """The smallest positive number with all digits."""
         return self.tiny / (2 * self.unit_roundoff)
 
+    @property
+    def underflow(self) -> float:
+        """Error of a result that underflows."""
+        return max(self.tiny, self.flushed)
+
 
 def _float(name: str, exponent: int, fraction: int, bias: int, **kind: Any) -> Float:
     return Float(name=name, exponent=exponent, fraction=fraction, bias=bias, dtype=name, **kind)

@@ -101,7 +101,7 @@ class NumOp(IRDLOperation, ABC):
         form = format_of(self.results[0].type)
         if form is None:
             return result
-        least = max(form.tiny, form.flushed) * self.FACTS.roundings
+        least = form.underflow * self.FACTS.roundings
         if working(form) is not form:
             least += self.FACTS.stray_half
         if self.FACTS.stray is not None:

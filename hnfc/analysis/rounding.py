@@ -69,7 +69,7 @@ def within_ulps(value: IntervalArray, ulps: float, form: ElementFormat, early: f
     if ulps == 1:
         return rounded_to(value, form)
     size = value.magnitude
-    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + max(form.tiny, form.flushed)
+    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + form.underflow
     return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 
@@ -86,16 +86,16 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
             n = operands[0].shape[-1]
             if min(len(x.shape) for x in operands) < 2:
                 size = np.asarray(n * np.max(operands[0].value.magnitude, initial=0.0) * np.max(operands[1].value.magnitude, initial=0.0))
-                return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
+                return _accumulated(size, n, form)
             a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
             if not (np.isfinite(a).all() and np.isfinite(b).all()):
                 return np.full(value.shape, np.inf)
             size = (a @ b) * (1 + 4 * n * 2.0**-52)
-            return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
+            return _accumulated(size, n, form)
         case kind:
             return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
     if any(_power_of_two(operands[i]) for i in facts.scales):
-        return _unless_overflow(value.magnitude, np.where(_underflows(value, form), max(form.tiny, form.flushed), 0.0), form)
+        return _unless_overflow(value.magnitude, np.where(_underflows(value, form), form.underflow, 0.0), form)
     if any(operands[i].exact and not np.any(operands[i].value.magnitude) for i in facts.addends):
         return np.zeros(())
     if facts.exact:
@@ -183,7 +183,12 @@ def _convolved(value: IntervalArray, x: TapeNode, weight: TapeNode, form: Elemen
     n = math.prod(weight.shape[1:])
     size = np.max(x.value.magnitude, initial=0.0) * np.sum(weight.value.magnitude, axis=tuple(range(2, len(weight.shape) + 1)))
     size = np.broadcast_to(size.reshape(size.shape[0], 1, -1, *(1,) * (len(weight.shape) - 2)) * (1 + 4 * n * 2.0**-52), value.shape)
-    return _unless_overflow(size, size * gamma(n, form) + n * max(form.tiny, form.flushed), form)
+    return _accumulated(size, n, form)
+
+
+def _accumulated(size: Array, n: int, form: ElementFormat) -> Array:
+    """Error of a sum of n products of this size, each of which may underflow."""
+    return _unless_overflow(size, size * gamma(n, form) + n * form.underflow, form)
 
 
 def _unless_overflow(size: Array, error: Array, form: ElementFormat) -> Array:
