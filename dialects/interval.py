@@ -152,7 +152,6 @@ def _product(a: float, b: float) -> float:
 
 
 ANYTHING = Interval(-math.inf, math.inf, True)
-NUMBERS = Interval(-math.inf, math.inf, False)
 UNIT = Interval(0.0, 1.0)
 
 

@@ -7,7 +7,7 @@ to four steps. What has no value (the logarithm of a negative number) is the who
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -163,7 +163,6 @@ class IntervalArray:
 
 
 LINE = IntervalArray(np.float64(-np.inf), np.float64(np.inf))
-UNIT = IntervalArray(np.float64(0.0), np.float64(1.0))
 ZERO = IntervalArray.of(0.0)
 ONE = IntervalArray.of(1.0)
 
@@ -283,10 +282,3 @@ def _whole_power(x: IntervalArray, n: int) -> IntervalArray:
 def general_power(x: IntervalArray, y: IntervalArray) -> IntervalArray:
     """e^(y·log x), for x > 0."""
     return exp(y * log(x))
-
-
-def hull_of(parts: Sequence[IntervalArray]) -> IntervalArray:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.hull(part)
-    return whole
