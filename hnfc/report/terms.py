@@ -63,7 +63,7 @@ def condition(cond: Cond) -> str:
         case "and" | "or":
             return f" {cond.kind} ".join(sorted(f"({condition(part)})" for part in cond.args))
         case "cap":
-            places = _READING.places(cond.args[1])
+            places = _MARKED.places(cond.args[1])
             return f"{cond.args[0]}[{places}]" if places else str(cond.args[0])
     return cond.kind
 
@@ -100,10 +100,10 @@ def _power(atom: Atom, e: Exponent) -> str:
         return f"exp({term(atom.args[0].scale(Fraction(e)))})"
     if atom.kind == "root" and e == Fraction(1, 2):
         return f"√({term(atom.args[0])})"
-    return notation.raised(_READING.atom(atom), e)
+    return notation.raised(_MARKED.atom(atom), e)
 
 
-class _Reading(Notation):
+class _MarkedNotation(Notation):
     """Atoms with marks for indices and sizes, which `shown` names."""
 
     def place(self, place: Place) -> str:
@@ -125,7 +125,7 @@ class _Reading(Notation):
         return ", ".join(map(self.text, value)) if isinstance(value, tuple) else str(value)
 
 
-_READING = _Reading()
+_MARKED = _MarkedNotation()
 
 
 def _bracketed(text: str) -> str:
