@@ -74,7 +74,8 @@ def test_an_installed_wheel_works_from_elsewhere_without_torch(wheel: Path, tmp_
     assert "usage: hnfc" in run(hnfc, "--help", cwd=tmp_path)
     assert "passes:" in run(folder / "bin" / "hnfc-opt", "--help", cwd=tmp_path)
     xdsl_opt = (python, "-m", "xdsl.tools.xdsl_opt")
-    assert "erase-dead" in run(*xdsl_opt, "--help", cwd=tmp_path)
+    # argparse wraps names at their hyphens
+    assert "erase-dead" in "".join(run(*xdsl_opt, "--help", cwd=tmp_path).split())
     assert "num.log1p" in run(*xdsl_opt, ROOT / "tests" / "ir" / "xdsl_opt.mlir", "-p", "rewrite{group=stability}", cwd=tmp_path)
     assert "proved" in run(hnfc, "rules", "softmax_fusion", cwd=tmp_path).lower()
     model = tmp_path / "model.mlir"
