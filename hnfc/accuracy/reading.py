@@ -78,7 +78,7 @@ def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> s
     names, taken = dict(names), set(taken)
     bound = []
     for node in nodes:
-        if uses.get(node, 0) > 1 and node.args and node not in names and node.op not in _UNNAMED:
+        if uses.get(node, 0) > 1 and node.args and node not in names and node.op not in UNNAMED:
             name = next(n for n in (f"t{i}" for i in range(10**6)) if n not in taken)
             bound.append(f"[{name} {_written(node, names)}]")
             taken.add(name)
@@ -89,7 +89,7 @@ def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> s
     return f"(let* ({f'{chr(10)}{space}       '.join(bound)})\n{space}  {body})"
 
 
-_UNNAMED = frozenset(("compare", "neg", "logical_and", "logical_or", "logical_not"))
+UNNAMED = frozenset(("compare", "neg", "logical_and", "logical_or", "logical_not"))
 
 
 def _written(term: Term, names: dict[Term, str]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
 from hnfc.accuracy.account import BranchAccount
+from hnfc.accuracy.code import LANGUAGES, NotWritten, written
 from hnfc.accuracy.harm import MOST_LOST
 from hnfc.accuracy.improving import ImprovedProgram
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
@@ -30,11 +32,12 @@ def run(options: argparse.Namespace) -> int:
     if options.level != "accuracy":
         raise UsageError(f"{options.model} holds FPCore programs, which -O accuracy improves; -O {options.level} is for models")
     given = [flag for name, flag in _FOR_MODELS.items() if getattr(options, name, None) not in (None, [], False, 0.0, "greedy")]
-    if options.emit != "torch":
-        given.append("--emit")
+    if options.emit not in ("torch", *LANGUAGES):
+        given.append(f"--emit {options.emit}")
     if given:
         raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
     texts: list[str] = []
+    found: list[ImprovedProgram] = []
     data: list[dict[str, Any]] = []
     lines: list[str] = []
     with Progress() as progress:
@@ -66,13 +69,32 @@ def run(options: argparse.Namespace) -> int:
             lines += _words(improved, branches)
             data.append(_data(improved, branches))
             texts.append(improved.text)
+            found.append(improved)
     lines += _summary(data)
+    output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit == "torch" else _functions(options.emit, found)
     if not options.quiet:
-        say("\n".join(lines))
+        say("\n".join([*lines, *unwritten]))
     if options.json:
         write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
-    write(options.output, ("\n\n".join(texts) + "\n").encode())
+    write(options.output, output.encode())
     return DONE
+
+
+def _functions(emit: str, programs: Sequence[ImprovedProgram]) -> tuple[str, list[str]]:
+    """A file of the programs in a programming language, and words on those that it cannot say."""
+    language, taken = LANGUAGES[emit], set[str]()
+    functions, unwritten = [], []
+    for improved in programs:
+        program = improved.program
+        errors = f"{improved.before:.2f} → {improved.after:.2f}" if improved.improved else f"{improved.before:.2f}"
+        comment = f"{program.name}: {errors} bits of error, the mean of points"
+        try:
+            text = written(language, program.name, list(program.arguments), improved.term, comment, taken)
+        except NotWritten as reason:
+            unwritten.append(f"{program.name} is not written: {reason}")
+        else:
+            functions.append(text)
+    return language.file(functions), unwritten
 
 
 def _own_rules(paths: list[str]) -> dict[Rule, tuple[str, bool]]:

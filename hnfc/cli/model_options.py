@@ -18,7 +18,9 @@ _MODEL = (
     "Or FPCore programs (.fpcore), with -O accuracy"
 )
 TOLERATED = TOLERANCE.replace(", or", ",\nor")
-_FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree")
+_FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree", "c", "python")
+CODE = ("c", "python")
+"""Forms of FPCore programs."""
 
 
 def parser(command: str) -> argparse.ArgumentParser:
@@ -34,7 +36,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--emit", choices=_FORMS, default="torch",
         help="the form of the output: the torch dialect (default), hnfc's own, linalg or StableHLO as text; the torch dialect as "
-        "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree)",
+        "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree); FPCore programs "
+        "as functions of C, or of Python with NumPy",
     )  # fmt: skip
     made.add_argument("--unproved", action="store_true",
                         help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip

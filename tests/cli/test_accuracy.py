@@ -66,7 +66,7 @@ def test_rules_of_ones_own(file, capsys):
 @pytest.mark.parametrize(("arguments", "said"), [
     (["p.fpcore"], "-O accuracy improves"), (["p.fpcore", "-O", "stability"], "-O stability is for models"),
     (["p.fpcore", "-O", "accuracy", "--range", "0:1"], "--range is for models"),
-    (["p.fpcore", "-O", "accuracy", "--emit", "linalg"], "--emit is for models"),
+    (["p.fpcore", "-O", "accuracy", "--emit", "linalg"], "--emit linalg is for models"),
     (["p.fpcore", "-O", "accuracy", "--cost", "time"], "--cost is for models"),
     (["p.fpcore", "-O", "accuracy", "--calibrate", "x.npz"], "--calibrate is for models"),
 ])  # fmt: skip
