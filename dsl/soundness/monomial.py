@@ -186,7 +186,7 @@ class Notation:
     def places(self, places: Iterable[Place]) -> str:
         return ",".join(map(self.place, places))
 
-    def range(self, places: Places) -> str:
+    def binder(self, places: Places) -> str:
         """Indices that a sum or an extremum binds."""
         return self.places(places)
 
@@ -209,7 +209,7 @@ class Notation:
             case "ix":
                 return self.places(args[0])
             case "sum" | "prod" | "max" | "min":
-                return f"{notation.BINDERS.get(base.kind, base.kind)}_{self.range(args[0])}({self.text(args[1])})"
+                return f"{notation.BINDERS.get(base.kind, base.kind)}_{self.binder(args[0])}({self.text(args[1])})"
             case "abs":
                 return f"|{self.text(args[0])}|"
             case "ind":

@@ -109,7 +109,7 @@ class _MarkedNotation(Notation):
     def place(self, place: Place) -> str:
         return term(place.term) if isinstance(place, At) else f"\x01{'f' if place.kind == 'free' else 'b'}{place.cls}:{place.n}\x02"
 
-    def range(self, places: Places) -> str:
+    def binder(self, places: Places) -> str:
         return f"\x03{self.places(places)}\x04"
 
     def size(self, cls: int) -> str:
