@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import z3
 
+from hnfc.dsl.polynomials import MOST_DEGREE
+from hnfc.dsl.soundness.monomial import TooLarge
 from hnfc.dsl.soundness.term import Atom, Cond, Rational, Terms, atom, of_atom
 
 Named = list[tuple[str, z3.BoolRef]]
@@ -55,7 +57,7 @@ class SolverTranslation:
         return self.variables[base], self.scales.get(base, 1)
 
     def terms(self, terms: Terms, shift: dict[Atom, int]) -> z3.ArithRef:
-        """The polynomial times the monomial `shift`."""
+        """The polynomial times the monomial `shift`. Raises TooLarge beyond MOST_DEGREE."""
         parts = []
         for mono, c in terms.items():
             factors = [z3.RealVal(f"{c.numerator}/{c.denominator}")] if c != 1 or not mono else []
@@ -65,6 +67,8 @@ class SolverTranslation:
                 e = Fraction(powers.get(base, 0)) * scale + shift.get(base, 0)
                 if e.denominator != 1:
                     raise ValueError(f"{base} was not collected")
+                if e > MOST_DEGREE:
+                    raise TooLarge(f"a power of degree {e}")
                 factors += [v] * int(e)
             parts.append(z3.Product(*factors) if len(factors) > 1 else factors[0] if factors else z3.RealVal(1))
         return z3.Sum(*parts) if len(parts) > 1 else parts[0] if parts else z3.RealVal(0)

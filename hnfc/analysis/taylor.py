@@ -86,7 +86,9 @@ class Forms:
     def contributions(self, node: TapeNode, seed: IntervalArray) -> dict[int, Array]:
         """Contribution of each operation's rounding to the error, by the node's place on the tape."""
         found = {}
-        for index, adjoint in self.tape.adjoints(node, seed).items():
+        with np.errstate(all="ignore"):
+            adjoints = self.tape.adjoints(node, seed)
+        for index, adjoint in adjoints.items():
             source = self.tape.nodes[index]
             if source.noise is None:
                 continue

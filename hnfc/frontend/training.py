@@ -146,7 +146,7 @@ class _Joint(fx.Interpreter):
 def _traced(joint: _Joint, values: Sequence[torch.Tensor]) -> fx.Graph:
     """The graph without side effects, of operations that torch can derive: the effect of roundings on gradients is derived from it."""
     # kernels of oneDNN and of attention keep what they need for gradients in forms of their own
-    with traceback.preserve_node_meta(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+    with traceback.preserve_node_meta(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False, allow_tf32=None):
         first = make_fx(joint, tracing_mode="fake")(*values)
     for node in list(first.graph.nodes):
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):

@@ -37,7 +37,7 @@ def plain_kernels() -> Iterator[None]:
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.backends.mkldnn.flags(enabled=False):
+        with torch.backends.mkldnn.flags(enabled=False, allow_tf32=None):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

@@ -19,6 +19,7 @@ from hnfc.dsl.error.floating import CannotRun, evaluate
 from hnfc.dsl.error.side import RuleContext
 from hnfc.dsl.parser import parse
 from hnfc.dsl.soundness import balls
+from hnfc.dsl.soundness.elements import is_accurate
 from hnfc.dsl.soundness.outcome import ERRORS, holds
 from hnfc.dsl.soundness.sampling import Sampler
 
@@ -53,7 +54,8 @@ def samples(rule: Rule, context: RuleContext, form: str, count: int, seed: int =
                 continue
             exact = name in context.whole or name in context.scalars
             scaled = [float(v) * (1 if exact else chooser.choice([1, 1, 0.7, 1.3, 0.123])) for v in array.reshape(-1)]
-            inputs[name] = np.array(scaled).reshape(array.shape).astype(np.float64 if exact else DTYPES[form])
+            with np.errstate(over="ignore"):
+                inputs[name] = np.array(scaled).reshape(array.shape).astype(np.float64 if exact else DTYPES[form])
         tensors = {name: balls.Balls.of(a if a.dtype == np.bool_ else a.astype(np.float64)) for name, a in inputs.items()}
         try:
             if holds(rule.where, point, tensors) is True:
@@ -82,14 +84,16 @@ def without_underflow(side: Expr, sample: Sample, form: str) -> bool:
 
 
 def errors(side: Expr, sample: Sample, form: str) -> list[float | None]:
-    """|computed - exact| for each element; None where one of them is no number. Raises CannotRun."""
+    """|computed - exact| for each element; None where one of them is no number, or is not known to as many digits. Raises CannotRun."""
     computed = evaluate(side, sample.inputs, sample.axes, DTYPES[form])
     if computed.dtype != DTYPES[form] or computed.shape != sample.value.shape:
         raise CannotRun("another type or shape")
-    return [
-        None if isinstance(exact, balls.Mark | bool) or not np.isfinite(got) else float(abs(arb(float(got)) - arb(exact)).mid())
-        for got, exact in zip(computed.reshape(-1).tolist(), sample.value.values.reshape(-1).tolist(), strict=True)
-    ]
+    pairs = zip(computed.reshape(-1).tolist(), sample.value.values.reshape(-1).tolist(), strict=True)
+    return [float(abs(arb(float(got)) - arb(exact)).mid()) if np.isfinite(got) and _is_known(exact) else None for got, exact in pairs]
+
+
+def _is_known(value: Any) -> bool:
+    return not isinstance(value, balls.Mark | bool) and is_accurate(arb(value))
 
 
 def fraction(value: float) -> Fraction:
