@@ -69,7 +69,8 @@ def within_ulps(value: IntervalArray, ulps: float, form: ElementFormat, early: f
     if ulps == 1:
         return rounded_to(value, form)
     size = value.magnitude
-    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + form.underflow
+    # among subnormal numbers as many units are multiples of the smallest number
+    error = size * (ulps * form.unit_roundoff * (1 + 2.0**-50)) + form.underflow + form.tiny * ulps / 2
     return np.where(size + error > form.largest / early, np.inf, np.where(size == 0, 0.0, error))
 
 

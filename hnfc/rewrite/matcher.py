@@ -29,8 +29,8 @@ from hnfc.rewrite.nary_terms import (
     is_interior,
     kind,
     over_reals,
-    product_of,
-    sum_of,
+    product_with_powers,
+    sum_with_powers,
 )
 from hnfc.rewrite.pattern import (
     CapturePattern,
@@ -166,7 +166,7 @@ class Matcher:
         if family is not None and not is_interior(op, family):
             node = self._chains["+" if family is SUMS else "*"]
             if node.any_part or node.by_part:
-                chain = sum_of(op.results[0]) if family is SUMS else product_of(op.results[0])
+                chain = (sum_with_powers if family is SUMS else product_with_powers)(op.results[0], numbering.of)
                 parts: dict[str, int] = {}
                 for part in _subject_parts(chain):
                     parts[part] = parts.get(part, 0) + 1

@@ -25,8 +25,8 @@ from hnfc.rewrite.nary_terms import (
     constant_of,
     is_float,
     over_reals,
-    product_of,
-    sum_of,
+    product_with_powers,
+    sum_with_powers,
 )
 from hnfc.rewrite.pattern import (
     CapturePattern,
@@ -72,13 +72,13 @@ class Matching:
                 yield from self.operation(pattern, item, bindings)
             case SumPattern():
                 if not isinstance(item, Root) and is_float(item):
-                    for scale, rest, result in self.sum(pattern, sum_of(item), bindings, exact=True):
+                    for scale, rest, result in self.sum(pattern, sum_with_powers(item, self.numbering.of), bindings, exact=True):
                         if scale == 1 and rest is None:
                             yield result
             case ProductPattern():
                 if not isinstance(item, Root) and not is_float(item):
                     return
-                chain = product_of(item) if not isinstance(item, Root) else Product(ONE, ((item, 1),))
+                chain = product_with_powers(item, self.numbering.of) if not isinstance(item, Root) else Product(ONE, ((item, 1),))
                 for ratio, left, result in self.product(pattern, chain, bindings, exact=True):
                     if ratio == 1 and left is None:
                         yield result
@@ -274,7 +274,7 @@ class Matching:
             remaining = found - exponent
             others = left[:i] + (((item, remaining),) if remaining else ()) + left[i + 1 :]
             if type(wanted) is SumPattern and not isinstance(item, Root):
-                for scale, rest, after in self.sum(wanted, sum_of(item), bindings, exact=True):
+                for scale, rest, after in self.sum(wanted, sum_with_powers(item, self.numbering.of), bindings, exact=True):
                     if rest is None:
                         yield from self._factors(pattern, index + 1, others, ratio * scale**exponent, after, exact)
                 continue

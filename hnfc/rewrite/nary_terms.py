@@ -10,6 +10,7 @@ well stays one term. So every operation belongs to one chain, and flattening all
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
@@ -171,6 +172,36 @@ def product_of(value: SSAValue, inner: bool = False) -> Product:
         # x/x stays: without it the product would forget that it widens to the shape of x
         factors += [(item, e)] if e else [(item, 1), (item, -1)]
     return Product(coefficient, tuple(factors))
+
+
+def sum_with_powers(value: SSAValue, number: Callable[[SSAValue], int]) -> Sum:
+    """`sum_of`, with powers in the products in place of factors that are computed alike."""
+    found = sum_of(value)
+    if all(len(term.factors) < 2 for term in found.terms):
+        return found
+    return Sum(found.constant, tuple(_with_powers(term, number) for term in found.terms))
+
+
+def product_with_powers(value: SSAValue, number: Callable[[SSAValue], int]) -> Product:
+    """`product_of`, with a power in place of factors that are computed alike; `number` is the value number."""
+    return _with_powers(product_of(value), number)
+
+
+def _with_powers(product: Product, number: Callable[[SSAValue], int]) -> Product:
+    # only factors of one kind of operation are numbered, since numbering looks at all that they are made of
+    made = [type(item.owner) for item, _ in product.factors if not isinstance(item, Root)]
+    repeated = {cls for cls in made if issubclass(cls, NumOp) and made.count(cls) > 1}
+    if not repeated:
+        return product
+    first: dict[tuple[int, bool], SSAValue] = {}
+    powers: dict[Item, dict[bool, int]] = {}
+    for item, e in product.factors:
+        alike = item
+        if not isinstance(item, Root) and type(item.owner) in repeated:
+            alike = first.setdefault((number(item), e > 0), item)
+        of_sign = powers.setdefault(alike, {})
+        of_sign[e > 0] = of_sign.get(e > 0, 0) + e
+    return Product(product.coefficient, tuple((item, e) for item, of_sign in powers.items() for e in of_sign.values()))
 
 
 def kind(item: Item) -> str:

@@ -34,6 +34,19 @@ def test_the_same_name_is_the_same_value_even_if_it_is_computed_twice():
     assert not g.rewrite(SOFTMAX).rewrites
 
 
+def test_factors_that_are_computed_alike_are_a_power():
+    square, difference = "rule r exp(x) * exp(x) => exp(2 * x)", "rule r 1 - tanh(x) * tanh(x) => 1 / (cosh(x) * cosh(x))"
+    for same in (True, False):
+        g = Graph((4,), (4,))
+        x, y = g.args[0], g.args[0 if same else 1]
+        g.returns(g.mul(g.exp(x), g.exp(y)))
+        assert bool(g.rewrite(square).rewrites) == same
+        g = Graph((4,), (4,))
+        x, y = g.args[0], g.args[0 if same else 1]
+        g.returns(g.sub(1.0, g.mul(g.tanh(x), g.tanh(y))))
+        assert bool(g.rewrite(difference).rewrites) == same
+
+
 def test_axes_are_compared():
     text = "rule r max[k](x) + sum[k](x) => max[k](x)"
     for axes, fires in (((1,), True), ((0,), False), ((0, 1), False)):
