@@ -64,7 +64,7 @@ def cumsum_range(x: Interval, axis: int, context: Context = UNKNOWN_CONTEXT) -> 
 
 
 def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONTEXT) -> Interval:
-    """Powers of the bounds; a product of numbers above 1 may overflow, and then ∞·0 is NaN."""
+    """Powers of the bounds; part of the product may overflow and part underflow, and then ∞·0 is NaN."""
     n, size = context.count, x.magnitude
     form = context.format or EXACT
     if math.isinf(n):
@@ -72,7 +72,9 @@ def prod_range(x: Interval, axes: Sequence[int], context: Context = UNKNOWN_CONT
     else:
         top = math.inf if size > 1 and n * math.log(size) > 709 else math.nextafter(max(1.0, size**n), math.inf)
     top *= 1 + min(2 * n * form.unit_roundoff, 1.0)
-    nan = x.nan or (0.0 in x and top > form.largest) or (x.lo <= form.tiny**0.5 and top > form.largest)
+    # in some order the small factors come first, the large ones beside them
+    bottom = 0.0 if x.lo <= 0 else min(1.0, x.lo) ** n
+    nan = x.nan or (bottom <= form.tiny and top > form.largest)
     return Interval(0.0 if x.lo >= 0 else -top, top, nan, x.minus_zero)
 
 

@@ -110,6 +110,15 @@ def test_thresholds_tails_and_early_overflow(name, element, value, kernel, real,
     assert all(float(v) in interval for v in to_numpy(kernel(to_torch(x))))
 
 
+def test_a_product_of_which_part_overflows_and_part_underflows() -> None:
+    x = np.array([[3e-4] * 4 + [3e3] * 6 + [1.0] * 22]).astype(np.float16)
+    g = Graph(("f16", 1, 32))
+    value = g.prod(g.args[0], axes=(1,))
+    interval = Ranges({g.args[0]: Interval(float(x.min()), float(x.max()))}).of(value)
+    assert all(float(v) in interval for v in (np.nan, np.inf, 0.0))
+    assert not Ranges({g.args[0]: Interval(0.9, 1.1)}).of(value).nan
+
+
 def test_a_group_norm_with_a_bias() -> None:
     generator = np.random.default_rng(SEED)
     for _ in range(20):
