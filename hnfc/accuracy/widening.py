@@ -99,8 +99,8 @@ class _Choice:
         found = parted(region, self.block, self.element)
         if any(part.name in excluded for part in found):
             # what was too small for some probe may be right with all that its operands and results are made of
-            *_, whole = _growing({*region, *_uses(region, self._can_be_wide)}, self._can_be_wide)
-            larger = [part for part in parted(whole, self.block, self.element) if part.name not in excluded]
+            grown = list(_growing({*region, *_uses(region, self._can_be_wide)}, self._can_be_wide))
+            larger = [part for part in parted(grown[-1], self.block, self.element) if part.name not in excluded] if grown else []
             if larger:
                 return larger
         return [part for part in found if part.name not in excluded]
