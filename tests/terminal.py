@@ -16,16 +16,14 @@ _FORKS.set_forkserver_preload(list(_LOADED))
 SECONDS = 120
 
 
-def hnfc(
-    *arguments: object, module: str = "hnfc.cli.main", cwd: Path | None = None, input: str = "", env: dict[str, str] | None = None
-) -> CompletedProcess[str]:
+def hnfc(*arguments: object, module: str = "hnfc.cli.main", cwd: Path | None = None, input: str = "") -> CompletedProcess[str]:
     """The exit code and what `main` of the module writes on both streams. Raises TimeoutError after two minutes."""
     with tempfile.TemporaryDirectory() as folder:
         streams = [Path(folder) / name for name in ("stdin", "stdout", "stderr")]
         for stream, text in zip(streams, (input, "", ""), strict=True):
             stream.write_text(text, encoding="utf-8")
         texts = list(map(str, arguments))
-        process = _FORKS.Process(target=_call, args=(module, texts, str(cwd or Path.cwd()), {**(env or {}), "COLUMNS": "120"}, streams))
+        process = _FORKS.Process(target=_call, args=(module, texts, str(cwd or Path.cwd()), streams))
         process.start()
         process.join(SECONDS)
         if process.exitcode is None:
@@ -35,10 +33,10 @@ def hnfc(
         return CompletedProcess(texts, process.exitcode, out, err)
 
 
-def _call(module: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list[Path]) -> None:
+def _call(module: str, arguments: list[str], folder: str, streams: list[Path]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(os.open(stream, os.O_RDWR), number)
-    os.environ.update(environment)
+    os.environ["COLUMNS"] = "120"
     os.chdir(folder)
     # the forked process has no standard input of its own
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115

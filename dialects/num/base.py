@@ -15,7 +15,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from hnfc.dialects.assembly import TYPES, Types
-from hnfc.dialects.facts import Context, Exactness, Facts
+from hnfc.dialects.facts import Context, Exactness, Facts, Result
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import (
     ANY,
@@ -34,6 +34,7 @@ from hnfc.dialects.types import (
 )
 
 Tensor = TensorType[Attribute]
+_ELEMENTS = {Result.TRUTH: "i1", Result.INDEX: "si64"}
 
 
 class NumOp(IRDLOperation, ABC):
@@ -54,7 +55,7 @@ class NumOp(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        """The type of the result. Raises TypeMismatch where the operands do not fit."""
+        """The type of the result, but for what `FACTS.result` says of its elements. Raises TypeMismatch where the operands do not fit."""
 
     @classmethod
     def make(cls, *operands: SSAValue, **attributes: Any) -> Self:
@@ -65,13 +66,16 @@ class NumOp(IRDLOperation, ABC):
 
     @classmethod
     def result_type(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        """The type that `infer` gives. Raises TypeMismatch too where the operation takes no elements of such a type."""
+        """The type that `infer` gives, with elements as `FACTS.result` says. Raises TypeMismatch too where the operation takes none like
+        those of an operand."""
         facts = cls.FACTS
         for index, operand in enumerate(operands):
             accepted = facts.accepts if index in facts.alike else facts.others
             if accepted is not ANY and kind_of(operand.element_type) not in accepted:
                 raise TypeMismatch(f"expected operand {index} to have elements of {kind_names(accepted)}, but got {element_name(operand)}")
-        return cls.infer(operands, attributes)
+        found = cls.infer(operands, attributes)
+        kind = _ELEMENTS.get(facts.result)
+        return tensor(kind, found.get_shape()) if kind is not None else found
 
     @classmethod
     def implied_results(cls, operands: Sequence[Attribute], properties: Mapping[str, Attribute]) -> list[Attribute] | None:
@@ -251,19 +255,11 @@ class ReductionOp(NumOp):
 
 
 class PredicateOp(UnaryOp):
-    """A condition on x, element by element: a tensor of i1."""
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(operands[0])
+    """A condition on x, element by element."""
 
 
 class LogicalOp(BinaryOp):
-    """A connective of x and y, element by element: a tensor of i1."""
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
+    """A connective of x and y, element by element."""
 
 
 class AlongAxesOp(ReductionOp):
@@ -274,10 +270,6 @@ class AlongAxesOp(ReductionOp):
         (x,) = operands
         reduced_shape(x.get_shape(), attributes["axes"])
         return x
-
-
-def to_bool(operand: Tensor) -> Tensor:
-    return tensor(BOOL, operand.get_shape())
 
 
 def elements(operand: Tensor, axes: Sequence[int]) -> float:

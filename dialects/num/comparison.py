@@ -13,7 +13,7 @@ from xdsl.traits import Commutative
 from hnfc.dialects.assembly import TYPES
 from hnfc.dialects.facts import Access, Exactness, Facts, Result
 from hnfc.dialects.interval import UNIT, Interval
-from hnfc.dialects.num.base import BinaryOp, LogicalOp, NumOp, PredicateOp, Tensor, element_name, to_bool
+from hnfc.dialects.num.base import BinaryOp, LogicalOp, NumOp, PredicateOp, Tensor, element_name
 from hnfc.dialects.types import ANY, Kind, TypeMismatch, broadcast_shapes, tensor
 
 PREDICATES: dict[str, Any] = {
@@ -67,7 +67,7 @@ class CompareOp(BinaryOp):
     def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
         if attributes["predicate"] not in PREDICATES:
             raise TypeMismatch(f"expected a predicate, one of {' '.join(PREDICATES)}, but got {attributes['predicate']}")
-        return to_bool(super().infer(operands, attributes))
+        return super().infer(operands, attributes)
 
 
 @irdl_op_definition

@@ -10,14 +10,13 @@ from xdsl.irdl import irdl_op_definition
 
 from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Result
 from hnfc.dialects.interval import UNIT, Interval
-from hnfc.dialects.num.base import ReductionOp, Tensor, to_bool
+from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.num.reduction import along
 from hnfc.dialects.types import (
     ANY,
     NUMBER,
     Kind,
     reduced_shape,
-    tensor,
 )
 
 
@@ -89,10 +88,6 @@ class ArgmaxOp(ReductionOp):
         contextual=True,
     )
 
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
 
 @irdl_op_definition
 class ArgminOp(ReductionOp):
@@ -111,10 +106,6 @@ class ArgminOp(ReductionOp):
         contextual=True,
     )
 
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return tensor("si64", super().infer(operands, attributes).get_shape())
-
 
 @irdl_op_definition
 class AnyOp(ReductionOp):
@@ -132,10 +123,6 @@ class AnyOp(ReductionOp):
         torch=("aten.any.dim", "aten.any.dims", "aten.any"),
     )
 
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))
-
 
 @irdl_op_definition
 class AllOp(ReductionOp):
@@ -152,7 +139,3 @@ class AllOp(ReductionOp):
         range=lambda x, axes: UNIT,
         torch=("aten.all.dim", "aten.all.dims", "aten.all"),
     )
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], attributes: dict[str, Any]) -> Tensor:
-        return to_bool(super().infer(operands, attributes))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hnfc.accuracy.reading import UNNAMED
+from hnfc.accuracy.reading import doubles, repeated
 from hnfc.accuracy.terms import Term, subterms
 
 _C_KEYWORDS = (
@@ -77,22 +77,12 @@ def written(language: Language, name: str, variables: Sequence[str], term: Term,
         if variable in values:
             names[values[variable]] = parameters[-1]
     statements = []
-    for node in _repeated(term):
+    for node in repeated(term):
         text = _expression(language, node, names)
         names[node] = _free("t", used)
         used.add(names[node])
         statements.append(language.definition.format(names[node], text))
     return language.function(of_function, parameters, statements, _expression(language, term, names), comment)
-
-
-def _repeated(term: Term) -> list[Term]:
-    """Operations that occur more than once, each behind those that it is made of; truth values are written where they are used."""
-    uses: dict[Term, int] = {}
-    nodes = list(subterms(term))
-    for node in nodes:
-        for operand in node.args:
-            uses[operand] = uses.get(operand, 0) + 1
-    return [node for node in nodes if node.args and uses.get(node, 0) > 1 and node.op not in UNNAMED]
 
 
 def _expression(language: Language, term: Term, names: Mapping[Term, str]) -> str:
@@ -110,13 +100,8 @@ def _expression(language: Language, term: Term, names: Mapping[Term, str]) -> st
 
 
 def _number(value: Fraction) -> str:
-    """A double as it is, a quotient of two where the number is none."""
-    near = float(value)
-    if Fraction(near) == value:
-        return repr(near) if near >= 0 else f"({near!r})"
-    if abs(value.numerator) < 2**53 and value.denominator < 2**53:
-        return f"({float(value.numerator)!r} / {float(value.denominator)!r})"
-    return repr(near) if near >= 0 else f"({near!r})"
+    text = " / ".join(map(repr, doubles(value)))
+    return text if text[0] != "-" and " " not in text else f"({text})"
 
 
 def _free(name: str, taken: Collection[str]) -> str:

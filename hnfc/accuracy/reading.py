@@ -70,15 +70,10 @@ def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> s
         condition = _written(term.args[0], names)
         branches = [_body(a, names, taken, indent + 2) for a in term.args[1:]]
         return f"(if {condition}\n{space}  {branches[0]}\n{space}  {branches[1]})"
-    uses: dict[Term, int] = {}
-    nodes = list(subterms(term))
-    for node in nodes:
-        for a in node.args:
-            uses[a] = uses.get(a, 0) + 1
     names, taken = dict(names), set(taken)
     bound = []
-    for node in nodes:
-        if uses.get(node, 0) > 1 and node.args and node not in names and node.op not in UNNAMED:
+    for node in repeated(term):
+        if node not in names:
             name = next(n for n in (f"t{i}" for i in range(10**6)) if n not in taken)
             bound.append(f"[{name} {_written(node, names)}]")
             taken.add(name)
@@ -89,7 +84,17 @@ def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> s
     return f"(let* ({f'{chr(10)}{space}       '.join(bound)})\n{space}  {body})"
 
 
-UNNAMED = frozenset(("compare", "neg", "logical_and", "logical_or", "logical_not"))
+_UNNAMED = frozenset(("compare", "neg", "logical_and", "logical_or", "logical_not"))
+
+
+def repeated(term: Term) -> list[Term]:
+    """Operations that occur more than once, each behind those that it is made of; signs and truth values are left out."""
+    uses: dict[Term, int] = {}
+    nodes = list(subterms(term))
+    for node in nodes:
+        for operand in node.args:
+            uses[operand] = uses.get(operand, 0) + 1
+    return [node for node in nodes if node.args and uses.get(node, 0) > 1 and node.op not in _UNNAMED]
 
 
 def _written(term: Term, names: dict[Term, str]) -> str:
@@ -104,9 +109,13 @@ def literal(value: Fraction) -> str:
     """A number as FPCore reads it: the same rational, or the double next to it where the quotient is long."""
     if value.denominator == 1 and abs(value) < 10**15:
         return str(value.numerator)
+    found = doubles(value)
+    return repr(found[0]) if len(found) == 1 else f"{value.numerator}/{value.denominator}"
+
+
+def doubles(value: Fraction) -> tuple[float, ...]:
+    """The double that the number is, or numerator and denominator where they are doubles; else the double next to it."""
     near = float(value)
-    if Fraction(near) == value:
-        return repr(near)
-    if abs(value.numerator) < 2**53 and value.denominator < 2**53:
-        return f"{value.numerator}/{value.denominator}"
-    return repr(near)
+    if Fraction(near) != value and abs(value.numerator) < 2**53 and value.denominator < 2**53:
+        return float(value.numerator), float(value.denominator)
+    return (near,)

@@ -92,7 +92,7 @@ class FPCoreBuilder:
         if name is None:
             loops = {"while", "while*", "for", "for*", "tensor", "tensor*", "array"}
             raise ModelError(f"{text_of(head)} is not supported" + (": loops and arrays have no bound here" if head in loops else ""))
-        wanted = {"fma": 3}.get(name, 2 if name in _BINARY else 1)
+        wanted = len(OPERATIONS[name].get_irdl_definition().operands)
         if head in ("+", "*") and parts and len(parts) != 2:
             folded: Form = parts[0]
             for part in parts[1:]:
@@ -152,6 +152,3 @@ class FPCoreBuilder:
         for value in values[1:]:
             result = self.add(name, result, value)
         return result
-
-
-_BINARY = frozenset(("add", "sub", "mul", "div", "atan2", "pow", "hypot", "minimum", "maximum", "fmod"))

@@ -10,6 +10,7 @@ well stays one term. So every operation belongs to one chain, and flattening all
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -189,8 +190,8 @@ def product_with_powers(value: SSAValue, number: Callable[[SSAValue], int]) -> P
 
 def _with_powers(product: Product, number: Callable[[SSAValue], int]) -> Product:
     # only factors of one kind of operation are numbered, since numbering looks at all that they are made of
-    made = [type(item.owner) for item, _ in product.factors if not isinstance(item, Root)]
-    repeated = {cls for cls in made if issubclass(cls, NumOp) and made.count(cls) > 1}
+    made = Counter(type(item.owner) for item, _ in product.factors if not isinstance(item, Root))
+    repeated = {cls for cls, count in made.items() if count > 1 and issubclass(cls, NumOp)}
     if not repeated:
         return product
     first: dict[tuple[int, bool], SSAValue] = {}
