@@ -50,9 +50,14 @@ class Captured:
 
     @property
     def least_size(self) -> int:
-        """The least size of an axis that differs from call to call."""
+        """The least size of an axis that differs from call to call; 1 where torch.export assumed 2, which need not be so."""
         lower = [interval.lower for interval in self.program.range_constraints.values()]
-        return min((int(bound) if bound > 0 else 0 for bound in lower), default=0)
+        return min((0 if bound <= 0 else 1 if bound == 2 else int(bound) for bound in lower), default=0)
+
+    @property
+    def is_pure(self) -> bool:
+        """Return whether all results are new: no tensor is changed."""
+        return all(isinstance(sink, Returned) for sink in self.signature.results)
 
     @property
     def names(self) -> list[str]:

@@ -194,6 +194,10 @@ class Programs:
             if found is not None:
                 return found[0]
             self._forget_stale(module)
+            if any(program.admits_ones(module, original, args, kwargs) for program in self.known):
+                found = self._answered(module, inputs, structure)
+                if found is not None:
+                    return found[0]
             if not all(program.reads.fit_layout(inputs) for program in self.known):
                 self._refuse("it reads how its inputs lie in memory, and one of them is not contiguous")
                 return original.forward(*args, **kwargs)

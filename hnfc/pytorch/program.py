@@ -35,6 +35,7 @@ from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
 from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
+from hnfc.pytorch.ones import does_the_same, is_like
 from hnfc.pytorch.reads import Reading, Reads
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.shadow import in_this_thread, shadow
@@ -84,6 +85,8 @@ class CapturedProgram:
     """The type of the numbers that the model made without one."""
     seen: tuple[Interval | None, ...] = ()
     """Ranges of the inputs that rewrites were probed in, if these are those of the sample."""
+    exported: fx.GraphModule | None = None
+    """The graph before it was rewritten, with open sizes and no side effects; None where sizes are fixed, and after a copy."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
@@ -113,6 +116,7 @@ class CapturedProgram:
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             next(iter(reasons), ""), reading.found(model, inputs), torch.get_default_dtype(),
             tuple(map(_seen, inputs)) if settings.observed and compiled.applied else (),
+            captured.program.graph_module if settings.dynamic_shapes and captured.is_pure else None,
         )  # fmt: skip
 
     # which calls
@@ -182,6 +186,21 @@ class CapturedProgram:
                 return False
         return True
 
+    def admits_ones(self, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+        """Look whether the graph answers a call with sizes of 1 that torch.export left out, and remember it where it does."""
+        inputs, structure = pytree.tree_flatten((args, kwargs))
+        ones = self.sizes.assumed_larger(inputs) if structure == self.structure else None
+        if self.exported is None or not ones or ones in self.sizes.ones:
+            return False
+        self.sizes.ones.add(ones)
+        if self.accepts(module, inputs, structure):
+            tensors = self.signature.gather(module, inputs)
+            expected = does_the_same(original, args, kwargs, self.exported, tensors) if self.fits_state(tensors) else None
+            if expected is not None and is_like(self.graph(*tensors), expected):
+                return True
+        self.sizes.ones.remove(ones)
+        return False
+
     def changed_sizes(self, inputs: Sequence[Any], structure: pytree.TreeSpec) -> Any:
         """The axes on which a call differs from those before, in the structure of the inputs; None if it differs otherwise."""
         changed = self.sizes.changed(inputs) if structure == self.structure else []
@@ -207,7 +226,7 @@ class CapturedProgram:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made again when it is needed."""
-        return {**self.__dict__, "_with_gradients": {}, "guards": None, "_versions": []}
+        return {**self.__dict__, "_with_gradients": {}, "guards": None, "exported": None, "_versions": []}
 
 
 def _lies_in(tensor: Any, interval: Interval) -> bool:

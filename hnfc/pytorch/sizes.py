@@ -14,6 +14,8 @@ from hnfc.frontend.signature import Given
 Size: TypeAlias = "int | str"
 """A number, or the name of one that differs from call to call."""
 _LARGEST = 2**62
+_ASSUMED = 2
+"""The size from which torch.export takes an open one to be, whatever it is for."""
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Sizes:
     shapes: tuple[tuple[Size, ...] | None, ...]
     bounds: dict[str, tuple[int, int]]
     guards: tuple[str, ...]
+    ones: set[frozenset[str]] = field(default_factory=set)
+    """Sets of dynamic sizes that may be 1 together, below the 2 that torch.export assumed, as calls have shown."""
     _hold: Callable[[Sequence[Any]], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -31,10 +35,10 @@ class Sizes:
         self._hold = eval(f"lambda sizes: {text}", {})
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.shapes, self.bounds, self.guards
+        return self.shapes, self.bounds, self.guards, self.ones
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.shapes, self.bounds, self.guards = state
+        self.shapes, self.bounds, self.guards, self.ones = state
         self.__post_init__()
 
     @staticmethod
@@ -58,11 +62,18 @@ class Sizes:
 
     def fit(self, inputs: Sequence[Any]) -> bool:
         """Return whether the graph is for inputs of these sizes."""
+        ones = self.assumed_larger(inputs)
+        if ones is None or (ones and ones not in self.ones):
+            return False
+        return not self.guards or self._hold([given.shape if isinstance(given, torch.Tensor) else None for given in inputs])
+
+    def assumed_larger(self, inputs: Sequence[Any]) -> frozenset[str] | None:
+        """The sizes of these inputs that are 1 where torch.export assumed 2 or more; None where others do not fit."""
         sizes: dict[str, int] = {}
         for shape, given in zip(self.shapes, inputs, strict=True):
             if shape is not None and not (isinstance(given, torch.Tensor) and self._fits(shape, given.shape, sizes)):
-                return False
-        return not self.guards or self._hold([given.shape if isinstance(given, torch.Tensor) else None for given in inputs])
+                return None
+        return frozenset([size for size, actual in sizes.items() if actual < self.bounds.get(size, (0, 0))[0]])
 
     def _fits(self, wanted: tuple[Size, ...], found: Sequence[int], sizes: dict[str, int]) -> bool:
         if len(wanted) != len(found):
@@ -73,7 +84,7 @@ class Sizes:
                     return False
             else:
                 low, high = self.bounds.get(size, (0, _LARGEST))
-                if not low <= actual <= high or sizes.setdefault(size, actual) != actual:
+                if (not low <= actual <= high and (actual, low) != (1, _ASSUMED)) or sizes.setdefault(size, actual) != actual:
                     return False
         return True
 
