@@ -64,7 +64,7 @@ class GradientTrial:
         limit = max(1, MOST_ELEMENTS // max(1, _BACKWARD * elements_of(block)))
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
-        for count, (name, extreme, inputs) in enumerate(self._inputs(tensors, intervals, block)):
+        for count, (name, negligible, inputs) in enumerate(self._inputs(tensors, intervals, block)):
             if count >= limit:
                 return
             doubled = [t.double() if _is_differentiable(t) else t for t in inputs]
@@ -88,15 +88,16 @@ class GradientTrial:
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
                 noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
-                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, mixing and count > 0, mixing or extreme, count > 0))
+                swallowed = math.inf if mixing else negligible  # sums that cancel to 0 leave rounding noise, of any size
+                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, mixing and count > 0, swallowed, count > 0))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 
     def _inputs(
         self, tensors: Sequence[Any], intervals: Sequence[Interval | None], block: Block
-    ) -> Iterator[tuple[str, bool, list[Any]]]:  # fmt: skip
+    ) -> Iterator[tuple[str, float, list[Any]]]:  # fmt: skip
         """The sample, and probes that change only what a caller gives."""
-        yield "the sample", False, list(tensors)
+        yield "the sample", 0.0, list(tensors)
         moving = [i for i, t in enumerate(tensors) if isinstance(t, torch.Tensor) and t.is_floating_point() and i not in self.fixed]
         slots = []
         for index in moving:
@@ -108,7 +109,7 @@ class GradientTrial:
             changed = list(tensors)
             for index, array in zip(moving, probe.arrays, strict=True):
                 changed[index] = to_torch(array)
-            yield probe.name, probe.extreme, changed
+            yield probe.name, probe.negligible, changed
 
 
 def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, leniency: Leniency) -> str:

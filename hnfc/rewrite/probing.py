@@ -96,7 +96,7 @@ class Prober:
         first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
         mixing = not all(map(is_pointwise, region.operations))
         noise = _accumulated(probe.arrays, second, form) if mixing else 0.0
-        leniency = Leniency(mixing, noise, swallowing=probe.extreme)
+        leniency = Leniency(mixing, noise, negligible=probe.negligible)
         found = [regression(narrow[root], narrow[value], truth, form, leniency) for truth in (first, second)]
         if not any(found):
             return ""

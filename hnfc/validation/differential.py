@@ -57,7 +57,7 @@ class Trial:
     """True if results are sums over elements of the inputs."""
     probes: list[list[Array]] = field(default_factory=list)
     probe_names: list[str] = field(default_factory=list)
-    extreme: list[bool] = field(default_factory=list)
+    negligible: list[float] = field(default_factory=list)
     """True if a probe is of sizes that no model sees every day."""
     probe_truth: list[Results] = field(default_factory=list)
     old: list[Results] = field(default_factory=list)
@@ -88,15 +88,15 @@ class Trial:
                 if form is not None and before is not None and after is not None and right is not None:
                     if reason := vanished(before, after, right):
                         yield index, f"on a sample {reason}"
-        rows = zip(self.probe_names, self.extreme, self.old[start:], self.new[start:], self.probe_truth, strict=False)
-        for name, extreme, old, new, truth in rows:
+        rows = zip(self.probe_names, self.negligible, self.old[start:], self.new[start:], self.probe_truth, strict=False)
+        for name, negligible, old, new, truth in rows:
             for index, form in enumerate(self.formats):
                 before, after, right = old[index], new[index], truth[index]
                 if before is not None and after is None:
                     yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
-                reason = regression(before, after, right, form, Leniency(self.mixing, swallowing=extreme, unseen=True))
+                reason = regression(before, after, right, form, Leniency(self.mixing, negligible=negligible, unseen=True))
                 if reason:
                     yield index, f"on a probe ({name}) {reason}"
 
@@ -144,7 +144,7 @@ def add_probes(
         found = evaluate(block, sample, weights, keep=list(now))
         trial.probes.append(list(probe.arrays))
         trial.probe_names.append(probe.name)
-        trial.extreme.append(probe.extreme)
+        trial.negligible.append(probe.negligible)
         trial.old.append([reference.observed[0].get(value) for value in outputs])
         trial.new.append([found.get(value) for value in now])
         truth: Results = [reference.truth[0].get(value) for value in outputs]

@@ -65,15 +65,15 @@ class Leniency:
     """Rules for the comparison of results.
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
-    numbers that cancel. coarse: an error counts only where no digit is left of some. swallowing: a NaN may become a number without a right
-    digit, as where inputs are so small or large that squares leave the range. unseen: the input is no sample; where no digit was right
+    numbers that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN may become a number that is off by
+    no more, without a right digit, as where a difference of logarithms is 0. unseen: the input is no sample; where no digit was right
     an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
     """
 
     mixing: bool = False
     noise: float = 0.0
     coarse: bool = False
-    swallowing: bool = False
+    negligible: float = 0.0
     unseen: bool = False
 
 
@@ -96,7 +96,7 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
             # exponents of such sums are rounded too: in bfloat16 the best form of an attention errs by a twentieth of the largest element
             floor = max(floor, 64 * format.unit_roundoff * float(np.abs(want[meant]).max()))
         wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
-        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong & (not leniency.swallowing)
+        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong & (np.abs(after - want) > leniency.negligible)
     for at in np.flatnonzero(lost | swallowed)[:1]:
         return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
     both = np.isfinite(before) & np.isfinite(after)

@@ -45,8 +45,9 @@ class Probe:
 
     name: str
     arrays: tuple[Array, ...]
-    extreme: bool = False
-    """True if an array has only numbers below 2^-40, or one above 2^40, in types of few digits above 2^20."""
+    negligible: float = 0.0
+    """Error up to which a NaN may become a number: any if the elements of an array together leave the range of their type; 2^-48 if
+    it has only numbers below 2^-40, or one above 2^40."""
     resized: bool = False
     """True if axes have other sizes than in the sample."""
 
@@ -57,7 +58,8 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
         with np.errstate(all="ignore"):
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
         if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
-            yield Probe(name, arrays, any(_is_extreme(array, slot.format) for array, slot in zip(arrays, slots, strict=True)))
+            negligible = (_negligible(array, slot.format) for array, slot in zip(arrays, slots, strict=True))
+            yield Probe(name, arrays, max(negligible, default=0.0))
     least = min((slot.least_size for slot in slots if slot.open_axes), default=2)
     for size in range(1, least - 1, -1):
         yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
@@ -166,19 +168,19 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
 
 
 _EXTREME = 2.0**40
-_EXTREME_OF_FEW_DIGITS = 2.0**20
-"""Of such numbers a half or bfloat16 keeps no difference that exponentials could tell apart."""
-_MANY_DIGITS = 2.0**-24
+_NEGLIGIBLE = 2.0**-48
 
 
-def _is_extreme(array: Array, form: ElementFormat | None) -> bool:
-    """Return whether all numbers are so small, or one so large, that no model sees such sizes every day."""
+def _negligible(array: Array, form: ElementFormat | None) -> float:
     if form is None:
-        return False
-    greatest = _EXTREME if form.unit_roundoff <= _MANY_DIGITS else _EXTREME_OF_FEW_DIGITS
+        return 0.0
     sizes = np.abs(array.astype(np.float64))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return bool(sizes.size) and bool(sizes.max() > greatest or sizes.max() < 1 / _EXTREME)
+    if not sizes.size:
+        return 0.0
+    if (sizes / form.largest).sum() > 1:
+        return math.inf  # a number divided by a sum that overflows is 0
+    return _NEGLIGIBLE if sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME else 0.0
 
 
 def _inside(array: Array, slot: Slot) -> bool:

@@ -9,7 +9,8 @@ from hnfc.core.errors import ModelError
 from hnfc.core.samples import declared, drawn, from_file, parse_range
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import FORMATS
-from hnfc.validation.measurement import Error, Reference, measure
+from hnfc.validation.measurement import Error, Leniency, Reference, measure, regression
+from hnfc.validation.probes import Probe, Slot, probes
 from tests.graphs import Graph
 
 F32 = FORMATS["f32"]
@@ -58,6 +59,23 @@ def test_samples_hold_the_corners():
     assert values.min() == -2 and values.max() == 5 and values.dtype == np.float32
     assert all(s[ids].dtype == np.int64 for s in samples)
     assert drawn(g.block, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "right", "negligible", "is_worse"),
+    [(0.0, 1.0, 0.0, True), (1.0, 1.0, 0.0, False), (0.0, 1e-20, 0.0, True), (0.0, 1e-20, 2**-48, False), (0.0, 1.0, 2**-48, True)],
+)
+def test_a_nan_becomes_no_wrong_number(after, right, negligible, is_worse):
+    found = regression(np.array([np.nan]), np.array([after]), np.array([right]), F32, Leniency(negligible=negligible))
+    assert bool(found) == is_worse
+
+
+def test_what_is_negligible_on_a_probe():
+    def probe(number: float) -> Probe:
+        slot = Slot("f32", Interval(-2 * number, 2 * number), np.full(4, number, np.float32), (), 2)
+        return next(iter(probes([slot])))
+
+    assert [probe(number).negligible for number in (1.0, 1e9, 1e20, 1e-20, 1e38)] == [0, 0, 2**-48, 2**-48, np.inf]
 
 
 @pytest.mark.parametrize(
