@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hnfc.pytorch.rewriter import optimize as optimize
     from hnfc.rewrite.greedy import RulePattern as RulePattern
     from hnfc.tracing import trace as trace
+    from hnfc.watching import replay as replay
+    from hnfc.watching import watch as watch
 
 _HOMES = {
     "analyze": "hnfc.pytorch.analyses",
@@ -24,6 +26,8 @@ _HOMES = {
     "load_rules": "hnfc.pipeline.rulesets",
     "diff": "hnfc.pytorch.differences",
     "trace": "hnfc.tracing",
+    "watch": "hnfc.watching",
+    "replay": "hnfc.watching",
     "PrecisionOptimizer": "hnfc.precision.optimizer",
 }
 """Public names of `hnfc`, and the modules that hold them: the command line on a `.mlir` file must not wait for torch."""

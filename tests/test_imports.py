@@ -155,6 +155,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pytorch": "rewritten modules as remedies",
         "hnfc/precision": "wider formats as remedies",
     },
+    "hnfc/watching": {
+        "hnfc/core": "errors",
+        "hnfc/tracing": "the reason of a bad step",
+        "safetensors": "saved steps",
+    },
     "hnfc/runners": FACTS
     | {
         "dsl/soundness": "exact values",
@@ -169,6 +174,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pytorch": "public names",
         "hnfc/rewrite": "public names",
         "hnfc/tracing": "public names",
+        "hnfc/watching": "public names",
     },
     "hnfc/cli": {
         "dialects": "formats of results",
@@ -218,6 +224,8 @@ LATE = {
     ("hnfc/formats/rounding.py", "hnfc.formats.torch_rounding"): TORCH,
     ("hnfc/precision/__init__.py", "hnfc.precision.optimizer"): TORCH,
     ("hnfc/precision/casting.py", "hnfc.formats.torch_rounding"): TORCH,
+    ("hnfc/watching/folder.py", "safetensors"): OPTIONAL,
+    ("hnfc/watching/folder.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
     ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
@@ -234,6 +242,7 @@ LOOPS = {
 ON_TORCH = (
     "hnfc/pytorch/",
     "hnfc/tracing/",
+    "hnfc/watching/",
     "hnfc/frontend/places.py",
     "hnfc/frontend/pytorch.py",
     "hnfc/frontend/training.py",

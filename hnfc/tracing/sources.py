@@ -64,7 +64,10 @@ def _sources(model: torch.nn.Module, args: Any, kwargs: Any, given: Any) -> Iter
 
 
 def _argument_names(model: torch.nn.Module, args: Any, kwargs: Any) -> list[str]:
-    """The names that `forward` gives to flattened inputs, as far as it names them."""
+    """The names that `forward` gives to flattened inputs, as far as it names them; those that a module names itself."""
+    named: list[str] | None = getattr(model, "input_names", None)
+    if named is not None:
+        return named
     try:
         parameters = list(inspect.signature(model.forward).parameters.values())
     except (TypeError, ValueError):

@@ -1,0 +1,141 @@
+"""A bad step in a folder: tensors as safetensors, the rest as JSON, put there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.watching.calls import Conditions, ModelCall
+from hnfc.watching.record import BadStep
+
+_STEP, _TENSORS = "step.json", "tensors.safetensors"
+
+
+def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
+    """Writes a step and the model's state before it. Raises UsageError for arguments that a file cannot hold, and OSError."""
+    files = _files()
+    call = step.call
+    assert call is not None
+    tensors: dict[str, torch.Tensor] = {}
+    arguments = _written([call.args, call.kwargs], tensors)
+    conditions = call.conditions
+    tensors |= {f"parameter.{name}": p for name, p in model.named_parameters()}
+    tensors |= {f"buffer.{name}": b for name, b in conditions.buffers.items()}
+    tensors |= {f"random.{index}": state for index, state in enumerate(conditions.random)}
+    tensors |= {f"gradient.{index}": g for index, g in call.gradients.items()}
+    data = {
+        "version": 1,
+        "torch": torch.__version__,
+        "step": step.step,
+        "found": [[bad.kind, bad.name, repr(bad.size)] for bad in step.bad],
+        "report": str(step),
+        "arguments": arguments,
+        "autocast": {device: str(dtype) for device, dtype in conditions.autocast.items()},
+        "training": conditions.training,
+        "scale": call.scale,
+        "loss_is_outside": call.criterion is not None,
+    }
+    whole = {name: getattr(t, "_local_tensor", t).detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".step-"))
+    try:
+        files.save_file(whole, made / _TENSORS)
+        (made / _STEP).write_text(json.dumps(data, indent=1), encoding="utf-8")
+        place = next(p for n in range(1, 1000) if not (p := folder if n == 1 else folder.with_name(f"{folder.name}.{n}")).exists())
+        os.chmod(made, 0o755)
+        os.replace(made, place)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return place
+
+
+def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any]]:
+    """The call in a folder, and what else stands there; the model takes the parameters. Raises ModelError."""
+    files = _files()
+    try:
+        data = json.loads((folder / _STEP).read_text(encoding="utf-8"))
+        tensors = files.load_file(folder / _TENSORS)
+        version = data["version"]
+    except (OSError, ValueError, KeyError, TypeError, files.SafetensorError) as error:
+        raise ModelError(f"no step of a watched run can be read: {error}", str(folder)) from error
+    if version != 1:
+        raise ModelError(f"the step was written in version {version}, and this hnfc reads 1", str(folder / _STEP))
+    try:
+        parameters = dict(model.named_parameters())
+        _same_names(parameters, tensors, "parameter.", folder)
+        with torch.no_grad():
+            for name, p in parameters.items():
+                p.copy_(tensors[f"parameter.{name}"])
+        device = next(iter(parameters.values())).device if parameters else torch.device("cpu")
+        args, kwargs = _read(data["arguments"], tensors, device)
+        conditions = Conditions(
+            {name.removeprefix("buffer."): b for name, b in tensors.items() if name.startswith("buffer.")},
+            [tensors[f"random.{index}"] for index in range(sum(name.startswith("random.") for name in tensors))],
+            {device: getattr(torch, dtype.removeprefix("torch.")) for device, dtype in data["autocast"].items()},
+            list(data["training"]),
+        )
+        gradients = {int(name.removeprefix("gradient.")): g.to(device) for name, g in tensors.items() if name.startswith("gradient.")}
+        return ModelCall(tuple(args), kwargs, conditions, None, gradients, float(data["scale"])), data
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ModelError(f"the step does not hold what it should: {error!r}", str(folder / _STEP)) from error
+
+
+def _files() -> Any:
+    """Functions of safetensors. Raises UsageError where it is not installed."""
+    try:
+        import safetensors.torch as tensors
+        from safetensors import SafetensorError
+    except ImportError as error:
+        raise UsageError("steps are saved by the package safetensors: pip install safetensors; or give folder=None") from error
+    return SimpleNamespace(save_file=tensors.save_file, load_file=tensors.load_file, SafetensorError=SafetensorError)
+
+
+def _same_names(parameters: dict[str, torch.nn.Parameter], tensors: dict[str, torch.Tensor], kind: str, folder: Path) -> None:
+    saved = {name.removeprefix(kind): tuple(t.shape) for name, t in tensors.items() if name.startswith(kind)}
+    here = {name: tuple(p.shape) for name, p in parameters.items()}
+    for name in sorted(saved.keys() | here.keys()):
+        if saved.get(name) != here.get(name):
+            both = f"{here.get(name, 'absent')} here and {saved.get(name, 'absent')} there"
+            raise ModelError(f"the model is not the one that was watched: {name} is {both}", str(folder))
+
+
+def _written(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    """A nested argument as JSON; its tensors go to `tensors`."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise UsageError(f"an argument is a tensor of layout {value.layout}")
+        name = f"argument.{len(tensors)}"
+        tensors[name] = value
+        return {"tensor": name, "requires_grad": value.requires_grad}
+    if isinstance(value, bool | int | str) or value is None:
+        return {"value": value}
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    if type(value) in (list, tuple):
+        return {"list" if isinstance(value, list) else "tuple": [_written(part, tensors) for part in value]}
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {"dict": {name: _written(part, tensors) for name, part in value.items()}}
+    raise UsageError(f"an argument is a {type(value).__name__}, which a file cannot hold")
+
+
+def _read(data: Any, tensors: dict[str, torch.Tensor], device: torch.device) -> Any:
+    ((kind, value), *_) = data.items()
+    if kind == "tensor":
+        return tensors[value].to(device).requires_grad_(data["requires_grad"])
+    if kind == "float":
+        return float(value)
+    if kind == "value":
+        return value
+    if kind == "dict":
+        return {name: _read(part, tensors, device) for name, part in value.items()}
+    parts = [_read(part, tensors, device) for part in value]
+    return parts if kind == "list" else tuple(parts)

@@ -1,0 +1,79 @@
+"""A step that went wrong, and its text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hnfc.tracing.report import Trace
+from hnfc.watching.calls import ModelCall
+from hnfc.watching.series import ExponentSeries
+
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A number that is not what it should be. kind: `loss`, `gradient`, `parameter`, `jump` of the loss, or `scale` of the loss, stuck.
+
+    size: of its largest element; call: among those of the step, of a loss.
+    """
+
+    kind: str
+    name: str
+    size: float
+    call: int | None = None
+
+    @property
+    def words(self) -> str:
+        return "NaN" if math.isnan(self.size) else "infinite" if math.isinf(self.size) else f"{self.size:.3g}"
+
+
+@dataclass
+class BadStep:
+    """Step of a training run that went wrong. before: it was stopped before the optimizer changed a parameter."""
+
+    step: int
+    bad: list[Bad]
+    before: bool
+    call: ModelCall | None = None
+    trace: Trace | None = None
+    growth: list[ExponentSeries] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    folder: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"step {self.step}: {_what(self.bad)}; {_when(self)}"]
+        if self.folder:
+            lines.append(f"    saved   {self.folder}  (again: hnfc.replay({self.folder!r}, model))")
+        lines += [f"    grew    {each.name}: 2^{each.exponents[-1] - each.growth():.1f} to 2^{each.exponents[-1]:.1f} of {_limit(each)}"
+                  for each in sorted(self.growth, key=lambda each: -each.growth())[:_MOST_NAMES]]  # fmt: skip
+        lines += [f"    note    {note}" for note in self.notes]
+        if self.trace is not None and self.trace:
+            lines.append(str(self.trace))
+        return "\n".join(lines)
+
+
+def _limit(series: ExponentSeries) -> str:
+    return f"at most 2^{math.log2(series.largest):.0f}"
+
+
+def _what(bad: list[Bad]) -> str:
+    first = bad[0]
+    if first.kind == "jump":
+        return f"the loss is {first.words}, and its median was {first.name}"
+    if first.kind == "scale":
+        return f"the gradient scaler left out {first.name} steps in a row; its scale is {first.words}"
+    if first.kind == "loss":
+        return f"the loss is {first.words}"
+    same = [each for each in bad if each.kind == first.kind]
+    more = f" and {len(same) - 1} more" if len(same) > 1 else ""
+    return f"the {first.kind} {first.name} is {first.words}{more}"
+
+
+def _when(step: BadStep) -> str:
+    if step.bad[0].kind == "scale":
+        return "no parameter changes any more"
+    if step.before:
+        return "the optimizer has not run, and the parameters are those that the step began with"
+    return "the gradients were finite: the optimizer made it"

@@ -1,0 +1,81 @@
+"""`hnfc.replay`: a step of a watched run, made again elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hnfc.core.errors import UsageError
+from hnfc.tracing import trace
+from hnfc.tracing.report import Trace
+from hnfc.watching.calls import Criterion, ModelCall, Step
+from hnfc.watching.folder import load
+
+
+@dataclass
+class Replay:
+    """A step from a folder. report: the words of the watch. model: with the parameters that the step began with."""
+
+    model: torch.nn.Module
+    report: str
+    step: int
+    _call: ModelCall
+
+    def run(self, dtype: torch.dtype | None = None) -> tuple[Any, dict[str, torch.Tensor]]:
+        """The loss, and the gradient of each parameter, as the step had them; with everything in `dtype` if one is given."""
+        call = self._call
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        with call.conditions.restored(self.model), torch.enable_grad():
+            if dtype is None:
+                loss = Step(self.model, call)(*call.tensors())
+            else:
+                loss = self._in_type(dtype)
+            gradients = torch.autograd.grad(_summed(loss), parameters, allow_unused=True) if parameters else ()
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        return loss, {name: gradient for name, gradient in zip(names, gradients, strict=False) if gradient is not None}
+
+    def _in_type(self, dtype: torch.dtype) -> Any:
+        """The loss where parameters, buffers and inputs are of another type; the model keeps its own."""
+        step = Step(self.model, self._call)
+        tensors = {name: _as(value, dtype) for name, value in (*step.named_parameters(), *step.named_buffers())}
+        return torch.func.functional_call(step, tensors, tuple(_as(t, dtype) for t in self._call.tensors()))
+
+    def trace(self) -> Trace:
+        """The trace of the step: see `hnfc.trace`."""
+        with self._call.conditions.restored(self.model):
+            step = Step(self.model, self._call)
+            step.train(self.model.training)
+            return trace(step, step.sample, backward=True)
+
+    def __str__(self) -> str:
+        return self.report
+
+
+def replay(folder: str | Path, model: torch.nn.Module | Callable[[], torch.nn.Module], *, loss: Callable[..., Any] | None = None) -> Replay:
+    """A step that `hnfc.watch` saved, for a model of the same class, which takes the parameters of the step.
+
+    model: a module, or a function that makes one. loss: the function of what the model returns, where the watched loop computed it outside
+    of the model; without it the gradients that the step had there stand for it. Raises ModelError for a folder that is not such a step, or
+    for another model.
+    """
+    made = model if isinstance(model, torch.nn.Module) else model()
+    if not isinstance(made, torch.nn.Module):
+        raise UsageError(f"hnfc.replay takes an nn.Module or a function that makes one, not {type(made).__name__}")
+    call, data = load(Path(folder), made)
+    call.conditions.put_into(made)
+    if loss is not None:
+        call.criterion = Criterion(loss, (None,), {}, 0)
+    return Replay(made, str(data["report"]), int(data["step"]), call)
+
+
+def _as(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return value.to(dtype) if value.is_floating_point() else value
+
+
+def _summed(loss: Any) -> torch.Tensor:
+    parts = [leaf for leaf in torch.utils._pytree.tree_leaves(loss) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    return torch.stack([part.sum() for part in parts]).sum()
