@@ -17,8 +17,8 @@ __all__ = ["Bad", "BadStep", "ExponentSeries", "Forecast", "Replay", "StepStoppe
 
 
 def watch(
-    model: torch.nn.Module, *, scaler: Any = None, folder: str | None = "hnfc-watch", stop: bool = True, budget: float = 0.05,
-    jump: float | None = None, report: Callable[[str], None] | None = None,
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None, folder: str | None = "hnfc-watch",
+    stop: bool = True, budget: float = 0.05, jump: float | None = None, report: Callable[[str], None] | None = None,
 ) -> Watch:  # fmt: skip
     """A context manager around a training loop of the model, which changes nothing in its results.
 
@@ -26,12 +26,13 @@ def watch(
     parameters afterwards. Where one is not finite, the step is traced again beside float64 (see `hnfc.trace`), saved to `folder` (None:
     nowhere), and reported; then the loop ends behind the `with` statement (stop=False: goes on).
 
-    scaler: the gradient scaler of the loop, if it has one: the steps that it leaves out are no fault, unless it leaves out 8 in a row.
-    budget: the share of the loop's time that may go to looks at the sizes of values, which say what grows, and foretell when it overflows.
-    jump: a loss so many times as large as the median of the last 20 counts as a fault. report: takes the words (default: stderr).
+    optimizer: the one whose steps count (None: all that change parameters of the model). scaler: the gradient scaler of the loop, if it has
+    one: the steps that it leaves out are no fault, unless it leaves out 8 in a row. budget: the share of the loop's time that may go to
+    looks at the sizes of values, which say what grows, and foretell when it overflows. jump: a loss so many times as large as the
+    median of the last 20 counts as a fault. report: takes the words (default: stderr).
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.watch takes an nn.Module, not {type(model).__name__}")
     if not 0 <= budget <= 1:
         raise UsageError(f"budget is a share of the loop's time, from 0 to 1, not {budget}")
-    return Watch(model, scaler=scaler, folder=folder, stop=stop, budget=budget, jump=jump, report=report)
+    return Watch(model, optimizer, scaler=scaler, folder=folder, stop=stop, budget=budget, jump=jump, report=report)

@@ -57,7 +57,8 @@ def _of_parameter(p: torch.Tensor, group: dict[str, Any], state: dict[str, Any])
         zeros = f", where {int((second == 0).sum())} second moments are 0" if second is not None else ""
         return [f"eps = {epsilon:g} is 0 in {dtype}{zeros}; the smallest that is not is {torch.finfo(p.dtype).smallest_normal:.3g}"]
     if second is not None and not bool(second.isfinite().all()):
-        return [f"the squares of its gradients overflow {dtype}; keep the optimizer's state in float32"]
+        largest = "" if p.grad is None else f" of up to {float(p.grad.detach().abs().max()):.3g}"
+        return [f"the squares of its gradients{largest} overflow {str(second.dtype).removeprefix('torch.')}: clip them, or scale the loss"]
     if not torch.isfinite(torch.tensor(rate)):
         return [f"the learning rate is {rate}"]
     return [f"the update leaves the range of {dtype} at the learning rate {rate:g}"]

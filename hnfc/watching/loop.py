@@ -42,10 +42,10 @@ class Watch:
     """See `hnfc.watch`. bad: the steps that went wrong. series: by name the exponents of values over the steps."""
 
     def __init__(
-        self, model: torch.nn.Module, *, scaler: Any = None, folder: str | None = "hnfc-watch", stop: bool = True,
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None, folder: str | None = "hnfc-watch", stop: bool = True,
         budget: float = 0.05, jump: float | None = None, report: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
-        self.model = model
+        self.model, self.optimizer = model, optimizer
         self.step = 0
         self.bad: list[BadStep] = []
         self.series: dict[str, ExponentSeries] = {}
@@ -282,6 +282,8 @@ class Watch:
         series.add(self.step, size)
 
     def _updated_by(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+        if self.optimizer is not None and optimizer is not self.optimizer:
+            return []
         return [p for group in optimizer.param_groups for p in group["params"] if id(p) in self._parameters]
 
     @contextmanager
