@@ -70,7 +70,7 @@ def batch(seed: int, unmasked: bool = False) -> tuple[torch.Tensor, torch.Tensor
 
 
 def analyzed(model: torch.nn.Module, *samples: tuple[torch.Tensor, ...], **requirements: object) -> PrecisionAnalysis:
-    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), **requirements}
+    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), "least": "bytes", **requirements}
     return PrecisionOptimizer(**given).analyze(model.eval(), *samples)  # type: ignore[arg-type]
 
 
@@ -213,7 +213,7 @@ def test_autocast_and_the_table() -> None:
 
 def test_gradients_of_the_mixed_model_are_those_of_the_model() -> None:
     model = Attention("two sums")
-    mixed = analyzed(model, batch(0)).apply()
+    mixed = analyzed(model, batch(0)).apply(train=True)
     mixed(*batch(3)).sum().backward()
     found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     model.zero_grad()
