@@ -23,6 +23,7 @@ from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.solving import WIDE, tree_widened
+from hnfc.precision.storing import in_formats
 from hnfc.precision.targets import OutputError
 from hnfc.precision.values import Sites
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
@@ -112,16 +113,26 @@ class PrecisionAnalysis:
 
     def casts(self) -> Casts:
         """Inputs of the model's graph."""
-        args, kwargs = arguments_of(self.sample)
-        graph = CapturedProgram.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
-        return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
+        return self._casts_in(self._program(Settings(load_rules(self.group))))
 
-    def apply(self) -> torch.nn.Module:
-        """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""
-        settings = Settings(load_rules(self.group), edit=self.casts())
+    def _casts_in(self, program: CapturedProgram) -> Casts:
+        return casts_of(self._found(), self.sites, program.graph, self.dtypes, self.wide)
+
+    def _program(self, settings: Settings) -> CapturedProgram:
         args, kwargs = arguments_of(self.sample)
+        return CapturedProgram.of(self.model, args, kwargs, settings)
+
+    def apply(self, train: bool = False) -> torch.nn.Module:
+        """The model in mixed precision: a module of the same class with its parameters and buffers in their formats, results in their own
+        types. train: they stay as they are, the same objects as the model's, for an optimizer to change, and the graph casts them."""
+        settings = Settings(load_rules(self.group))
+        program = self._program(settings)
+        casts = self._casts_in(program)
+        if not train:
+            return self._taking_narrow(in_formats(self.model, program, casts, settings))
+        settings = replace(settings, edit=casts)
         programs = Programs(settings)
-        programs.add(CapturedProgram.of(self.model, args, kwargs, settings))
+        programs.add(replace(program, graph=casts(program.graph), settings=settings))
         return self._taking_narrow(wrapped(self.model, programs))
 
     def _taking_narrow(self, module: torch.nn.Module) -> torch.nn.Module:
