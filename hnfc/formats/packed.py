@@ -12,7 +12,6 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from hnfc.core.errors import UsageError
 from hnfc.dialects.formats import Block, Fixed, Format, Rounding, rounded
 from hnfc.dialects.formats.values import finite_values
 from hnfc.formats.named import LIBRARY_NAMES
@@ -113,7 +112,7 @@ class PackedTensor(torch.Tensor):
             return args[0]._take(args[1])
         if function._schema.is_mutable and isinstance(args[0], PackedTensor):
             name = function._schema.name.rpartition("::")[2]
-            raise UsageError(f"a parameter stored in {args[0].form} cannot be changed in place by {name}: train with apply(train=True)")
+            raise TypeError(f"a parameter stored in {args[0].form} cannot be changed in place by {name}: train with apply(train=True)")
         dense = pytree.tree_map_only(PackedTensor, lambda t: t.dense(), (args, keywords))
         return function(*dense[0], **dense[1])
 

@@ -55,7 +55,7 @@ def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
     return stored_values(x, format_named(form))
 
 
-class _Straight(torch.autograd.Function):
+class _StraightCast(torch.autograd.Function):
     """Values in a narrower type and back, through which gradients pass unchanged."""
 
     @staticmethod
@@ -72,7 +72,7 @@ def stored_as(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if isinstance(x, fx.Proxy):
         return x.tracer.create_proxy("call_function", stored_as, (x, dtype), {})
     if torch.is_grad_enabled() and x.requires_grad:
-        result: torch.Tensor = _Straight.apply(x, dtype)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = _StraightCast.apply(x, dtype)  # type: ignore[no-untyped-call]
         return result
     return x.to(dtype)
 

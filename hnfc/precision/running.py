@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,10 +18,15 @@ from hnfc.formats.packed import PackedTensor
 
 CAST = "_to_copy"
 """Torch's name of a cast."""
+PRODUCTS = (
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "convolution", "_scaled_dot_product_flash_attention_for_cpu",
+    "mkldnn_rnn_layer",
+)  # fmt: skip
+"""Torch's names of products of matrices and of convolutions."""
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """Record of one run.
 
     operations: how often each ran, by its name and the type of its result, as ("addmm", "bfloat16"). Those that only view what another
@@ -47,14 +53,32 @@ class Run:
         return self.read + self.written
 
     def types_of(self, *names: str) -> dict[str, int]:
-        """How often operations of these names ran, by the types of their results."""
+        """Number of times that operations of these names ran, by the types of their results."""
         found: Counter[str] = Counter()
         for (name, dtype), count in self.operations.items():
             found[dtype] += count if name in names else 0
         return {dtype: count for dtype, count in found.items() if count}
 
 
-def record(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Run:
+class Measured(float):
+    """Measured error, with the record of a run in the formats that have it; the model runs when something of that is first looked at."""
+
+    def __new__(cls, error: float, run: Callable[[], RunRecord]) -> Measured:
+        return super().__new__(cls, error)
+
+    def __init__(self, error: float, run: Callable[[], RunRecord]) -> None:
+        self._run = run
+
+    @cached_property
+    def run(self) -> RunRecord:
+        """Record of the run."""
+        return self._run()
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)
+
+
+def record(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> RunRecord:
     """The record of a call without gradients. A first call, which may have to capture the module, is not part of it."""
     keywords = dict(kwargs or {})
     with torch.no_grad():
@@ -62,7 +86,7 @@ def record(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
         seconds = min(_seconds(lambda: module(*args, **keywords)) for _ in range(3))
         with _Recording() as seen:
             module(*args, **keywords)
-    return Run(dict(seen.operations), seen.read, seen.written, seen.cast, seen.peak, stored_size(module), seconds)
+    return RunRecord(dict(seen.operations), seen.read, seen.written, seen.cast, seen.peak, stored_size(module), seconds)
 
 
 def _seconds(call: Callable[[], Any]) -> float:

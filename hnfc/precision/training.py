@@ -38,12 +38,12 @@ _NOISES = 10
 """besides so many times what one rounding of all that is given does to them."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainingAnalysis(PrecisionAnalysis):
     """The outcome on a step of training. `sites` has those of the backward pass too, by names that start with "gradient"."""
 
-    loss: Loss | None
-    undetermined: tuple[str, ...]
+    loss: Loss | None = None
+    undetermined: tuple[str, ...] = ()
     """The results that are 0, or nothing but rounding errors in the reference, as is the gradient of a bias before a normalization: they
     have no target, and must be finite."""
 

@@ -117,5 +117,5 @@ def test_what_is_not_of_this_path_is_refused() -> None:
             return torch.tanh(self.layer(y)) if twice else y
 
     mixed = PrecisionOptimizer(1e-1, formats=("bf16",)).analyze(Two(), torch.ones(2, 4)).apply()
-    with pytest.raises(ModelError, match="do not hold for this call.*analyze a sample like it"):
+    with pytest.raises(ModelError, match=r"do not hold for this call.*analyze a sample like it"):
         mixed(torch.ones(2, 4), twice=True)
