@@ -31,8 +31,9 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--target", dest="machine", metavar="NAME",
                         help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
     made.add_argument("--least", choices=("moved", "bytes", "peak", "time"), default="moved",
-                        help="what is minimized: bytes that are moved, casts included (the default), bytes of all values,\n"
-                        "those live at the worst moment, which --memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
+                        help="what is minimized: bytes that are moved, casts included (the default), bytes\n"
+                        "of all values, those live at the worst moment, which --memory-budget is of then, or time\n"
+                        "as it is modelled on --target")  # fmt: skip
     made.add_argument("--plain", action="store_true",
                         help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
     made.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")

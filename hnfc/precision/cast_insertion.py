@@ -220,12 +220,9 @@ class _Casting:
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
 
     def _repeats(self, index: int, source: Any, node: fx.Node) -> bool:
-        """Return whether a copy can be what it is of: nothing in a graph is written to, and no operation reads how a tensor lies. One that
-        several operations read is made once here, and would be by each of them."""
-        kept = node.kwargs.get("memory_format") in (None, torch.preserve_format) or len(node.users) == 1
-        inner = source.op == "call_function" and all(user.op != "output" for user in (*node.users, *source.users))
+        """Return whether a copy is left out, and has no format of its own."""
         before = self.formats.get(self.places[source])
-        return kept and inner and (before is None or self.formats.get(index, before) == before)
+        return not is_kept_copy(node) and (before is None or self.formats.get(index, before) == before)
 
     def _again(self, index: int, node: fx.Node, source: Any) -> None:
         made = self.made[source]
@@ -233,6 +230,16 @@ class _Casting:
             self._store(index, node, made, self.types.get(made))
         else:
             self.made[node] = made
+
+
+def is_kept_copy(node: fx.Node) -> bool:
+    """Return whether a copy cannot be what it is of: nothing in a graph is written to, and no operation reads how a tensor lies. One that
+    several operations read is made once here, and would be by each of them."""
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    repeats = node.kwargs.get("memory_format") in (None, torch.preserve_format) or len(node.users) == 1
+    inner = source.op == "call_function" and all(user.op != "output" for user in (*node.users, *source.users))
+    return not (repeats and inner)
 
 
 def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:

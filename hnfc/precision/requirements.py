@@ -111,6 +111,12 @@ class Assignment:
     moved: float = math.nan
     """Bytes that operations and casts read and write, counted."""
 
+    def cost(self, least: str) -> float:
+        """What is minimized."""
+        found = {"moved": self.moved, "bytes": self.size, "peak": self.peak, "time": self.seconds}[least]
+        assert found is not None
+        return found
+
 
 @dataclass(frozen=True)
 class Solution:

@@ -105,7 +105,9 @@ class Timing:
 
     def _stored(self, site: Site, form: str) -> float:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
-        passes = max(site.reads - len(self.readers[site.name]), 0)
+        passes: float = max(site.reads - len(self.readers[site.name]), 0)
+        if self.machine is None and site.elements:
+            passes += 2 * site.copied / site.elements
         if self.operands[site.name]:
             return self._bytes(passes * bytes_of(site, form) + self._crossing(site, form))
         if self.machine is None:

@@ -81,6 +81,8 @@ class Site:
     """The size of the greatest element that is no mask."""
     own: str = ""
     """Format in which an input is given, or a result is wanted; "" for other sites."""
+    copied: int = 0
+    """Elements of it that operations copy besides, to read them in another order."""
 
     @property
     def magnitude(self) -> float:

@@ -22,6 +22,10 @@ _MOST_SUBSETS = 30
 """Sets of fewer formats that are tried before a refusal: all of those of five."""
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
+_CLOSE = 1e-3
+"""Part of the cost that is not worth a run."""
+_MOST_RETRIED = 4
+"""Sets of fewer formats that are run where more of them cost more than estimates say."""
 _RAISES = 4
 """Runs to find a target that formats meet."""
 _BETWEEN = 2
@@ -41,13 +45,33 @@ def assign_what_holds(
     """
     outcome = _attempted(sites, requirements, measure, bound)
     if isinstance(outcome, Assignment):
-        return outcome
+        return _cheapest(outcome, sites, requirements, measure, bound)
     if outcome.certificate == RUN:
         found = _with_fewer(sites, requirements, measure, bound)
         if found is not None:
             return found
     followed = (_followed(change, sites, requirements, measure, bound) for change in outcome.relaxations)
     return replace(outcome, relaxations=tuple(change for change in followed if change is not None))
+
+
+def _cheapest(
+    held: Assignment, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
+    bound: Callable[[Assignment], Errors] | None,
+) -> Assignment:  # fmt: skip
+    """The assignment, or a cheaper one of fewer formats. More formats cost no more in estimates; where a run refutes these, and targets are
+    made stricter, they may."""
+    least, runs = requirements.least, 0
+    for fewer in _fewer(requirements) if held.bound < held.cost(least) * (1 - _CLOSE) else ():
+        promised = assign(sites, fewer)
+        if isinstance(promised, Infeasible) or promised.cost(least) >= held.cost(least) * (1 - _CLOSE):
+            continue
+        found = _attempted(sites, fewer, measure, bound)
+        if isinstance(found, Assignment) and found.cost(least) < held.cost(least):
+            held = replace(found, bound=held.bound)
+        runs += 1
+        if runs == _MOST_RETRIED:
+            break
+    return held
 
 
 def _followed(
