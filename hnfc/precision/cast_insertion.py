@@ -180,7 +180,7 @@ class _Casting:
     def _call(self, index: int, node: fx.Node) -> None:
         if node.target is _ASSERTION:
             return
-        if node.target is torch.ops.aten.clone.default and self._repeats(index, node.args[0], node):
+        if is_repetition(node) and self._repeats(index, node.args[0]):
             self._again(index, node, node.args[0])
             return
         dtype = self.dtypes.get(index)
@@ -219,10 +219,10 @@ class _Casting:
             self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
 
-    def _repeats(self, index: int, source: Any, node: fx.Node) -> bool:
-        """Return whether a copy is left out, and has no format of its own."""
+    def _repeats(self, index: int, source: Any) -> bool:
+        """Return whether what repeats another value has no format of its own."""
         before = self.formats.get(self.places[source])
-        return not is_kept_copy(node) and (before is None or self.formats.get(index, before) == before)
+        return before is None or self.formats.get(index, before) == before
 
     def _again(self, index: int, node: fx.Node, source: Any) -> None:
         made = self.made[source]
@@ -232,14 +232,17 @@ class _Casting:
             self.made[node] = made
 
 
-def is_kept_copy(node: fx.Node) -> bool:
-    """Return whether a copy cannot be what it is of: nothing in a graph is written to, and no operation reads how a tensor lies. One that
-    several operations read is made once here, and would be by each of them."""
+def is_repetition(node: fx.Node) -> bool:
+    """Return whether its operand can stand for it: it is a copy, or a product with 1. Nothing in a graph is written to, and no operation
+    reads how a tensor lies. A copy in another order that several operations read is made once here, and would be by each of them."""
+    aten = torch.ops.aten
+    copies = node.target is aten.clone.default
+    if not copies and not (node.target is aten.mul.Scalar and type(node.args[1]) is float and node.args[1] == 1):
+        return False
     source = node.args[0]
     assert isinstance(source, fx.Node)
-    repeats = node.kwargs.get("memory_format") in (None, torch.preserve_format) or len(node.users) == 1
-    inner = source.op == "call_function" and all(user.op != "output" for user in (*node.users, *source.users))
-    return not (repeats and inner)
+    same = not copies or node.kwargs.get("memory_format") in (None, torch.preserve_format) or len(node.users) == 1
+    return same and source.op == "call_function" and all(user.op != "output" for user in (*node.users, *source.users))
 
 
 def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:

@@ -11,7 +11,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hnfc.precision.cast_insertion import is_kept_copy
+from hnfc.precision.cast_insertion import is_repetition
 
 _COPIES = (torch.ops.aten.clone.default, torch.ops.aten.copy_.default)
 
@@ -47,7 +47,7 @@ class _Owning(fx.Interpreter):
         self.places = {node: place for place, node in enumerate(graph.graph.nodes)}
 
     def run_node(self, n: fx.Node) -> Any:
-        if n.target is torch.ops.aten.clone.default and not is_kept_copy(n):
+        if is_repetition(n):
             return self.env[n.args[0]]  # type: ignore[index]
         result = super().run_node(n)
         given = {_storage(t) for source in n.all_input_nodes for t in pytree.tree_leaves(self.env[source]) if isinstance(t, torch.Tensor)}
