@@ -138,6 +138,7 @@ def _requirements(options: argparse.Namespace) -> Any:
     return Requirements(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
+        margin=options.margin,
     )  # fmt: skip
 
 

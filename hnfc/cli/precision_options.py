@@ -37,6 +37,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--plain", action="store_true",
                         help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
     made.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
+    made.add_argument("--margin", type=float, default=1.0, metavar="M",
+                        help="errors on samples must be M times smaller than the target, for inputs with larger ones (1)")  # fmt: skip
     made.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
     made.add_argument("--width", type=float, default=0.0, metavar="W",
                         help="with --certified: for all inputs within W of each element of the samples (default 0)")  # fmt: skip

@@ -49,7 +49,8 @@ class PrecisionOptimizer:
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
     chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites, those live at the "peak", which
     memory_budget is then of, or "time" as it is modelled on the target. certified: the error is proved to be
-    within the target too, for all inputs within `width` of each element of the samples.
+    within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
+    errors on the samples must be, for inputs whose errors are larger.
     """
 
     target_accuracy: Target = 1e-3
@@ -68,12 +69,13 @@ class PrecisionOptimizer:
     certified: bool = False
     width: float = 0.0
     saturation: bool = True
+    margin: float = 1.0
 
     def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified,
+            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified, self.margin,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:

@@ -48,7 +48,7 @@ def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tu
     rows = []
     for output, size in sites.outputs.items():
         scale = size if requirements.relative and size else 1.0
-        allowed = limits[output].limit / scale if output in limits else math.inf
+        allowed = limits[output].limit * requirements.margin / scale if output in limits else math.inf
         measured, proved = (
             errors[output] / scale if output in errors else None for errors in (found.measured_errors, found.certified_errors)
         )

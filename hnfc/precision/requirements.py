@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from hnfc.core.errors import UsageError
@@ -50,6 +50,9 @@ class Requirements:
     saturation: bool = True
     """True if a value of which only masks overflow may be stored with these as numbers that the format has."""
 
+    margin: float = 1.0
+    """How many times smaller than the targets errors on the samples must be, since those of other inputs may be larger."""
+
     def __post_init__(self) -> None:
         if not isinstance(self.target, Mapping) and not self.target > 0:
             raise UsageError(f"the target accuracy is a number above 0, such as 1e-3, not {self.target:g}")
@@ -59,12 +62,15 @@ class Requirements:
             raise UsageError(f"the memory budget is a number of bytes from 0, not {self.memory:g}; without one, leave it out")
         if not 1 <= self.headroom < math.inf:
             raise UsageError(f"the headroom is how many times as large values may become, a number from 1, not {self.headroom:g}")
+        if not 1 <= self.margin < math.inf:
+            raise UsageError(f"the margin is how many times as large errors on other inputs may be, a number from 1, not {self.margin:g}")
         if not all(first and second for first, second in self.uncast):
             raise UsageError("an empty pattern names no sites between which no cast is allowed; * names all")
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
-        return allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
+        found = allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
+        return tuple(replace(a, limit=a.limit / self.margin, scale=a.scale / self.margin) for a in found)
 
     def raised(self, targets: Mapping[Allowance, float]) -> Target:
         """The target with other numbers for some of its allowances, in its own terms."""

@@ -107,7 +107,8 @@ class Timing:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
         passes: float = max(site.reads - len(self.readers[site.name]), 0)
         if self.machine is None and site.elements:
-            passes += 2 * site.copied / site.elements
+            # a result is read only where it is cast
+            passes = max(passes - bool(self.operands[site.name] and site.own), 0) + 2 * site.copied / site.elements
         if self.operands[site.name]:
             return self._bytes(passes * bytes_of(site, form) + self._crossing(site, form))
         if self.machine is None:
