@@ -256,6 +256,7 @@ ON_TORCH = (
     "hnfc/precision/cast_insertion.py",
     "hnfc/precision/certifying.py",
     "hnfc/precision/computation.py",
+    "hnfc/precision/copying.py",
     "hnfc/precision/files.py",
     "hnfc/precision/optimizer.py",
     "hnfc/precision/running.py",

@@ -51,7 +51,7 @@ class Requirements:
     """True if a value of which only masks overflow may be stored with these as numbers that the format has."""
 
     margin: float = 1.0
-    """How many times smaller than the targets errors on the samples must be, since those of other inputs may be larger."""
+    """Factor by which errors on the samples must be below the targets, since those of other inputs may be larger."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Mapping) and not self.target > 0:
@@ -118,7 +118,7 @@ class Assignment:
     """Bytes that operations and casts read and write, counted."""
 
     def cost(self, least: str) -> float:
-        """What is minimized."""
+        """Cost by an objective."""
         found = {"moved": self.moved, "bytes": self.size, "peak": self.peak, "time": self.seconds}[least]
         assert found is not None
         return found

@@ -98,7 +98,11 @@ class Timing:
 
     def _arithmetic(self, formats: Mapping[str, str]) -> dict[str, str]:
         """Compute format of each operation, by the site of its result."""
-        return {v: reduce(wider, (arithmetic(formats[name]) for name in (v, *us))) for v, us in self.operands.items() if us}
+        return {v: self._able(v, reduce(wider, (arithmetic(formats[name]) for name in (v, *us)))) for v, us in self.operands.items() if us}
+
+    def _able(self, v: str, form: str) -> str:
+        """The compute format, or float32 where torch has no such operation."""
+        return "fp32" if form in self.by_name[v].lacking else form
 
     def _bytes(self, count: float) -> float:
         return count if self.machine is None else count / self.machine.bandwidth
@@ -134,6 +138,8 @@ class Timing:
         uses up, of which a thousandth counts as one unit: of formats that cost as much the more accurate one is chosen."""
         group = {site.name: number for number, sites in enumerate(groups) for site in sites}
         possible = list(dict.fromkeys(arithmetic(form) for found in forms for form in found))
+        if any(site.lacking for site in self.sites.sites):
+            possible.append("fp32")
         possible = sorted({wider(a, b) for a in possible for b in possible}, key=_ARITHMETIC.index)
         domains: dict[Node, Sequence[Value]] = {number: tuple(range(len(found))) for number, found in enumerate(forms)}
         weights: dict[Node, dict[Value, float]] = {
@@ -146,8 +152,8 @@ class Timing:
         constraints: list[Constraint] = []
         for v in (v for v, us in self.operands.items() if us):
             node = "computes", v
-            domains[node] = tuple(possible)
-            weights[node] = {form: self._computed(v, form) / self.unit for form in possible}
+            domains[node] = tuple(form for form in possible if form not in self.by_name[v].lacking)
+            weights[node] = {form: self._computed(v, form) / self.unit for form in domains[node]}  # type: ignore[arg-type]
             for number in dict.fromkeys(group[name] for name in (v, *self.operands[v])):
                 constraints.append(Constraint("an operation computes in what holds its operands", (number, node), _Holds(forms[number])))
         return TimeProgram(domains, tuple(constraints), weights, tuple(self._charges(group, forms, possible)))
@@ -164,8 +170,10 @@ class Timing:
                     before = 0.0
                     for cost in sorted(set(costs.values()) - {0.0}):
                         places = frozenset(place for place, other in costs.items() if other >= cost)
-                        when = tuple((group[name], places, ("computes", user), frozenset((form,))) for user in users)
-                        yield Charge(self._bytes(cost - before) / self.unit, when)
+                        able = (user for user in users if form not in self.by_name[user].lacking)
+                        when = tuple((group[name], places, ("computes", user), frozenset((form,))) for user in able)
+                        if when:
+                            yield Charge(self._bytes(cost - before) / self.unit, when)
                         before = cost
 
 

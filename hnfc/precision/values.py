@@ -81,6 +81,8 @@ class Site:
     """The size of the greatest element that is no mask."""
     own: str = ""
     """Format in which an input is given, or a result is wanted; "" for other sites."""
+    lacking: frozenset[str] = frozenset()
+    """Formats that torch cannot compute it in."""
     copied: int = 0
     """Elements of it that operations copy besides, to read them in another order."""
 
@@ -157,6 +159,7 @@ def sites_of(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, points),
             seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary, _own(root, root in outputs, parameters),
+            frozenset(form for place, form in calibration.lacking if place in {calibration.nodes[v] for v in values}),
         )  # fmt: skip
     edges = tuple(_edges(block, roots, named))
     return Sites(tuple(named.values()), edges, calibration.rms, dict(calibration.outputs), lacking=frozenset(calibration.lacking))
