@@ -22,7 +22,7 @@ _MOST_SUBSETS = 30
 """Sets of fewer formats that are tried before a refusal: all of those of five."""
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
-_CLOSE = 1e-3
+_CLOSE = 0.05
 """Part of the cost that is not worth a run."""
 _MOST_RETRIED = 4
 """Sets of fewer formats that are run where more of them cost more than estimates say."""
@@ -61,9 +61,14 @@ def _cheapest(
     """The assignment, or a cheaper one of fewer formats. More formats cost no more in estimates; where a run refutes these, and targets are
     made stricter, they may."""
     least, runs = requirements.least, 0
-    for fewer in _fewer(requirements) if held.bound < held.cost(least) * (1 - _CLOSE) else ():
+    if held.bound >= held.cost(least) * (1 - _CLOSE):
+        return held
+    first = assign(sites, requirements)
+    for fewer in _fewer(requirements):
         promised = assign(sites, fewer)
-        if isinstance(promised, Infeasible) or promised.cost(least) >= held.cost(least) * (1 - _CLOSE):
+        if isinstance(promised, Infeasible) or promised.formats == getattr(first, "formats", None):
+            continue
+        if promised.cost(least) >= held.cost(least) * (1 - _CLOSE):
             continue
         found = _attempted(sites, fewer, measure, bound)
         if isinstance(found, Assignment) and found.cost(least) < held.cost(least):

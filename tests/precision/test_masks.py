@@ -234,7 +234,7 @@ def test_the_command_and_the_graph_that_it_writes(tmp_path: Path, capsys: pytest
     model.write_text(emit_torch(as_module(program.graph, [scores, keep, v])))
     np.savez(samples, arg0=scores.numpy(), arg1=keep.numpy(), arg2=v.numpy())
     given = ["precision", str(model), "--calibrate", str(samples), "--formats", "fp16,fp32"]
-    assert main([*given, "--all", "--json", str(data), "--emit", "torch", "-o", str(out)]) == 0
+    assert main([*given, "--least", "bytes", "--all", "--json", str(data), "--emit", "torch", "-o", str(out)]) == 0
     assert "fp16|2^15" in capsys.readouterr().out
     assert {site["format"] for site in json.loads(data.read_text())["sites"]} == {"fp16", "fp16|2^15"}
     assert "torch.aten.clamp" in out.read_text()
