@@ -219,7 +219,7 @@ def optimizer(target: float, *more: str) -> PrecisionOptimizer:
 
 
 def halves(name: str, target: float, model: nn.Module, sample: Inputs) -> None:
-    found = PrecisionOptimizer(target, formats=("bf16", "fp16")).analyze(model, sample)
+    found = PrecisionOptimizer(target, formats=("bf16", "fp16"), least="bytes").analyze(model, sample)
     mixed = "mixed they do" if isinstance(found.outcome, Assignment) else "nor do they mixed"
     print(f"{name:10} of the 16-bit formats, {found.h0_dim} do for the whole model with a target of {target:.1e}; {mixed}", flush=True)
 

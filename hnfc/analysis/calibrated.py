@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.observed import Observed, observe
@@ -124,7 +125,10 @@ def calibrate(
         run = _Watched(root, graph, wanted, calibration.values, formats, elementwise, kept, headroom)
         results = run.results(sample)
         calibration.dtypes.update({place[node]: dtype for node, dtype in run.dtypes.items()})
-        calibration.lacking.update((place[node], form) for node, form in run.lacking)
+        for node, form in run.lacking:
+            # of an operation with several results these are the values
+            parts = [user for user in node.users if user.target is operator.getitem]
+            calibration.lacking.update((place[n], form) for n in (node, *parts))
         groups = _grouped(results, outputs)
         for output, floats in groups.items():
             for o, at in floats:
@@ -173,6 +177,22 @@ def _grouped(results: Sequence[Any], outputs: Outputs) -> dict[int | None, list[
     return alone | {None: others} if others else alone
 
 
+_MORE = 4
+"""Times as many operations as in float32 are a sign that torch has no kernel."""
+
+
+class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Number of operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
 class _Watched(fx.Interpreter):
     """A graph that notes what its values are, and which of them take part in derivatives."""
 
@@ -209,14 +229,21 @@ class _Watched(fx.Interpreter):
         return result
 
     def _try_kernels(self, n: fx.Node) -> None:
-        """Return whether torch has this operation, which hnfc does not know, in narrow types: it has fewer of them than in float32."""
+        """Note where torch lacks this operation, which hnfc does not know, in narrow types, or makes it of many others."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         floats = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-        for form in self.narrow if floats and n.target is not operator.getitem else ():
+        if not floats or n.target is operator.getitem:
+            return
+        with torch.no_grad(), Counting() as whole:
+            n.target(*args, **kwargs)  # type: ignore[operator]
+        wide = whole.count
+        for form in self.narrow:
             given = pytree.tree_map(partial(_in_type, NATIVE[form]), (args, kwargs))
             try:
-                with torch.no_grad():
+                with torch.no_grad(), Counting() as narrow:
                     n.target(*given[0], **given[1])  # type: ignore[operator]
+                if narrow.count > _MORE * max(wide, 1):
+                    self.lacking.append((n, form))
             except Exception:  # whatever an operation of somebody else raises
                 self.lacking.append((n, form))
 

@@ -76,7 +76,7 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"
         say(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
     say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's; "
-        f"{found.outcome.peak:,.0f} live at the worst moment")  # fmt: skip
+        f"{found.outcome.peak:,.0f} live at the worst moment, {found.outcome.moved:,.0f} read and written")  # fmt: skip
     if found.outcome.seconds is not None:
         late = options.least == "time" and found.outcome.bound < found.outcome.seconds * (1 - 1e-6)
         least = f"; what is proved is that nothing takes less than {found.outcome.bound:.3g} s" if late else ""
@@ -138,6 +138,7 @@ def _requirements(options: argparse.Namespace) -> Any:
     return Requirements(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,
+        margin=options.margin,
     )  # fmt: skip
 
 

@@ -30,12 +30,15 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
     made.add_argument("--target", dest="machine", metavar="NAME",
                         help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
-    made.add_argument("--least", choices=("bytes", "peak", "time"), default="bytes",
-                        help="what is minimized: bytes of all values (the default), those live at the worst moment, which\n"
-                        "--memory-budget is then of, or time as it is modelled on --target")  # fmt: skip
+    made.add_argument("--least", choices=("moved", "bytes", "peak", "time"), default="moved",
+                        help="what is minimized: bytes that are moved, casts included (the default), bytes\n"
+                        "of all values, those live at the worst moment, which --memory-budget is of then, or time\n"
+                        "as it is modelled on --target")  # fmt: skip
     made.add_argument("--plain", action="store_true",
                         help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
     made.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")
+    made.add_argument("--margin", type=float, default=1.0, metavar="M",
+                        help="errors on samples must be M times smaller than the target, for inputs with larger ones (1)")  # fmt: skip
     made.add_argument("--certified", action="store_true", help="the error is proved to be within the target too, not only estimated")
     made.add_argument("--width", type=float, default=0.0, metavar="W",
                         help="with --certified: for all inputs within W of each element of the samples (default 0)")  # fmt: skip

@@ -6,7 +6,7 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import Casts, casts_of
-from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of
+from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of, table_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
+from hnfc.precision.running import PRODUCTS, Measured, RunRecord, record, stored_size
 from hnfc.precision.solving import WIDE, tree_widened
+from hnfc.precision.storing import in_formats
 from hnfc.precision.targets import OutputError
 from hnfc.precision.values import Sites
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
@@ -32,7 +34,7 @@ from hnfc.pytorch.settings import Settings
 _SHORT = {"fp64": "f64", "fp32": "f32", "fp16": "f16"}
 
 
-@dataclass
+@dataclass(repr=False)
 class PrecisionAnalysis:
     """The outcome on one model. `outcome` is an Assignment, or the Refusal that says why there is none."""
 
@@ -47,6 +49,7 @@ class PrecisionAnalysis:
     """Precision of the reference run."""
     widened: bool
     """True if that is a copy, since it was in a narrower type."""
+    _record: RunRecord | None = field(default=None, init=False, repr=False)
 
     @property
     def h0_dim(self) -> int:
@@ -94,10 +97,43 @@ class PrecisionAnalysis:
         return as_given(self._found().error, self.sites, self.requirements)
 
     @property
-    def measured(self) -> float:
-        """The largest error of all outputs together on a sample, in the same terms, when the model runs in these formats."""
+    def measured(self) -> Measured:
+        """The largest error of all outputs together on a sample, in the same terms, when the model runs in these formats. Its `run` is
+        the record of a call of `apply()` on the first sample: types, bytes, memory and time."""
         found = self._found().measured
-        return math.nan if found is None else as_given(found, self.sites, self.requirements)
+        return Measured(math.nan if found is None else as_given(found, self.sites, self.requirements), self._recorded)
+
+    def _recorded(self) -> RunRecord:
+        if self._record is None:
+            args, kwargs = arguments_of(self.sample)
+            self._record = record(self.apply(), args, kwargs)
+        return self._record
+
+    def report(self) -> str:
+        """Sites in a table, errors, and what was counted beside what a run of the model measures; of a refusal its reasons."""
+        if isinstance(self.outcome, Infeasible):
+            return str(self)
+        run, kind = self.measured.run, "relative" if self.requirements.relative else "absolute"
+        types = ", ".join(f"{count} in {dtype}" for dtype, count in run.types_of(*PRODUCTS).items()) or "none"
+        return "\n".join((
+            str(self),
+            f"bytes read and written: {self.outcome.moved:,.0f} counted, {run.moved:,} measured, of which casts wrote {run.cast:,}",
+            f"bytes of parameters and buffers: {run.parameters:,}, of {stored_size(self.model):,} as the model has them",
+            f"most bytes of results live at once: {run.peak:,}",
+            f"products and convolutions: {types}; {kind} error {self.measured:.2g}, {run.seconds * 1e3:.3g} ms",
+        ))  # fmt: skip
+
+    def __str__(self) -> str:
+        """The sites in a table, and the error; of a refusal its reasons."""
+        if isinstance(self.outcome, Infeasible):
+            return table_of(self.sites, self.outcome)
+        kind = "relative" if self.requirements.relative else "absolute"
+        return f"{table_of(self.sites, self.outcome)}\n{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
+
+    def __repr__(self) -> str:
+        kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}
+        found = ", ".join(f"{count} sites in {form}" for form, count in kinds.items())
+        return f"{type(self).__name__}({type(self.model).__name__}: {found})"
 
     @property
     def infinite(self) -> int:
@@ -112,16 +148,26 @@ class PrecisionAnalysis:
 
     def casts(self) -> Casts:
         """Inputs of the model's graph."""
-        args, kwargs = arguments_of(self.sample)
-        graph = CapturedProgram.of(self.model, args, kwargs, Settings(load_rules(self.group))).graph
-        return casts_of(self._found(), self.sites, graph, self.dtypes, self.wide)
+        return self._casts_in(self._program(Settings(load_rules(self.group))))
 
-    def apply(self) -> torch.nn.Module:
-        """The model in mixed precision: a module of the same class on the same parameters, results in their own types."""
-        settings = Settings(load_rules(self.group), edit=self.casts())
+    def _casts_in(self, program: CapturedProgram) -> Casts:
+        return casts_of(self._found(), self.sites, program.graph, self.dtypes, self.wide)
+
+    def _program(self, settings: Settings) -> CapturedProgram:
         args, kwargs = arguments_of(self.sample)
+        return CapturedProgram.of(self.model, args, kwargs, settings)
+
+    def apply(self, train: bool = False) -> torch.nn.Module:
+        """The model in mixed precision: a module of the same class with its parameters and buffers in their formats, results in their own
+        types. train: they stay as they are, the same objects as the model's, for an optimizer to change, and the graph casts them."""
+        settings = Settings(load_rules(self.group))
+        program = self._program(settings)
+        casts = self._casts_in(program)
+        if not train:
+            return self._taking_narrow(in_formats(self.model, program, casts, settings))
+        settings = replace(settings, edit=casts)
         programs = Programs(settings)
-        programs.add(CapturedProgram.of(self.model, args, kwargs, settings))
+        programs.add(replace(program, graph=casts(program.graph), settings=settings))
         return self._taking_narrow(wrapped(self.model, programs))
 
     def _taking_narrow(self, module: torch.nn.Module) -> torch.nn.Module:

@@ -25,6 +25,7 @@ from hnfc.backend.torch_mlir import verify
 from hnfc.core.errors import UsageError
 from hnfc.dialects.formats import Block
 from hnfc.formats.named import format_named
+from hnfc.formats.packed import unpacked
 from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, stored_format
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
@@ -40,9 +41,40 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _ONLY_STORED = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
+def is_plain_dtype(form: str) -> bool:
+    """Return whether a type that torch computes in stores the numbers as they are."""
+    base = split(form)[0] if ceiling(form) is not None else form
+    return base in DTYPES and DTYPES[base] not in _ONLY_STORED
+
+
 def stored_in(x: torch.Tensor, form: str) -> torch.Tensor:
     """The values that a format which torch lacks would store, in the type that they have."""
+    if isinstance(x, fx.Proxy):
+        # a graph is traced when it is unpickled
+        return x.tracer.create_proxy("call_function", stored_in, (x, form), {})
     return stored_values(x, format_named(form))
+
+
+class _StraightCast(torch.autograd.Function):
+    """Values in a narrower type and back, through which gradients pass unchanged."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return x.to(dtype).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient, None
+
+
+def stored_as(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The tensor in a type of 8 bits; in its own type with the same values where it has a gradient, which would lose its small numbers."""
+    if isinstance(x, fx.Proxy):
+        return x.tracer.create_proxy("call_function", stored_as, (x, dtype), {})
+    if torch.is_grad_enabled() and x.requires_grad:
+        result: torch.Tensor = _StraightCast.apply(x, dtype)  # type: ignore[no-untyped-call]
+        return result
+    return x.to(dtype)
 
 
 def cast_graph(
@@ -51,10 +83,11 @@ def cast_graph(
     dtypes: Mapping[int, torch.dtype],
     results: Sequence[torch.dtype | None] | None = None,
     lacking: Collection[tuple[int, str | None]] = (),
+    stored: Collection[int] = (),
 ) -> fx.GraphModule:
     """A new graph with casts. formats: by the places of nodes; dtypes: of all nodes that are tensors. Results keep their types, or have
-    those that are given. lacking: operations, with the formats that torch cannot do them in."""
-    return _Casting(graph, formats, dtypes, results, lacking).run()
+    those that are given. lacking: operations, with the formats that torch cannot do them in. stored: arguments in their formats."""
+    return _Casting(graph, formats, dtypes, results, lacking, stored).run()
 
 
 @dataclass
@@ -64,6 +97,7 @@ class _Casting:
     dtypes: Mapping[int, torch.dtype]
     results: Sequence[torch.dtype | None] | None
     lacking: Collection[tuple[int, str | None]]
+    stored: Collection[int]
 
     def run(self) -> fx.GraphModule:
         self.places = {node: index for index, node in enumerate(self.graph.graph.nodes)}
@@ -111,7 +145,18 @@ class _Casting:
     def _store(self, index: int, node: fx.Node, made: fx.Node, dtype: torch.dtype | None) -> None:
         if dtype is not None and dtype.is_floating_point:
             self.types[made] = dtype
-            if index in self.formats:
+            if index in self.stored and not node.users:
+                pass
+            elif index in self.stored:
+                base, _ = split(self.formats[index])
+                if is_plain_dtype(self.formats[index]):
+                    self.types[made] = DTYPES[base]
+                else:
+                    # what is only for storage is computed with in a type that holds it
+                    wide = widest([DTYPES[base]]) if self.formats[index] in DTYPES else dtype
+                    made = self.new.call_function(unpacked, (made, wide))
+                    self.types[made] = wide
+            elif index in self.formats:
                 base, exponent = split(self.formats[index])
                 most = ceiling(self.formats[index])
                 if most is not None:
@@ -120,7 +165,10 @@ class _Casting:
                 if exponent:
                     made = self.new.call_function(torch.ops.aten.mul.Scalar, (made, 2.0**-exponent))
                     self.types[made] = dtype
-                if base in DTYPES:
+                if base in DTYPES and DTYPES[base] in _ONLY_STORED:
+                    made = self.new.call_function(stored_as, (made, DTYPES[base]))
+                    self.types[made] = DTYPES[base]
+                elif base in DTYPES:
                     made = self.cast(made, DTYPES[base])
                 else:
                     made = self.new.call_function(stored_in, (made, base))
@@ -132,6 +180,9 @@ class _Casting:
     def _call(self, index: int, node: fx.Node) -> None:
         if node.target is _ASSERTION:
             return
+        if is_repetition(node) and self._repeats(index, node.args[0]):
+            self._again(index, node, node.args[0])
+            return
         dtype = self.dtypes.get(index)
         if node.target is operator.getitem:
             whole = node.all_input_nodes[0]
@@ -139,7 +190,10 @@ class _Casting:
             self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), given)
             return
         operands = [n for n in node.all_input_nodes if (d := self.original(n)) is not None and d.is_floating_point]
-        explicit = node.kwargs.get("dtype") is not None or any(isinstance(a, torch.dtype) for a in node.args)
+        own = dtype if dtype is not None and index in self.formats and getattr(node.target, "namespace", "") == "aten" else None
+        named = [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.dtype)]
+        # a type that the model names for what has a format is that of the reference, and gives way to it
+        explicit = any(a != own for a in named)
         # what is stored with a scale is computed with in float32, which holds it
         wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in operands]
         results = [index] if dtype is not None else [self.places[user] for user in node.users if user.target is operator.getitem]
@@ -158,16 +212,47 @@ class _Casting:
 
         made = self.new.node_copy(node, operand)
         if computing is not None:
-            made.args = fx.node.map_aggregate(made.args, lambda value: _within(value, computing))
+            instead = {own: computing} if own is not None else {}
+            made.args = fx.node.map_aggregate(made.args, lambda value: _within(_replaced(value, instead), computing))
+            made.kwargs = {name: _replaced(value, instead) for name, value in made.kwargs.items()}
         if dtype is None and computing is not None:
             self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+
+    def _repeats(self, index: int, source: Any) -> bool:
+        """Return whether what repeats another value has no format of its own."""
+        before = self.formats.get(self.places[source])
+        return before is None or self.formats.get(index, before) == before
+
+    def _again(self, index: int, node: fx.Node, source: Any) -> None:
+        made = self.made[source]
+        if index in self.formats and self.places[source] not in self.formats:
+            self._store(index, node, made, self.types.get(made))
+        else:
+            self.made[node] = made
+
+
+def is_repetition(node: fx.Node) -> bool:
+    """Return whether its operand can stand for it: it is a copy, or a product with 1. Nothing in a graph is written to, and no operation
+    reads how a tensor lies. A copy in another order that several operations read is made once here, and would be by each of them."""
+    aten = torch.ops.aten
+    copies = node.target is aten.clone.default
+    if not copies and not (node.target is aten.mul.Scalar and type(node.args[1]) is float and node.args[1] == 1):
+        return False
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    same = not copies or node.kwargs.get("memory_format") in (None, torch.preserve_format) or len(node.users) == 1
+    return same and source.op == "call_function" and all(user.op != "output" for user in (*node.users, *source.users))
 
 
 def _exceeds(node: fx.Node, dtype: torch.dtype) -> bool:
     """Return whether an operation is given a number, and no mask, that the type cannot hold: torch takes none that overflows."""
     given = (value for value in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(value, int | float))
     return any(torch.finfo(dtype).max < abs(value) < MASK for value in given)
+
+
+def _replaced(value: Any, instead: Mapping[torch.dtype, torch.dtype]) -> Any:
+    return instead.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def _within(value: Any, dtype: torch.dtype) -> Any:
@@ -239,6 +324,10 @@ def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Mo
     lacking = sorted({str(node.args[1]) for node in graph.graph.nodes if node.target is stored_in})
     if lacking:
         raise UsageError(f"torch stores no values in {', '.join(lacking)}; a model can be written with {', '.join(DTYPES)}")
+    for node in graph.graph.nodes:
+        if node.target is stored_as:
+            node.target = torch.ops.aten.to.dtype
+    graph.recompile()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     FakeTensorProp(graph, mode).propagate(*arguments)
     module = import_graph(graph.graph)
@@ -268,6 +357,8 @@ class Casts:
     """The types of results, where they are not those of the reference."""
     lacking: Collection[tuple[int, str | None]] = ()
     """As in Sites: these operations are done in float32."""
+    stored: Collection[int] = ()
+    """Arguments that are given in their formats."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
         """Raises UsageError for a graph of other operations."""
@@ -275,7 +366,7 @@ class Casts:
             raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
-        return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking)
+        return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking, self.stored)
 
 
 def casts_of(

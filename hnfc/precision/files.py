@@ -107,6 +107,7 @@ class FileAnalysis:
             **errors,
             "bytes": self.outcome.size,
             "peak_bytes": self.outcome.peak,
+            "moved_bytes": self.outcome.moved,
             "seconds": self.outcome.seconds,
             "least": self.requirements.least,
             "bound": self.outcome.bound,

@@ -233,7 +233,7 @@ class _Refusing:
     def _targets(self) -> Iterator[Relaxation]:
         """Higher targets, as far as is needed without any other change."""
         best = {a: self._least_error(a, frozenset()) for a in self.problem.allowances}
-        raised = {a: _up(best[a] * 1.005 / self._part(a) / a.scale) for a in best if best[a] > self.problem.limit(a)}
+        raised = {a: rounded_up(best[a] * 1.005 / self._part(a) / a.scale) for a in best if best[a] > self.problem.limit(a)}
         if not raised or not all(map(math.isfinite, best.values())):
             return
         margins = dict(self.problem.margins)
@@ -241,7 +241,7 @@ class _Refusing:
             margins[a.output] = self._part(a) * target * a.scale / a.limit if a.limit else math.inf
         if math.inf not in margins.values() and AssignmentProblem(self.sites, self.requirements, margins, self.problem.strict).possible():
             what = " and ".join(f"{a.target} to {target:.2g}" for a, target in raised.items())
-            yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised))
+            yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised), self.requirements.raised(raised))
 
     def _part(self, allowance: Allowance) -> float:
         return self.problem.margins.get(allowance.output, 1.0)
@@ -263,7 +263,7 @@ def _bits(number: int) -> str:
     return f"{number} {'bit' if number == 1 else 'bits'}"
 
 
-def _up(target: float) -> float:
+def rounded_up(target: float) -> float:
     """At least the number, with two digits."""
     if not 0 < target < math.inf:
         return target

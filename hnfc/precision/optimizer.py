@@ -47,9 +47,10 @@ class PrecisionOptimizer:
     scaling: values that overflow may be stored with a scale that is a power of two. saturation: values of which only masks overflow, whose
     size moves nothing, may be stored with these as numbers that the format has; not with `certified`, whose formulas have none of them.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
-    chosen. least: what is minimized: "bytes" of all sites, those live at the "peak", which memory_budget is then of, or "time" as it is
-    modelled on the target. certified: the error is proved to be
-    within the target too, for all inputs within `width` of each element of the samples.
+    chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites, those live at the "peak", which
+    memory_budget is then of, or "time" as it is modelled on the target. certified: the error is proved to be
+    within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
+    errors on the samples must be, for inputs whose errors are larger.
     """
 
     target_accuracy: Target = 1e-3
@@ -64,16 +65,17 @@ class PrecisionOptimizer:
     elementwise: bool = False
     scaling: bool = True
     target: str | None = None
-    least: str = "bytes"
+    least: str = "moved"
     certified: bool = False
     width: float = 0.0
     saturation: bool = True
+    margin: float = 1.0
 
     def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified,
+            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified, self.margin,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:

@@ -31,13 +31,24 @@ def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, st
         yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
 
 
+def table_of(sites: Sites, outcome: Assignment | Infeasible) -> str:
+    """The sites in columns; of a refusal its reasons, and the changes that help."""
+    if isinstance(outcome, Infeasible):
+        helps = (f"help: {change.change} ({change.cost})" for change in outcome.relaxations)
+        return "\n".join(("no assignment of formats meets the target:", *(f"  {reason}" for reason in outcome.reasons), *helps))
+    rows: list[tuple[str, ...]] = [("site", "role", "format", "range", "part of the error")]
+    rows += [(*words, f"{part:.1%}") for *words, part in rows_of(sites, outcome)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
 def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tuple[OutputError, ...]:
     """Errors of each output in the terms of the targets, where these are for single ones."""
     limits = {a.output: a for a in requirements.allowances(sites)}
     rows = []
     for output, size in sites.outputs.items():
         scale = size if requirements.relative and size else 1.0
-        allowed = limits[output].limit / scale if output in limits else math.inf
+        allowed = limits[output].limit * requirements.margin / scale if output in limits else math.inf
         measured, proved = (
             errors[output] / scale if output in errors else None for errors in (found.measured_errors, found.certified_errors)
         )

@@ -59,6 +59,7 @@ class AssignmentProblem:
         self.pairs = [(u, v) for u, v in sites.edges if requirements.uncast and uncast(by_name[u], by_name[v], requirements.uncast)]
         self.groups = _groups(sites, self.pairs)
         self.timing = Timing(sites, requirements.target_machine) if requirements.target_machine else None
+        self.traffic = Timing(sites, None)
         self.undecided = False
         """True if a solution was not found in time, without a proof that there is none."""
 
@@ -133,14 +134,15 @@ class AssignmentProblem:
         squares = [self._squares(choices, allowance) for allowance in self.allowances]
         if self.requirements.least == "peak":
             return self._within_peak(choices, squares)
-        price, unit = (size, 1.0) if self.requirements.least == "bytes" else (self._seconds(choices), 1e-12)
+        counted = self.counted
+        price, unit = (self._seconds(choices), 1e-12) if self.requirements.least == "time" else (size, 1.0)
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
         cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, spent, strict=True)]
         if any(math.fsum(map(min, square)) > 1 for square in squares):
             return None
         memory = size if self.requirements.least != "bytes" and self.requirements.memory < math.inf else None
-        timed = self.timing.program(groups, forms, spent) if self.timing and self.requirements.least == "time" else None
+        timed = None if counted is None else counted.program(groups, forms, spent)
         places, bound = self._chosen(cost, squares, memory, timed)
         if places is None:
             return None
@@ -149,22 +151,34 @@ class AssignmentProblem:
             return {site.name: forms[i][places[i]] for i, group in enumerate(groups) for site in group}
 
         chosen = named(places)
-        if timed and self.timing and memory is None and not math.isnan(bound):
-            chosen = min((chosen, *map(named, _with_few_casts(forms, squares))), key=self.timing.seconds)
+        if counted is not None and memory is None:
+            # of assignments that cost as much, those with one format come first
+            chosen = min((*map(named, _with_few_casts(forms, squares)), chosen), key=lambda formats: round(counted.seconds(formats) / unit))
             places = tuple(found.index(chosen[group[0].name]) for group, found in choices)
         total = math.fsum(row[place] for row, place in zip(size, places, strict=True))
         time = self.timing.seconds(chosen) if self.timing else None
         # without the thousandths, of which all budgets together have no more than one each
-        least = (time if timed and time is not None else total) if math.isnan(bound) else (bound - len(squares) / 1000) * unit
+        cost_of_all = total if counted is None else counted.seconds(chosen)
+        least = cost_of_all if math.isnan(bound) else (bound - len(squares) / 1000) * unit
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
         return Solution(chosen, total, least, time) if total <= self.requirements.memory else None
+
+    @property
+    def counted(self) -> Timing | None:
+        """The model of what is minimized where casts count."""
+        return {"time": self.timing, "moved": self.traffic}.get(self.requirements.least)
 
     def _choices(self, released: frozenset[str], cast: bool) -> Choices:
         groups = [[site] for site in self.sites.sites] if cast else self.groups
         return [(group, self.common(group, released)) for group in groups]
 
     def possible(self, released: frozenset[str] = frozenset(), cast: bool = False) -> Solution | None:
-        """Formats that meet the requirements, if any do. Whether there are any is known sooner than which have the least peak."""
+        """Formats that meet the requirements, if any do. Whether there are any is known sooner than which have the least peak, or move the
+        fewest bytes."""
+        if self.requirements.least == "moved":
+            free = copy.copy(self)
+            free.requirements = replace(self.requirements, least="bytes")
+            return free.solve(released, cast)
         if self.requirements.least != "peak":
             return self.solve(released, cast)
         free = copy.copy(self)
@@ -263,8 +277,9 @@ class AssignmentProblem:
         }
         limit = next((self.limit(a) for a in self.allowances if a.output is None), math.inf)
         return Assignment(
-            found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors, peak=self.peak(found.formats)
-        )
+            found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors, peak=self.peak(found.formats),
+            moved=self.traffic.seconds(found.formats),
+        )  # fmt: skip
 
 
 def _by_prices(cost: Rows, squares: Sequence[Rows]) -> Selection | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from hnfc.core.errors import UsageError
@@ -17,7 +17,7 @@ from hnfc.precision.policy import Policy
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 from hnfc.precision.values import Site, Sites
 
-LEAST = ("bytes", "peak", "time")
+LEAST = ("moved", "bytes", "peak", "time")
 """Objectives."""
 
 
@@ -45,9 +45,13 @@ class Requirements:
     target_machine: Machine | None = None
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
-    """Objective: `bytes` of all sites; peak live bytes (`peak`), which `memory` limits then; or `time` as `Timing` models it."""
+    """Objective: bytes that are `moved`, as `Timing` counts them, casts included; `bytes` of all sites; peak live bytes (`peak`), which
+    `memory` limits then; or `time` as `Timing` models it."""
     saturation: bool = True
     """True if a value of which only masks overflow may be stored with these as numbers that the format has."""
+
+    margin: float = 1.0
+    """Factor by which errors on the samples must be below the targets, since those of other inputs may be larger."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Mapping) and not self.target > 0:
@@ -58,12 +62,23 @@ class Requirements:
             raise UsageError(f"the memory budget is a number of bytes from 0, not {self.memory:g}; without one, leave it out")
         if not 1 <= self.headroom < math.inf:
             raise UsageError(f"the headroom is how many times as large values may become, a number from 1, not {self.headroom:g}")
+        if not 1 <= self.margin < math.inf:
+            raise UsageError(f"the margin is how many times as large errors on other inputs may be, a number from 1, not {self.margin:g}")
         if not all(first and second for first, second in self.uncast):
             raise UsageError("an empty pattern names no sites between which no cast is allowed; * names all")
 
     def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
-        return allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
+        found = allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
+        return tuple(replace(a, limit=a.limit / self.margin, scale=a.scale / self.margin) for a in found)
+
+    def raised(self, targets: Mapping[Allowance, float]) -> Target:
+        """The target with other numbers for some of its allowances, in its own terms."""
+        if not isinstance(self.target, Mapping):
+            return next(iter(targets.values()))
+        named: dict[int | str, float] = {a.output: error for a, error in targets.items() if a.output is not None}
+        # the first key that names an output counts
+        return named | {key: error for key, error in self.target.items() if key not in named}
 
     def limit(self, sites: Sites) -> float:
         """The largest absolute error of all outputs together that is allowed; infinite where targets are for single ones."""
@@ -99,6 +114,14 @@ class Assignment:
     """Elements of the outputs that are infinite on the samples before anything is in another format: no error counts them."""
     peak: float = math.nan
     """Peak live bytes: what the model is given, and values from what computes them to what reads them last."""
+    moved: float = math.nan
+    """Bytes that operations and casts read and write, counted."""
+
+    def cost(self, least: str) -> float:
+        """Cost by an objective."""
+        found = {"moved": self.moved, "bytes": self.size, "peak": self.peak, "time": self.seconds}[least]
+        assert found is not None
+        return found
 
 
 @dataclass(frozen=True)
@@ -113,10 +136,11 @@ class Solution:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """One change that makes the requirements possible, and what it costs."""
+    """One change that makes the requirements possible, and what it costs. target: the one that it raises to, if it is that."""
 
     change: str
     cost: str
+    target: Target | None = None
 
 
 @dataclass(frozen=True)

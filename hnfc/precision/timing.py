@@ -1,9 +1,10 @@
-"""The time that a model takes in given formats on a machine, casts included, and its terms in an integer program.
+"""The time that a model takes in given formats on a machine, or the bytes that it moves, casts included, as terms in an integer program.
 
 The model of what runs is the graph that `applied` makes, one operation after the other, nothing fused: an operation computes in the
 narrowest format that holds its result and all that it reads, and takes its arithmetic, the bytes of these in that format, and a pass over
 each of them that is stored in another one, which is read and written once. A value that several operations read in one format is cast to it
-once. Inputs, parameters and results are taken to be stored in their formats.
+once. Parameters are taken to be stored in their formats. So are inputs and results where time is counted; where bytes are, they are given
+and wanted in the reference's format, and cast.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def stored_bytes(site: Site, stored: str, computed: str) -> float:
 
 @dataclass(frozen=True)
 class TimeProgram:
-    """Time in picoseconds as a part of an integer program. Nodes are the groups of sites, whose values are the places of their formats,
-    and ("computes", site) for each operation, whose values are formats of arithmetic."""
+    """Time in picoseconds, or bytes, as a part of an integer program. Nodes are the groups of sites, whose values are the places of their
+    formats, and ("computes", site) for each operation, whose values are formats of arithmetic."""
 
     domains: Mapping[Node, Sequence[Value]]
     constraints: tuple[Constraint, ...]
@@ -67,8 +68,12 @@ class TimeProgram:
 
 
 class Timing:
-    def __init__(self, sites: Sites, machine: Machine) -> None:
+    """machine: where the model runs; None counts bytes that are read and written instead of seconds."""
+
+    def __init__(self, sites: Sites, machine: Machine | None) -> None:
         self.sites, self.machine = sites, machine
+        self.unit = 1e-12 if machine is not None else 1.0
+        """One in an integer program: a picosecond, or a byte."""
         self.by_name = {site.name: site for site in sites.sites}
         self.operands: dict[str, list[str]] = {name: [] for name in self.by_name}
         self.readers: dict[str, list[str]] = {name: [] for name in self.by_name}
@@ -77,7 +82,7 @@ class Timing:
             self.readers[u].append(v)
 
     def seconds(self, formats: Mapping[str, str]) -> float:
-        """The whole time. formats: of every site by its name."""
+        """The whole time, or all bytes where no machine is named. formats: of every site by its name."""
         stored = (self._stored(site, formats[site.name]) for site in self.sites.sites)
         computed = (self._computed(v, form) for v, form in self._arithmetic(formats).items())
         return math.fsum((*stored, *computed, self._bytes(self.cast_bytes(formats))))
@@ -93,17 +98,31 @@ class Timing:
 
     def _arithmetic(self, formats: Mapping[str, str]) -> dict[str, str]:
         """Compute format of each operation, by the site of its result."""
-        return {v: reduce(wider, (arithmetic(formats[name]) for name in (v, *us))) for v, us in self.operands.items() if us}
+        return {v: self._able(v, reduce(wider, (arithmetic(formats[name]) for name in (v, *us)))) for v, us in self.operands.items() if us}
+
+    def _able(self, v: str, form: str) -> str:
+        """The compute format, or float32 where torch has no such operation."""
+        return "fp32" if form in self.by_name[v].lacking else form
 
     def _bytes(self, count: float) -> float:
-        return count / self.machine.bandwidth
+        return count if self.machine is None else count / self.machine.bandwidth
 
     def _stored(self, site: Site, form: str) -> float:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
-        passes = max(site.reads - len(self.readers[site.name]), 0)
+        passes: float = max(site.reads - len(self.readers[site.name]), 0)
+        if self.machine is None and site.elements:
+            # a result is read only where it is cast
+            passes = max(passes - bool(self.operands[site.name] and site.own), 0) + 2 * site.copied / site.elements
         if self.operands[site.name]:
-            return self._bytes(passes * bytes_of(site, form))
+            return self._bytes(passes * bytes_of(site, form) + self._crossing(site, form))
+        if self.machine is None:
+            # what is given is there already
+            return passes * bytes_of(site, form) + self._crossing(site, form)
         return self._work(site, arithmetic(form)) + self._bytes((passes + 1) * bytes_of(site, form))
+
+    def _crossing(self, site: Site, form: str) -> float:
+        """Bytes of the cast of an input or a result from or to its format in the model, where bytes are counted."""
+        return cast_bytes(site, form, site.own) if self.machine is None and site.own else 0.0
 
     def _computed(self, v: str, form: str) -> float:
         """Time that depends on the compute format of an operation: arithmetic, reads and writes."""
@@ -112,18 +131,20 @@ class Timing:
         return self._work(site, form) + self._bytes(moved)
 
     def _work(self, site: Site, form: str) -> float:
-        return site.work / self.machine.rate(_DTYPES[form], matrix=site.matrix)
+        return 0.0 if self.machine is None else site.work / self.machine.rate(_DTYPES[form], matrix=site.matrix)
 
     def program(self, groups: Sequence[Sequence[Site]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]) -> TimeProgram:
         """groups: the sites that have one format, together; forms: what each group chooses from; spent: what of the budgets each choice
-        uses up, of which a thousandth counts as a picosecond: of formats that take as long the more accurate one is chosen."""
+        uses up, of which a thousandth counts as one unit: of formats that cost as much the more accurate one is chosen."""
         group = {site.name: number for number, sites in enumerate(groups) for site in sites}
         possible = list(dict.fromkeys(arithmetic(form) for found in forms for form in found))
+        if any(site.lacking for site in self.sites.sites):
+            possible.append("fp32")
         possible = sorted({wider(a, b) for a in possible for b in possible}, key=_ARITHMETIC.index)
         domains: dict[Node, Sequence[Value]] = {number: tuple(range(len(found))) for number, found in enumerate(forms)}
         weights: dict[Node, dict[Value, float]] = {
             number: {
-                place: 1e12 * math.fsum(self._stored(site, form) for site in sites) + spent[number][place] / 1000
+                place: math.fsum(self._stored(site, form) for site in sites) / self.unit + spent[number][place] / 1000
                 for place, form in enumerate(forms[number])
             }
             for number, sites in enumerate(groups)
@@ -131,8 +152,8 @@ class Timing:
         constraints: list[Constraint] = []
         for v in (v for v, us in self.operands.items() if us):
             node = "computes", v
-            domains[node] = tuple(possible)
-            weights[node] = {form: 1e12 * self._computed(v, form) for form in possible}
+            domains[node] = tuple(form for form in possible if form not in self.by_name[v].lacking)
+            weights[node] = {form: self._computed(v, form) / self.unit for form in domains[node]}  # type: ignore[arg-type]
             for number in dict.fromkeys(group[name] for name in (v, *self.operands[v])):
                 constraints.append(Constraint("an operation computes in what holds its operands", (number, node), _Holds(forms[number])))
         return TimeProgram(domains, tuple(constraints), weights, tuple(self._charges(group, forms, possible)))
@@ -149,8 +170,10 @@ class Timing:
                     before = 0.0
                     for cost in sorted(set(costs.values()) - {0.0}):
                         places = frozenset(place for place, other in costs.items() if other >= cost)
-                        when = tuple((group[name], places, ("computes", user), frozenset((form,))) for user in users)
-                        yield Charge(1e12 * self._bytes(cost - before), when)
+                        able = (user for user in users if form not in self.by_name[user].lacking)
+                        when = tuple((group[name], places, ("computes", user), frozenset((form,))) for user in able)
+                        if when:
+                            yield Charge(self._bytes(cost - before) / self.unit, when)
                         before = cost
 
 

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from hnfc.analysis.outputs import Outputs
 from hnfc.backend.fx import raise_function
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, UsageError
 from hnfc.formats.scaled import largest
 from hnfc.frontend.pytorch import Captured
 from hnfc.frontend.signature import FixedResult, Given, Gradient, Returned, State, tensor_of
@@ -38,12 +38,12 @@ _NOISES = 10
 """besides so many times what one rounding of all that is given does to them."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TrainingAnalysis(PrecisionAnalysis):
     """The outcome on a step of training. `sites` has those of the backward pass too, by names that start with "gradient"."""
 
-    loss: Loss | None
-    undetermined: tuple[str, ...]
+    loss: Loss | None = None
+    undetermined: tuple[str, ...] = ()
     """The results that are 0, or nothing but rounding errors in the reference, as is the gradient of a bias before a normalization: they
     have no target, and must be finite."""
 
@@ -61,12 +61,15 @@ class TrainingAnalysis(PrecisionAnalysis):
     def _casts(self, step: TrainingStep) -> Casts:
         return casts_of(self._found(), self.sites, step.graph, self.dtypes, self.wide)
 
-    def apply(self) -> torch.nn.Module:
+    def apply(self, train: bool = True) -> torch.nn.Module:
         """A module of the same class on the same parameters that takes a sample and returns the loss, whose `backward` gives parameters
         the gradients in mixed precision. Gradients are computed with the loss and kept until then.
 
-        A call on other shapes makes a graph of its own; one that makes the model take another path raises UsageError.
+        A call on other shapes makes a graph of its own; one that makes the model take another path raises UsageError. train: a step has
+        to keep the parameters as they are, for an optimizer to change; raises UsageError for False.
         """
+        if not train:
+            raise UsageError("a step of training changes its parameters: apply() keeps them as they are; analyze() gives a model to run")
         step = self._step()
         casts = self._casts(step)
         steps = Steps(self.loss, Settings(load_rules(self.group), edit=casts), self._first())

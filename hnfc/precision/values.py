@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 
 from hnfc.analysis.cost import MATRIX, flops
 from hnfc.dialects.facts import Access, Exactness
-from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.base import NumOp, as_tensor
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.num.movement import ConcatOp
 from hnfc.dialects.num.opaque import OpaqueOp
-from hnfc.dialects.types import DYNAMIC, format_of
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, format_of
+from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, split, stored_format
 from hnfc.frontend.torch_mlir import GRADIENT
 from hnfc.precision.policy import SemanticDType
@@ -78,6 +79,12 @@ class Site:
     """True if a backward pass computes it; `module` is that of the operation whose gradient it is."""
     ordinary: float = 0.0
     """The size of the greatest element that is no mask."""
+    own: str = ""
+    """Format in which an input is given, or a result is wanted; "" for other sites."""
+    lacking: frozenset[str] = frozenset()
+    """Formats that torch cannot compute it in."""
+    copied: int = 0
+    """Elements of it that operations copy besides, to read them in another order."""
 
     @property
     def magnitude(self) -> float:
@@ -151,10 +158,16 @@ def sites_of(
         named[root] = Site(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, points),
-            seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary,
+            seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary, _own(root, root in outputs, parameters),
+            frozenset(form for place, form in calibration.lacking if place in {calibration.nodes[v] for v in values}),
         )  # fmt: skip
     edges = tuple(_edges(block, roots, named))
     return Sites(tuple(named.values()), edges, calibration.rms, dict(calibration.outputs), lacking=frozenset(calibration.lacking))
+
+
+def _own(root: SSAValue, is_result: bool, parameters: Mapping[int, str]) -> str:
+    is_input = isinstance(root, BlockArgument) and root.index not in parameters
+    return format_named(ELEMENT_NAMES[as_tensor(root.type).element_type]).name if is_input or is_result else ""
 
 
 def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue], form: str, output: int | None = None) -> float:
@@ -270,7 +283,8 @@ def _described(imported: Imported, value: SSAValue, parameters: Mapping[int, str
     """Operation, module, place and role."""
     owner = _computing(value)
     if not isinstance(owner, Operation):
-        index = value.index  # type: ignore[attr-defined]
+        assert isinstance(value, BlockArgument)
+        index = value.index
         if index in parameters:
             name = parameters[index]
             return name, name.rpartition(".")[0], name, SemanticDType.PARAM

@@ -13,6 +13,7 @@ from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, largest
 from hnfc.precision.assignment import Assignment, Infeasible, Relaxation, Requirements, assign
 from hnfc.precision.certificates import RUN
+from hnfc.precision.infeasibility import rounded_up
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.values import Sites
 
@@ -21,6 +22,12 @@ _MOST_SUBSETS = 30
 """Sets of fewer formats that are tried before a refusal: all of those of five."""
 _TOLERANCE = 1.1
 """A measured error so little above the target is taken for it: an estimate is no sharper."""
+_CLOSE = 0.05
+"""Part of the cost that is not worth a run."""
+_MOST_RETRIED = 4
+"""Sets of fewer formats that are run where more of them cost more than estimates say."""
+_RAISES = 4
+"""Runs to find a target that formats meet."""
 _BETWEEN = 2
 """Runs to find out by how much a target that was made stricter may be less strict."""
 Margins: TypeAlias = dict[int | None, float]
@@ -37,14 +44,68 @@ def assign_what_holds(
     formats that estimates choose, fewer formats are tried: what some of the formats allow, all of them do.
     """
     outcome = _attempted(sites, requirements, measure, bound)
-    if isinstance(outcome, Assignment) or outcome.certificate != RUN:
-        return outcome
+    if isinstance(outcome, Assignment):
+        return _cheapest(outcome, sites, requirements, measure, bound)
+    if outcome.certificate == RUN:
+        found = _with_fewer(sites, requirements, measure, bound)
+        if found is not None:
+            return found
+    followed = (_followed(change, sites, requirements, measure, bound) for change in outcome.relaxations)
+    return replace(outcome, relaxations=tuple(change for change in followed if change is not None))
+
+
+def _cheapest(
+    held: Assignment, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
+    bound: Callable[[Assignment], Errors] | None,
+) -> Assignment:  # fmt: skip
+    """The assignment, or a cheaper one of fewer formats. More formats cost no more in estimates; where a run refutes these, and targets are
+    made stricter, they may."""
+    least, runs = requirements.least, 0
+    if held.bound >= held.cost(least) * (1 - _CLOSE):
+        return held
+    first = assign(sites, requirements)
+    for fewer in _fewer(requirements):
+        promised = assign(sites, fewer)
+        if isinstance(promised, Infeasible) or promised.formats == getattr(first, "formats", None):
+            continue
+        if promised.cost(least) >= held.cost(least) * (1 - _CLOSE):
+            continue
+        found = _attempted(sites, fewer, measure, bound)
+        if isinstance(found, Assignment) and found.cost(least) < held.cost(least):
+            held = replace(found, bound=held.bound)
+        runs += 1
+        if runs == _MOST_RETRIED:
+            break
+    return held
+
+
+def _followed(
+    change: Relaxation, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
+    bound: Callable[[Assignment], Errors] | None,
+) -> Relaxation | None:  # fmt: skip
+    """A change that a run confirms: a target is raised further where formats miss the one that is offered."""
+    for _ in range(_RAISES):
+        if change.target is None:
+            return change
+        found = _attempted(sites, replace(requirements, target=change.target), measure, bound)
+        if isinstance(found, Assignment):
+            return change
+        further = next((other for other in found.relaxations if other.target is not None), None)
+        if further is None:
+            return None
+        change = further
+    return None
+
+
+def _with_fewer(
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+) -> Assignment | None:
     first = assign(sites, requirements)
     for fewer in _fewer(requirements):
         found = _attempted(sites, fewer, measure, bound)
         if isinstance(found, Assignment):
             return replace(found, bound=first.bound) if isinstance(first, Assignment) else found
-    return outcome
+    return None
 
 
 def _fewer(requirements: Requirements) -> Iterator[Requirements]:
@@ -98,7 +159,7 @@ def _attempted(
                 _tighten(margins, unproved, proved)
                 stricter = assign(sites, requirements, margins, strict)
             if stricter is None or isinstance(stricter, Infeasible):
-                return _unproved(unproved, proved, measured)
+                return _unproved(requirements, unproved, proved, measured)
             outcome = stricter
             continue
         missed = _missed(over, measured, finite)
@@ -113,7 +174,7 @@ def _attempted(
         else:
             strict = True
         outcome = assign(sites, requirements, margins, strict)
-    changes = [Relaxation(f"raise {_raised(over, measured)}", "this was measured")] if math.isfinite(measured[None]) else []
+    changes = [_raise(requirements, over, measured, "this was measured")] if math.isfinite(measured[None]) else []
     changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
     return Infeasible((missed,), (), {}, tuple(changes))
 
@@ -163,11 +224,14 @@ def _tighten(margins: Margins, over: Sequence[Allowance], errors: Errors) -> Non
         margins[a.output] *= max(0.8 * a.limit / errors[a.output], 1e-3)
 
 
-def _raised(over: Sequence[Allowance], errors: Errors) -> str:
-    return " and ".join(f"{a.target} to {a.as_given(errors[a.output]):.2g}" for a in over)
+def _raise(requirements: Requirements, over: Sequence[Allowance], errors: Errors, cost: str) -> Relaxation:
+    """The change that raises targets to errors, rounded up."""
+    targets = {a: rounded_up(a.as_given(errors[a.output])) for a in over}
+    text = " and ".join(f"{a.target} to {error:.2g}" for a, error in targets.items())
+    return Relaxation(f"raise {text}", cost, requirements.raised(targets))
 
 
-def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:
+def _unproved(requirements: Requirements, over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:
     unbounded = [a for a in over if not math.isfinite(proved[a.output])]
     if unbounded:
         reasons = [
@@ -179,7 +243,7 @@ def _unproved(over: Sequence[Allowance], proved: Errors, measured: Errors) -> In
             f"in the widest formats that were tried what is proved is that {a.are} off by at most {proved[a.output]:.3g}" for a in over
         ]
         reasons = [f"{what}, and {a.limit:.3g} is allowed" for what, a in zip(known, over, strict=True)]
-        changes = [Relaxation(f"raise {_raised(over, proved)}", "this is proved")]
+        changes = [_raise(requirements, over, proved, "this is proved")]
     off = " and ".join(f"{a.name} {'were' if a.output is None else 'was'} off by {measured[a.output]:.3g}" for a in over)
     changes.append(Relaxation("do without a proof", f"on the samples {off}"))
     return Infeasible(tuple(reasons), (), {}, tuple(changes))

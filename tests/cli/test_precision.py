@@ -111,7 +111,7 @@ def test_what_is_written_is_json(samples: str, tmp_path: Path) -> None:
     assert 0 < found["bound"] <= found["seconds"] * (1 + 1e-9) and found["least"] == "time"
     assert main([*given[:6], "--target-accuracy", "0=1e-3"]) == 0
     found = json.loads(data.read_text(), parse_constant=strict)
-    assert found["seconds"] is None and 0 < found["bound"] <= found["bytes"]
+    assert found["seconds"] is None and 0 < found["bound"] <= found["moved_bytes"] and found["least"] == "moved"
 
 
 def test_numbers_that_are_not_finite_are_null() -> None:

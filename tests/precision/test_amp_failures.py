@@ -28,7 +28,7 @@ def error(model: torch.nn.Module, inputs: Inputs, failure: Failure) -> float:
 
 
 def analyzed(failure: Failure, *formats: str, scaling: bool = True) -> PrecisionAnalysis:
-    optimizer = PrecisionOptimizer(target_accuracy=failure.target, formats=formats, headroom=1.5, scaling=scaling)
+    optimizer = PrecisionOptimizer(target_accuracy=failure.target, formats=formats, headroom=1.5, scaling=scaling, least="bytes")
     return optimizer.analyze(failure.model(), failure.inputs(0))
 
 

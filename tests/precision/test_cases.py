@@ -94,6 +94,7 @@ def analyzed(number: str, scaling: bool, /) -> PrecisionAnalysis:
         target_accuracy=case.tolerance / 4,
         formats=formats_of(case),
         headroom=1.0,
+        least="bytes",
         scaling=scaling,
         elementwise=getattr(case.module, "METRIC", "rel") == "rel",
         group="stability" if case.module.KIND == "B" else "none",

@@ -36,7 +36,7 @@ S = torch.linspace(-20, -17, 32).reshape(4, 8)
 def test_more_formats_refuse_nothing(formats: tuple[str, ...]) -> None:
     found = PrecisionOptimizer(1e-2, formats=formats).analyze(_Softmax(), S)
     assert isinstance(found.outcome, Assignment) and found.measured <= 1.1e-2
-    assert found.outcome.bound <= found.outcome.size
+    assert found.outcome.bound <= found.outcome.moved
     torch.testing.assert_close(found.apply()(S), _Softmax()(S), atol=0.02, rtol=0.05)
 
 

@@ -70,7 +70,7 @@ def batch(seed: int, unmasked: bool = False) -> tuple[torch.Tensor, torch.Tensor
 
 
 def analyzed(model: torch.nn.Module, *samples: tuple[torch.Tensor, ...], **requirements: object) -> PrecisionAnalysis:
-    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), **requirements}
+    given = {"target_accuracy": 2e-3, "formats": ("fp16", "fp32"), "least": "bytes", **requirements}
     return PrecisionOptimizer(**given).analyze(model.eval(), *samples)  # type: ignore[arg-type]
 
 
@@ -213,7 +213,7 @@ def test_autocast_and_the_table() -> None:
 
 def test_gradients_of_the_mixed_model_are_those_of_the_model() -> None:
     model = Attention("two sums")
-    mixed = analyzed(model, batch(0)).apply()
+    mixed = analyzed(model, batch(0)).apply(train=True)
     mixed(*batch(3)).sum().backward()
     found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     model.zero_grad()
@@ -234,7 +234,7 @@ def test_the_command_and_the_graph_that_it_writes(tmp_path: Path, capsys: pytest
     model.write_text(emit_torch(as_module(program.graph, [scores, keep, v])))
     np.savez(samples, arg0=scores.numpy(), arg1=keep.numpy(), arg2=v.numpy())
     given = ["precision", str(model), "--calibrate", str(samples), "--formats", "fp16,fp32"]
-    assert main([*given, "--all", "--json", str(data), "--emit", "torch", "-o", str(out)]) == 0
+    assert main([*given, "--least", "bytes", "--all", "--json", str(data), "--emit", "torch", "-o", str(out)]) == 0
     assert "fp16|2^15" in capsys.readouterr().out
     assert {site["format"] for site in json.loads(data.read_text())["sites"]} == {"fp16", "fp16|2^15"}
     assert "torch.aten.clamp" in out.read_text()

@@ -85,6 +85,6 @@ def test_an_operation_of_somebody_else_that_asks_for_float32() -> None:
     halved.register_fake(torch.empty_like)
     halved.register_autograd(lambda ctx, gradient: gradient / 2)
     model, x = Applied(lambda x: torch.ops.hnfc_tests.halved(2 * x)), normal(0, 64)
-    found = PrecisionOptimizer(1e-2, formats=("fp16", "fp32")).analyze(model, x)
+    found = PrecisionOptimizer(1e-2, formats=("fp16", "fp32"), least="bytes").analyze(model, x)
     assert set(found.get_precision_assignment().values()) == {"fp16"}
     assert (found.apply()(x) - x).abs().max() < 1e-2

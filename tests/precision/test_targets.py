@@ -46,7 +46,7 @@ X = torch.randn(64, 8, generator=torch.Generator().manual_seed(1))
 
 
 def analyzed(target: object, **requirements: object) -> PrecisionAnalysis:
-    return PrecisionOptimizer(target_accuracy=target, **requirements).analyze(Pair().eval(), X)  # type: ignore[arg-type]
+    return PrecisionOptimizer(target_accuracy=target, **{"least": "bytes", **requirements}).analyze(Pair().eval(), X)  # type: ignore[arg-type]
 
 
 def relative_errors(found: PrecisionAnalysis, x: torch.Tensor) -> list[float]:

@@ -41,7 +41,7 @@ def error(found: PrecisionAnalysis, model: nn.Module, x: torch.Tensor) -> float:
 def test_what_torch_has_in_float32_only_is_done_in_float32(function: Function) -> None:
     """On the CPU; what is given to it and what it gives may be stored in less."""
     model = Applied(function)
-    found = PrecisionOptimizer(1e-2, formats=("fp16", "bf16", "fp32"), headroom=1.0).analyze(model, normal(0, 3, 4, 4))
+    found = PrecisionOptimizer(1e-2, formats=("fp16", "bf16", "fp32"), headroom=1.0, least="bytes").analyze(model, normal(0, 3, 4, 4))
     assert isinstance(found.outcome, Assignment) and set(found.get_precision_assignment().values()) <= {"fp16", "bf16"}
     assert found.sites.lacking
     assert 0 < error(found, model, normal(0, 3, 4, 4)) < 1.1e-2
@@ -60,7 +60,7 @@ def test_results_that_are_nan_anyway() -> None:
 def test_infinite_results_are_what_they_are() -> None:
     """The error is that of the finite ones, relative to these."""
     model, x = Applied(lambda x: torch.where(x > 0, x, -torch.inf)), normal(0, 64)
-    found = PrecisionOptimizer(1e-3, formats=("bf16", "fp16", "fp32")).analyze(model, x)
+    found = PrecisionOptimizer(1e-3, formats=("bf16", "fp16", "fp32"), least="bytes").analyze(model, x)
     assert 0 < found.sites.rms < 2 and set(found.get_precision_assignment().values()) == {"fp16"}
     assert torch.equal(found.apply()(x).isinf(), x <= 0)
 

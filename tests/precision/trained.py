@@ -65,7 +65,7 @@ def tied() -> nn.Module:
 
 
 def analyzed(net: nn.Module, sample: object, loss: Callable[..., torch.Tensor] | None = None, **requirements: object) -> TrainingAnalysis:
-    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), **requirements}).analyze_training(
+    return PrecisionOptimizer(**{"target_accuracy": 1e-2, "formats": ("fp16", "fp32"), "least": "bytes", **requirements}).analyze_training(
         net, sample, loss=loss
     )  # type: ignore[arg-type]
 
