@@ -192,6 +192,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/accuracy": "FPCore programs",
         "hnfc/report": "what is printed",
         "hnfc/precision": "hnfc precision",
+        "hnfc/watching": "hnfc replay",
         "rich": "the spinner",
     },
 }
@@ -275,6 +276,7 @@ ON_TORCH = (
     "hnfc/formats/torch_rounding.py",
     "hnfc/precision/training.py",
     "hnfc/cli/precision.py",
+    "hnfc/cli/replay.py",
 )
 """What is about PyTorch's modules; everything else works where torch is not installed."""
 

@@ -15,7 +15,8 @@ from hnfc.dsl.depth import with_room
 
 _OPTIONS = {
     "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
-    "run": "run_options", "analyze": "analyze_options", "precision": "precision_options", "model": "model_options",
+    "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
+    "replay": "replay_options", "model": "model_options",
 }  # fmt: skip
 """By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 

@@ -11,7 +11,7 @@ EXAMPLE = """example:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
   hnfc programs.fpcore -O accuracy -o better.fpcore
 
-`hnfc COMMAND --help` explains a command: run, analyze, precision, check, explain, test, fmt, rules."""
+`hnfc COMMAND --help` explains a command: run, analyze, precision, replay, check, explain, test, fmt, rules."""
 
 _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "

@@ -16,6 +16,7 @@ from hnfc.core.errors import ModelError, UsageError
 from hnfc.watching.calls import Conditions, ModelCall
 from hnfc.watching.record import BadStep
 
+_VERSION = 1
 _STEP, _TENSORS = "step.json", "tensors.safetensors"
 
 
@@ -32,7 +33,7 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
     tensors |= {f"random.{index}": state for index, state in enumerate(conditions.random)}
     tensors |= {f"gradient.{index}": g for index, g in call.gradients.items()}
     data = {
-        "version": 1,
+        "version": _VERSION,
         "torch": torch.__version__,
         "step": step.step,
         "found": [[bad.kind, bad.name, repr(bad.size)] for bad in step.bad],
@@ -61,14 +62,11 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
 def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any]]:
     """The call in a folder, and what else stands there; the model takes the parameters. Raises ModelError."""
     files = _files()
+    data = _data(folder)
     try:
-        data = json.loads((folder / _STEP).read_text(encoding="utf-8"))
         tensors = files.load_file(folder / _TENSORS)
-        version = data["version"]
-    except (OSError, ValueError, KeyError, TypeError, files.SafetensorError) as error:
-        raise ModelError(f"no step of a watched run can be read: {error}", str(folder)) from error
-    if version != 1:
-        raise ModelError(f"the step was written in version {version}, and this hnfc reads 1", str(folder / _STEP))
+    except (OSError, files.SafetensorError) as error:
+        raise ModelError(f"{_UNREADABLE}: {error}", str(folder)) from error
     try:
         parameters = dict(model.named_parameters())
         _same_names(parameters, tensors, "parameter.", folder)
@@ -87,6 +85,24 @@ def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any
         return ModelCall(tuple(args), kwargs, conditions, None, gradients, float(data["scale"])), data
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ModelError(f"the step does not hold what it should: {error!r}", str(folder / _STEP)) from error
+
+
+_UNREADABLE = "no step of a watched run can be read"
+
+
+def report_of(folder: Path) -> str:
+    """Report of the watch on a step. Raises ModelError."""
+    return str(_data(folder).get("report", ""))
+
+
+def _data(folder: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((folder / _STEP).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{_UNREADABLE}: {error}", str(folder)) from error
+    if not isinstance(data, dict) or data.get("version") != _VERSION:
+        raise ModelError(f"{_UNREADABLE}: this hnfc reads version {_VERSION} of {_STEP}", str(folder))
+    return data
 
 
 def _files() -> Any:

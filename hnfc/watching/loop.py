@@ -42,8 +42,9 @@ class Watch:
     """See `hnfc.watch`. bad: the steps that went wrong. series: by name the exponents of values over the steps."""
 
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None, folder: str | None = "hnfc-watch", stop: bool = True,
-        budget: float = 0.05, jump: float | None = None, report: Callable[[str], None] | None = None,
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None,
+        folder: str | None = "hnfc-watch", stop: bool = True, budget: float = 0.05, jump: float | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
         self.model, self.optimizer = model, optimizer
         self.step = 0

@@ -1,0 +1,62 @@
+"""`hnfc replay`: a step that `hnfc.watch` saved."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hnfc.cli.terminal import DONE, Progress
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.watching import replay
+from hnfc.watching.folder import report_of
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what was found at the step, or what its run gives; the exit code."""
+    if options.model is None:
+        if options.dtype is not None:
+            raise UsageError("--in runs the step again: give --model FILE.py:NAME, a function that makes the model")
+        print(report_of(Path(options.folder)))
+        return DONE
+    step = replay(options.folder, _maker(options.model))
+    if options.dtype is None:
+        with Progress() as progress:
+            progress("tracing the step")
+            found = step.trace()
+        print(found)
+        return DONE
+    loss, gradients = step.run(getattr(torch, options.dtype))
+    print(f"in {options.dtype}")
+    for name, value in (("the loss", loss), *((f"the gradient of {name}", gradient) for name, gradient in gradients.items())):
+        print(f"  {name}: {_words(value)}")
+    return DONE
+
+
+def _maker(named: str) -> Any:
+    file, _, name = named.rpartition(":")
+    if not file:
+        raise UsageError(f"--model is FILE.py:NAME, not {named!r}")
+    if not Path(file).is_file():
+        raise ModelError("there is no such file", file)
+    try:
+        found = runpy.run_path(file, run_name="__hnfc__")
+    except Exception as error:  # whatever the user's file does
+        raise ModelError(f"running it failed: {type(error).__name__}: {error}", file) from error
+    if not callable(found.get(name)):
+        raise ModelError(f"it defines no function {name}", file)
+    return found[name]
+
+
+def _words(value: Any) -> str:
+    leaves = [leaf.detach().double() for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    if not leaves:
+        return "none"
+    bad = sum(int((~leaf.isfinite()).sum()) for leaf in leaves)
+    count = sum(leaf.numel() for leaf in leaves)
+    if count == 1:
+        return f"{float(leaves[0].reshape(())):.6g}"
+    return f"{bad} of {count} not finite" if bad else f"finite, at most {max(float(leaf.abs().max()) for leaf in leaves):.3g}"

@@ -1,0 +1,22 @@
+"""Options of `hnfc replay`."""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLE = """example:
+  hnfc replay hnfc-watch/step-95                                        what the watch found
+  hnfc replay hnfc-watch/step-95 --model train.py:make_model            the step again, traced, with remedies
+  hnfc replay hnfc-watch/step-95 --model train.py:make_model --in float64"""
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="hnfc replay", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Makes a step again that `hnfc.watch` saved: the same inputs, parameters and random numbers.",
+    )  # fmt: skip
+    made.add_argument("folder", metavar="FOLDER", help="the folder of the step")
+    made.add_argument("--model", metavar="FILE.py:NAME", help="a function without arguments that makes the model; the file is run")
+    made.add_argument("--in", dest="dtype", choices=("float64", "float32", "bfloat16", "float16"),
+                      help="run the step with everything in this type, and say what is finite")  # fmt: skip
+    return made

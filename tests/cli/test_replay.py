@@ -1,0 +1,75 @@
+"""`hnfc replay`: a saved step from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import hnfc
+from hnfc.cli.main import main
+
+MODEL = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return torch.exp(self.net(x)).mean()
+
+def make_model():
+    return Model()
+
+one = 1
+"""
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> tuple[str, str]:
+    """The folder of a step, and the file of its model."""
+    file = tmp_path / "model.py"
+    file.write_text(MODEL)
+    space: dict[str, object] = {}
+    exec(MODEL, space)
+    model = space["make_model"]()  # type: ignore[operator]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with hnfc.watch(model, folder=str(tmp_path / "steps"), report=lambda _: None) as watching:
+        model(torch.full((3, 4), 300.0)).backward()
+        optimizer.step()
+    return watching.bad[0].folder, str(file)
+
+
+def test_a_step_again(step: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = step
+    assert main(["replay", folder]) == 0
+    assert "the loss is infinite" in capsys.readouterr().out
+    assert main(["replay", folder, "--model", f"{file}:make_model"]) == 0
+    assert "exp" in capsys.readouterr().out
+    assert main(["replay", folder, "--model", f"{file}:make_model", "--in", "float64"]) == 0
+    out = capsys.readouterr().out
+    assert "in float64" in out and "the gradient of net.weight: finite" in out
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "words"),
+    [
+        ("make_model", 2, "--model is FILE.py:NAME"),
+        ("nowhere.py:make_model", 1, "no such file"),
+        ("FILE:one", 1, "defines no function one"),
+        ("FILE:two", 1, "defines no function two"),
+    ],
+)
+def test_wrong_models(step: tuple[str, str], capsys: pytest.CaptureFixture[str], model: str, code: int, words: str) -> None:
+    folder, file = step
+    assert main(["replay", folder, "--model", model.replace("FILE", file)]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_no_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(tmp_path)]) == 1
+    assert "no step of a watched run can be read" in capsys.readouterr().err
+    assert main(["replay", str(tmp_path), "--in", "float64"]) == 2
