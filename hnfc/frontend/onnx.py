@@ -6,7 +6,6 @@ that torch-mlir cannot convert stays a `torch.operator "onnx.…"`: a wall that 
 
 from __future__ import annotations
 
-import mmap
 import re
 import warnings
 from collections.abc import Iterator
@@ -18,10 +17,11 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from hnfc.core.errors import ModelError
+from hnfc.frontend.onnx_data import External
 from hnfc.frontend.torch_mlir import new_context
 
 _SMALL = 4096
-"""Bytes of external data up to which shape inference gets to see it: sizes, axes, indices."""
+"""Elements of a constant up to which the conversion gets to see it: sizes, axes, indices."""
 _CONVERT = "builtin.module(func.func(convert-torch-onnx-to-torch))"
 _TIDY = "builtin.module(func.func(torch-scalarize-shapes),inline,func.func(canonicalize,cse),symbol-dce)"
 _KEPT = "kept."
@@ -35,9 +35,11 @@ def read_onnx(source: Path | bytes) -> ir.Module:
         import onnx
     except ImportError:
         raise ModelError("this is an ONNX model, which the package `onnx` reads; `pip install onnx` gets it", name) from None
-    folder = source.parent if isinstance(source, Path) else None
-    module = _imported(_inferred(_loaded(onnx, source, name), folder, onnx, name), folder, name)
-    return convert(module, name)
+    model = _loaded(onnx, source, name)
+    data = External(source.parent if isinstance(source, Path) else None, name)
+    data.check(onnx, model)
+    data.take_in(onnx, model)
+    return convert(_imported(_inferred(model, onnx, name), data, onnx, name), name)
 
 
 def _loaded(onnx: Any, source: Path | bytes, name: str) -> Any:
@@ -52,13 +54,8 @@ def _loaded(onnx: Any, source: Path | bytes, name: str) -> Any:
     return model
 
 
-def _inferred(model: Any, folder: Path | None, onnx: Any, name: str) -> Any:
+def _inferred(model: Any, onnx: Any, name: str) -> Any:
     """The model with the types of all its values."""
-    for tensor in _external(model):
-        if int(_entry(tensor, "length", "0")) <= _SMALL:
-            tensor.raw_data = bytes(_mapped(tensor, folder, name))
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.DEFAULT
     for node in model.graph.node:
         node.name = node.name or next(iter(node.output), "")  # what a reader finds it by
     try:
@@ -68,38 +65,7 @@ def _inferred(model: Any, folder: Path | None, onnx: Any, name: str) -> Any:
     return inferred
 
 
-def _external(model: Any) -> Iterator[Any]:
-    for tensor in model.graph.initializer:
-        if tensor.data_location == tensor.EXTERNAL:
-            yield tensor
-
-
-def _entry(tensor: Any, key: str, default: str = "") -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == key), default)
-
-
-def _mapped(tensor: Any, folder: Path | None, name: str) -> np.ndarray[Any, Any]:
-    """The bytes of external data, which must lie beside the model."""
-    location = _entry(tensor, "location")
-    if folder is None:
-        raise ModelError(f"the weight `{tensor.name}` lies in the file {location}, which a model without a folder cannot find", name)
-    path = (folder / location).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise ModelError(f"the weight `{tensor.name}` lies outside the folder of the model: {location}", name)
-    if not path.is_file():
-        raise ModelError(f"the file of the weight `{tensor.name}` is missing: {location}", name)
-    offset = int(_entry(tensor, "offset", "0"))
-    length = int(_entry(tensor, "length", str(path.stat().st_size - offset)))
-    if offset + length > path.stat().st_size:
-        raise ModelError(f"the file {location} ends before the weight `{tensor.name}` does", name)
-    if length == 0:
-        return np.zeros(0, np.uint8)
-    with path.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.frombuffer(data, np.uint8, length, offset)
-
-
-def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
+def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module:
     """The model in torch-mlir's own form: `torch.operator "onnx.…"`."""
     from torch_mlir.extras import onnx_importer
 
@@ -109,7 +75,7 @@ def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
         def tensor_proto_to_attr(self, tensor: Any) -> ir.Attribute:
             if tensor.data_location == tensor.EXTERNAL:
                 kind = self.tensor_proto_to_builtin_type(tensor)
-                data = _mapped(tensor, folder, name)
+                data = external.mapped(onnx, tensor)
                 return ir.DenseResourceElementsAttr.get_from_buffer(data, self._sanitize_name(tensor.name), kind, alignment=1)
             return super().tensor_proto_to_attr(tensor)
 

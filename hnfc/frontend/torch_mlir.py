@@ -60,9 +60,11 @@ def read(source: str | Path | bytes, context: ir.Context | None = None, name: st
 
 def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
     try:
-        return parse(source, context)
+        module = parse(source, context)
     except ir.MLIRError as error:
         raise _model_error(error, name) from None
+    weights.check_resources(module, name)
+    return module
 
 
 def _model_error(error: ir.MLIRError, name: str) -> ModelError:
