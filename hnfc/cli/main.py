@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, say
+from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, prepare, say
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.dsl.depth import with_room
 
@@ -22,6 +22,7 @@ _OPTIONS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the input is wrong or a rule is refuted, 2 usage, 3 not proved."""
+    prepare()
     given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
         named = bool(given) and given[0] in _OPTIONS and given[0] != "model"
