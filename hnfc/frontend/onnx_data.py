@@ -103,22 +103,27 @@ class External:
         return ModelError(f"the weight `{tensor.name}` {what}", self.name)
 
 
-def tensors(model: Any) -> Iterator[Any]:
-    """Every tensor with data in a model, its functions, and the graphs of its nodes; of sparse ones their two parts."""
+def graphs(model: Any) -> Iterator[Any]:
+    """The graph of a model, its functions, and the graphs of their nodes."""
     pending = [model.graph, *model.functions]
     while pending:
         current = pending.pop()
-        yield from getattr(current, "initializer", ())  # functions have none
-        for sparse in getattr(current, "sparse_initializer", ()):
-            yield from (sparse.values, sparse.indices)
-        for node in current.node:
-            for attribute in node.attribute:
-                yield from ([attribute.t] if attribute.HasField("t") else [])
-                yield from attribute.tensors
-                sparse_ones = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
-                for sparse in (*sparse_ones, *attribute.sparse_tensors):
-                    yield from (sparse.values, sparse.indices)
-                pending += ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+        yield current
+        for attribute in (attribute for node in current.node for attribute in node.attribute):
+            pending += ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+
+
+def tensors(model: Any) -> Iterator[Any]:
+    """Every tensor with data in a model; of sparse ones their two parts."""
+    for graph in graphs(model):
+        yield from getattr(graph, "initializer", ())  # functions have none
+        sparse = list(getattr(graph, "sparse_initializer", ()))
+        for attribute in (attribute for node in graph.node for attribute in node.attribute):
+            yield from ([attribute.t] if attribute.HasField("t") else [])
+            yield from attribute.tensors
+            sparse += ([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []) + list(attribute.sparse_tensors)
+        for one in sparse:
+            yield from (one.values, one.indices)
 
 
 def _bits(onnx: Any, kind: int) -> int:

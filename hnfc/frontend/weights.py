@@ -13,10 +13,16 @@ from torch_mlir import ir
 from hnfc.core.errors import ModelError
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 
+_TYPES: dict[str, np.dtype[Any]] = {
+    **{f"ui{width}": np.dtype(f"u{width // 8}") for width in (8, 16, 32, 64)},
+    **{f"{sign}{width}": np.dtype(f"i{width // 8}") for width in (8, 16, 32, 64) for sign in ("i", "si")},
+    **{name: np.dtype(kind) for name, kind in NUMPY_TYPES.items()},
+}
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|true|false|[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _COMPLEX = r"(dense<[^<>]*> : tensor<[\dx]*complex<\w+>>)"
 _CONSTANTS = ("torch.vtensor.literal", "stablehlo.constant", "arith.constant", "torch.operator")
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_NAME = re.compile(r'^loc\("([^"]+)"')
 _RESOURCES = 5
 """The section of MLIR's bytecode that holds the bytes of resources."""
 _HEADERS = 4096
@@ -29,10 +35,22 @@ def element_type(kind: ir.ShapedType) -> str:
     return f"s{name}" if name in ("i8", "i16", "i32", "i64") else name
 
 
+def is_known(element: str) -> bool:
+    """Return whether NumPy has a type for an element type of MLIR, as the text of one is."""
+    return element in _TYPES
+
+
+def dtype_of(element: str) -> np.dtype[Any]:
+    """The NumPy type of an element type. Raises ModelError where there is none."""
+    if not is_known(element):
+        raise ModelError(f"there are no arrays of `{element}`")
+    return _TYPES[element]
+
+
 def read(attribute: ir.Attribute) -> np.ndarray[Any, Any]:
     """The elements of a `dense<…>` or `dense_resource<…>` attribute, in its shape. A splat takes no more memory than one element."""
     shaped = ir.ShapedType(attribute.type)
-    dtype, shape = np.dtype(NUMPY_TYPES[element_type(shaped)]), tuple(shaped.shape)
+    dtype, shape = dtype_of(element_type(shaped)), tuple(shaped.shape)
     if isinstance(attribute, ir.DenseElementsAttr):
         if attribute.is_splat:
             return np.broadcast_to(np.asarray(attribute.get_splat_value().value, dtype), shape)
@@ -93,10 +111,13 @@ def text_of(operation: ir.Operation, name: str) -> str:
         return found[1]
 
 
-def place_of(operation: ir.Operation, name: str) -> tuple[Any, ...]:
-    """File, line and column of an operation; the name alone where MLIR does not know them."""
-    found = _PLACE.search(str(operation.location))
-    return (name if found[1] == "-" else found[1], int(found[2]), int(found[3])) if found else (name,)
+def place_of(operation: ir.Operation, name: str | None) -> tuple[Any, ...]:
+    """File, line and column of an operation; where MLIR does not know them its own name, or that of the file."""
+    location = str(operation.location)
+    found, named = _PLACE.search(location), _NAME.match(location)
+    if found is None:
+        return (f"`{named[1]}`",) if named and not name else (name,)
+    return name if found[1] == "-" else found[1], int(found[2]), int(found[3])
 
 
 def _check_resource(attribute: ir.Attribute) -> None:
@@ -108,7 +129,7 @@ def _check_resource(attribute: ir.Attribute) -> None:
 
 
 def _size(shaped: ir.ShapedType) -> int:
-    return int(math.prod(shaped.shape)) * np.dtype(NUMPY_TYPES[element_type(shaped)]).itemsize
+    return math.prod(int(size) for size in shaped.shape) * int(dtype_of(element_type(shaped)).itemsize)
 
 
 class _Beginning:
