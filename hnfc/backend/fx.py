@@ -155,7 +155,9 @@ class _Raising:
             given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
             chosen = ordered_topk if self._is_onnx and target is torch.ops.aten.topk.default else _INSTEAD.get(target, target)
             node = self.graph.call_function(chosen, *given)
-        node.meta["operation"] = operation
+        # in words: the module may change, or go, before the graph runs
+        node.meta["place"] = weights.place_of(operation, None)
+        node.meta["declared"] = [str(result.type) for result in results]
         if len(results) == 1:
             self.values[results[0]] = node
         else:
@@ -208,7 +210,11 @@ def _decoded(kind: str, value: Argument) -> Argument:
     if kind == "Device" and isinstance(value, str):
         return torch.device(value)
     table = _CODED.get(kind)
-    return table[value] if table and type(value) is int else value
+    if not table or type(value) is not int:
+        return value
+    if value not in table:
+        raise ModelError(f"torch's {kind} number {value} is none that runs here; --on iree knows quantised types")
+    return table[value]
 
 
 def _item(x: Any) -> Any:

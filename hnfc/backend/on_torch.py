@@ -16,8 +16,7 @@ from torch_mlir import ir
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.core.tensors import shared_with_torch, to_numpy, to_torch
-from hnfc.frontend.torch_mlir import operation_name
-from hnfc.frontend.weights import dtype_of, is_known, place_of
+from hnfc.frontend.weights import dtype_of, is_known
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -71,6 +70,7 @@ def same_draws(graph: fx.GraphModule) -> Iterator[None]:
 _TORCH_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 _EXACT_IN_INT64 = (torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32)
 _ELEMENT = re.compile(r"!torch\.vtensor<(?:\[[^\]]*\]|\*),([\w<>]+)>")
+_SHAPE = re.compile(r"!torch\.vtensor<\[([^\]]*)\],")
 _NARROWER = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -123,19 +123,33 @@ class Declared(fx.Interpreter):
                 result = call(node.target, fx.node.map_aggregate(args, _widened_integer), kwargs)
             except _TORCH_ERRORS:
                 raise _refusal(node, error) from error
+        if node.op != "output":
+            _check_shape(node, result)
         kind = self.wanted[node]
         return result.to(kind) if kind is not None and isinstance(result, torch.Tensor) and result.dtype != kind else result
 
 
+def _check_shape(node: fx.Node, result: Any) -> None:
+    """Raises ModelError where torch makes another shape than the model declares for the only result of an operation."""
+    declared = node.meta.get("declared", ())
+    if len(declared) != 1 or not isinstance(result, torch.Tensor):
+        return
+    found = _SHAPE.match(declared[0])
+    sizes = [] if found is None else [size for size in found[1].split(",") if size]
+    if found and (len(sizes) != result.dim() or any(b not in ("?", str(a)) for a, b in zip(result.shape, sizes, strict=True))):
+        what = f"`{node.target}` gives the shape {list(result.shape)} in torch, and the model says [{found[1]}]; try --on iree"
+        raise ModelError(what, *node.meta["place"])
+
+
 def _declared(node: fx.Node) -> torch.dtype | None:
     """The element type that the model declares for a result, where torch has it."""
-    operation: Any = node.meta.get("operation")
+    declared: Any = node.meta.get("declared")
     index: Any = 0
-    if operation is None and node.target is operator.getitem and isinstance(node.args[0], fx.Node):
-        operation, index = node.args[0].meta.get("operation"), node.args[1]
-    if operation is None or not isinstance(index, int) or index >= len(operation.results):
+    if declared is None and node.target is operator.getitem and isinstance(node.args[0], fx.Node):
+        declared, index = node.args[0].meta.get("declared"), node.args[1]
+    if declared is None or not isinstance(index, int) or index >= len(declared):
         return None
-    found = _ELEMENT.fullmatch(str(operation.results[index].type))
+    found = _ELEMENT.fullmatch(declared[index])
     return to_torch(np.zeros(0, dtype_of(found[1]))).dtype if found and is_known(found[1]) else None
 
 
@@ -148,17 +162,7 @@ def _widened_integer(argument: Any) -> Any:
 
 
 def _refusal(node: fx.Node, error: Exception) -> ModelError:
-    return ModelError(f"torch cannot run {_named(node)}: {_first_line(error)}; try --on iree", *_place(node))
-
-
-def _named(node: fx.Node) -> str:
-    operation = node.meta.get("operation")
-    return str(node.target) if operation is None else f"`{operation_name(operation).removeprefix('torch.')}`"
-
-
-def _place(node: fx.Node) -> tuple[Any, ...]:
-    operation = node.meta.get("operation")
-    return () if operation is None else place_of(operation, None)
+    return ModelError(f"torch cannot run `{node.target}`: {_first_line(error)}; try --on iree", *node.meta.get("place", ()))
 
 
 def _first_line(error: Exception) -> str:

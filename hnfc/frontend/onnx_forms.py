@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from hnfc.core.torch_emitter import Emitter
 
+_POOL = re.compile(r"torch\.aten\.(?:avg|max)_pool\dd")
 _INTEGER = re.compile(r",[su]i\d+>$")
 
 
@@ -20,7 +21,7 @@ def mend_unconverted(found: Iterable[tuple[ir.Operation, str]]) -> list[ir.Opera
             _split(operation)
         elif (operator == "onnx.SpaceToDepth" and "torch.onnx.mode" in operation.attributes) or (
             operator == "onnx.Unique" and len(operation.results) > 1  # its indices are those of another output
-        ):
+        ) or (operator == "onnx.AveragePool" and _is_dilated(operation)):  # torch has no such mean
             wrong.append(operation)
     return wrong
 
@@ -32,10 +33,18 @@ def mend_converted(module: ir.Module) -> list[ir.Operation]:
     asserted = [operation for operation in inside if operation.name == "torch.runtime.assert"]
     for operation in inside:
         if operation.name == "torch.aten.convolution":
-            _pad_no_output(operation)
+            _shorten(operation, 7, _axes(operation, 3), ())
+        elif _POOL.match(operation.name):
+            _shorten(operation, 2, _axes(operation, 1), (1,))
+            _shorten(operation, 3, _axes(operation, 1), ())
         elif operation.name == "torch.aten.div.Tensor" and _INTEGER.search(str(operation.results[0].type)):
             _divide_integers(operation)
     return asserted
+
+
+def _is_dilated(pool: ir.Operation) -> bool:
+    key = "torch.onnx.dilations"
+    return key in pool.attributes and any(ir.IntegerAttr(part).value != 1 for part in pool.attributes[key])
 
 
 def _emitter(operation: ir.Operation) -> Emitter:
@@ -62,13 +71,25 @@ def _divide_integers(division: ir.Operation) -> None:
     division.erase()
 
 
-def _pad_no_output(convolution: ir.Operation) -> None:
-    """Lists as many numbers for the padding of the output as there are axes: torch-mlir writes two of them for one axis too."""
-    strides, padding = (getattr(convolution.operands[i].owner, "operation", None) for i in (3, 7))
-    if strides is None or padding is None or len(padding.operands) <= len(strides.operands):
+def _shorten(operation: ir.Operation, index: int, length: int, filling: tuple[int, ...]) -> None:
+    """Cuts a list to a number for each axis where torch-mlir writes two: the same ones again, or those that it fills a list with."""
+    listed = getattr(operation.operands[index].owner, "operation", None)
+    if listed is None or listed.name != "torch.prim.ListConstruct" or len(listed.operands) != 2 * length:
+        return
+    first, rest = list(listed.operands)[:length], list(listed.operands)[length:]
+    if rest != first and not all(_number(value) in filling for value in rest):
         return
     made = ir.Operation.create(
-        "torch.prim.ListConstruct", results=[padding.results[0].type], operands=list(padding.operands)[: len(strides.operands)],
-        loc=convolution.location, ip=ir.InsertionPoint(convolution),
+        "torch.prim.ListConstruct", results=[listed.results[0].type], operands=first,
+        loc=operation.location, ip=ir.InsertionPoint(operation),
     )  # fmt: skip
-    convolution.operands[7] = made.results[0]
+    operation.operands[index] = made.results[0]
+
+
+def _number(value: ir.Value) -> int | None:
+    owner = getattr(value.owner, "operation", None)
+    return ir.IntegerAttr(owner.attributes["value"]).value if owner is not None and owner.name == "torch.constant.int" else None
+
+
+def _axes(operation: ir.Operation, index: int) -> int:
+    return len(getattr(operation.operands[index].owner, "operation", operation).operands)
