@@ -13,6 +13,7 @@ from torch_mlir import ir
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.on_iree import written
 from hnfc.backend.stablehlo import kept_operations
+from hnfc.core.archives import read_arrays
 from hnfc.core.errors import ModelError
 from hnfc.dialects.types import DYNAMIC
 from hnfc.frontend.weights import dtype_of, is_known
@@ -105,7 +106,7 @@ def _as(array: Array, dtype: np.dtype[Any] | None) -> Array:
 
 def arrays_for(wanted: Entry, path: str | None) -> list[Array]:
     """The arrays of an `.npz` file in the order and the types of the function's arguments. Raises ModelError."""
-    given = _load(path) if path is not None else {}
+    given = read_arrays(path, "inputs") if path is not None else {}
     found, unused = [], set(given)
     names = [one.name for one in wanted.inputs]
     for one in wanted.inputs:
@@ -122,18 +123,6 @@ def arrays_for(wanted: Entry, path: str | None) -> list[Array]:
         raise ModelError(f"no input is called {', '.join(f'`{name}`' for name in sorted(unused))}. The model takes {takes}", path)
     _check_sizes(wanted, found, path)
     return found
-
-
-def _load(path: str) -> dict[str, Array]:
-    try:
-        with np.load(path) as stored:
-            if not hasattr(stored, "files"):
-                raise ValueError
-            return {name: stored[name] for name in stored.files}
-    except OSError as error:
-        raise ModelError(f"cannot read inputs: {error.strerror or 'it is no .npz file'}", path) from None
-    except Exception:  # zipfile, NumPy and pickle each have their own
-        raise ModelError("cannot read inputs: it is no .npz file of numeric arrays, as numpy.savez writes them", path) from None
 
 
 def _fitted(array: Array, wanted: Input, key: str, path: str | None) -> Array:

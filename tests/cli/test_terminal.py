@@ -119,3 +119,10 @@ def test_a_closed_stdout(tmp_path):
     command = f"{sys.executable} -m hnfc.cli.main {tmp_path / 'm.mlir'} >&-"
     ran = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
     assert ran.returncode == 1 and b"error: stdout: Bad file descriptor" in ran.stderr, ran.stderr
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.pt2", "m.ONNX", "m.npz"])
+def test_a_suffix_that_is_not_written(name, tmp_path, capsys):
+    (tmp_path / "m.mlir").write_text(MODEL)
+    assert main([str(tmp_path / "m.mlir"), "-o", str(tmp_path / name)]) == 2
+    assert ".mlir, .mlirbc" in capsys.readouterr().err and not (tmp_path / name).exists()
