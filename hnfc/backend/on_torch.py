@@ -123,15 +123,16 @@ class Declared(fx.Interpreter):
                 result = call(node.target, fx.node.map_aggregate(args, _widened_integer), kwargs)
             except _TORCH_ERRORS:
                 raise _refusal(node, error) from error
-        if node.op != "output":
-            _check_shape(node, result)
+        if node.op == "output":
+            for returned, value in zip(node.args[0], result, strict=True):
+                _check_shape(returned, value)
         kind = self.wanted[node]
         return result.to(kind) if kind is not None and isinstance(result, torch.Tensor) and result.dtype != kind else result
 
 
-def _check_shape(node: fx.Node, result: Any) -> None:
+def _check_shape(node: Any, result: Any) -> None:
     """Raises ModelError where torch makes another shape than the model declares for the only result of an operation."""
-    declared = node.meta.get("declared", ())
+    declared = node.meta.get("declared", ()) if isinstance(node, fx.Node) else ()
     if len(declared) != 1 or not isinstance(result, torch.Tensor):
         return
     found = _SHAPE.match(declared[0])
