@@ -81,6 +81,8 @@ def _column(array: Array, value: SSAValue, name: str, path: str) -> list[Array]:
     if array.dtype.kind == "V" and array.dtype.itemsize == np.dtype(NUMPY_TYPES[element]).itemsize:
         # NumPy stores the types of ml_dtypes as raw bytes
         array = array.view(NUMPY_TYPES[element])
+    if array.dtype.kind in "SUMm":
+        raise ModelError(f"`{name}` holds no numbers", path)
     if array.dtype.kind == "c" and not element.startswith("complex"):
         raise ModelError(f"`{name}` is complex, but the model takes {element}", path)
     if element in FORMATS and array.size and np.isnan(array.astype(np.float64)).all():
