@@ -124,7 +124,8 @@ class Declared(fx.Interpreter):
             except _TORCH_ERRORS:
                 raise _refusal(node, error) from error
         if node.op == "output":
-            for returned, value in zip(node.args[0], result, strict=True):
+            listed: Any = node.args[0]
+            for returned, value in zip(listed, result, strict=True):
                 _check_shape(returned, value)
         kind = self.wanted[node]
         return result.to(kind) if kind is not None and isinstance(result, torch.Tensor) and result.dtype != kind else result
@@ -146,8 +147,9 @@ def _declared(node: fx.Node) -> torch.dtype | None:
     """The element type that the model declares for a result, where torch has it."""
     declared: Any = node.meta.get("declared")
     index: Any = 0
-    if declared is None and node.target is operator.getitem and isinstance(node.args[0], fx.Node):
-        declared, index = node.args[0].meta.get("declared"), node.args[1]
+    taken: Any = node.args
+    if declared is None and node.target is operator.getitem and isinstance(taken[0], fx.Node):
+        declared, index = taken[0].meta.get("declared"), taken[1]
     if declared is None or not isinstance(index, int) or index >= len(declared):
         return None
     found = _ELEMENT.fullmatch(declared[index])
