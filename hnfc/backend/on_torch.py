@@ -133,7 +133,7 @@ class Declared(fx.Interpreter):
 
 def _check_shape(node: Any, result: Any) -> None:
     """Raises ModelError where torch makes another shape than the model declares for the only result of an operation."""
-    declared = node.meta.get("declared", ()) if isinstance(node, fx.Node) else ()
+    declared: Any = node.meta.get("declared", ()) if isinstance(node, fx.Node) else ()
     if len(declared) != 1 or not isinstance(result, torch.Tensor):
         return
     found = _SHAPE.match(declared[0])
