@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped docs models slow bench experiments clean
+.PHONY: demo test quick shipped docs models slow suites bench experiments clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -38,6 +38,10 @@ models: $(VENV)/.installed-models
 
 slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -m slow
+
+suites: $(VENV)/.installed-dev
+	@echo "== other projects' tests run through hnfc (a quarter of an hour on two idle cores); docs/compatibility.md says what came out"
+	$(BIN)/python -m pytest -q -s -m suites tests/suites
 
 bench: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/import_speed.py

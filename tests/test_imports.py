@@ -58,6 +58,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/frontend": "the imported module is what gets patched",
         "torch_mlir": "modules",
         "iree": "its compiler",
+        "onnx": "what torch has no operation for",
     },
     "hnfc/analysis": LANGUAGE
     | {
@@ -217,6 +218,9 @@ LATE = {
     ("dsl/soundness/parallel.py", "resource"): "not on every system",
     ("hnfc/backend/iree.py", "iree"): OPTIONAL,
     ("hnfc/frontend/onnx.py", "onnx"): OPTIONAL,
+    ("hnfc/frontend/onnx.py", "onnx.inliner"): OPTIONAL,
+    ("hnfc/backend/onnx_reference.py", "onnx"): OPTIONAL,
+    ("hnfc/backend/onnx_reference.py", "onnx.reference"): OPTIONAL,
     ("hnfc/frontend/onnx.py", "torch_mlir.extras"): "needs onnx, an optional package",
     ("hnfc/backend/execution.py", "hnfc.backend.on_torch"): TORCH,
     ("hnfc/backend/execution.py", "hnfc.backend.opaque_on_torch"): TORCH,
@@ -250,6 +254,7 @@ ON_TORCH = (
     "hnfc/frontend/signature.py",
     "hnfc/core/tensors.py",
     "hnfc/backend/on_torch.py",
+    "hnfc/backend/onnx_reference.py",
     "hnfc/backend/opaque_on_torch.py",
     "hnfc/backend/aliasing.py",
     "hnfc/backend/autograd.py",

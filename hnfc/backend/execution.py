@@ -13,17 +13,16 @@ from torch_mlir import ir
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.on_iree import written
 from hnfc.backend.stablehlo import kept_operations
+from hnfc.core.archives import read_arrays
 from hnfc.core.errors import ModelError
-from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC
+from hnfc.frontend.weights import dtype_of, is_known
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Runner: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
 _NAME = re.compile(r'^loc\("([^"]*)"\)$')
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _TENSOR = re.compile(r"(?:!torch\.vtensor<\[([0-9?,\s]*)\],([\w<>]+)>|tensor<((?:[0-9?]+x)*)([\w<>]+)>)")
-_UNSIGNED = {f"ui{width}": np.dtype(f"u{width // 8}") for width in (8, 16, 32, 64)}
-_SIGNLESS = {f"i{width}": np.dtype(f"i{width // 8}") for width in (8, 16, 32, 64)}
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,6 @@ class Input:
 
 def list_of(shape: Sequence[int]) -> str:
     return "[" + ", ".join("?" if size == DYNAMIC else str(size) for size in shape) + "]"
-
-
-def dtype_of(element: str) -> np.dtype[Any]:
-    return np.dtype(NUMPY_TYPES.get(element) or _UNSIGNED.get(element) or _SIGNLESS[element])
 
 
 @dataclass(frozen=True)
@@ -86,11 +81,7 @@ def _input(index: int, argument: ir.Value) -> Input:
         sizes = found[1].split(",") if found[1] else (found[3] or "").split("x")
         shape = tuple(DYNAMIC if size.strip() == "?" else int(size) for size in sizes if size.strip())
         element = found[2] or found[4]
-    return Input(index, named[1] if named else "", element if element is not None and _is_known(element) else None, shape)
-
-
-def _is_known(element: str) -> bool:
-    return element in NUMPY_TYPES or element in _UNSIGNED or element in _SIGNLESS
+    return Input(index, named[1] if named else "", element if element is not None and is_known(element) else None, shape)
 
 
 def result_dtypes(module: ir.Module, function: str) -> list[np.dtype[Any] | None]:
@@ -101,7 +92,7 @@ def result_dtypes(module: ir.Module, function: str) -> list[np.dtype[Any] | None
             last = list(operation.regions[0].blocks[0].operations)[-1].operation
             found = [_TENSOR.fullmatch(str(operand.type)) for operand in last.operands]
             elements = [(match[2] or match[4]) if match is not None else "" for match in found]
-            return [dtype_of(element) if _is_known(element) else None for element in elements]
+            return [dtype_of(element) if is_known(element) else None for element in elements]
     return []
 
 
@@ -115,7 +106,7 @@ def _as(array: Array, dtype: np.dtype[Any] | None) -> Array:
 
 def arrays_for(wanted: Entry, path: str | None) -> list[Array]:
     """The arrays of an `.npz` file in the order and the types of the function's arguments. Raises ModelError."""
-    given = _load(path) if path is not None else {}
+    given = read_arrays(path, "inputs") if path is not None else {}
     found, unused = [], set(given)
     names = [one.name for one in wanted.inputs]
     for one in wanted.inputs:
@@ -132,18 +123,6 @@ def arrays_for(wanted: Entry, path: str | None) -> list[Array]:
         raise ModelError(f"no input is called {', '.join(f'`{name}`' for name in sorted(unused))}. The model takes {takes}", path)
     _check_sizes(wanted, found, path)
     return found
-
-
-def _load(path: str) -> dict[str, Array]:
-    try:
-        with np.load(path) as stored:
-            if not hasattr(stored, "files"):
-                raise ValueError
-            return {name: stored[name] for name in stored.files}
-    except OSError as error:
-        raise ModelError(f"cannot read inputs: {error.strerror or 'it is no .npz file'}", path) from None
-    except Exception:  # zipfile, NumPy and pickle each have their own
-        raise ModelError("cannot read inputs: it is no .npz file of numeric arrays, as numpy.savez writes them", path) from None
 
 
 def _fitted(array: Array, wanted: Input, key: str, path: str | None) -> Array:

@@ -17,6 +17,7 @@ from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_IN
 
 from hnfc.backend import functions, rows
 from hnfc.backend.native import NAMESPACE
+from hnfc.backend.onnx_reference import OnnxReference, interpolated, ordered_topk
 from hnfc.core.errors import ModelError
 from hnfc.core.tensors import to_torch
 from hnfc.frontend import weights
@@ -39,10 +40,13 @@ _WRAPPERS = ("torch.tensor_static_info_cast", "torch.copy.to_vtensor", "torch.co
 """Operations that say something of a type and do nothing."""
 _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_view": "torch.aten.reshape"}
 """The torch dialect has no strides: what a rewrite gives may lie in memory otherwise than what it replaces."""
-_AFTER_WRITES: dict[Any, Callable[..., Any]] = {
+_INSTEAD: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.copy.default: functions.copied, torch.ops.aten.as_strided_scatter.default: functions.scattered,
+    torch.ops.aten.__interpolate.size_list_scale_list: interpolated,
 }  # fmt: skip
-"""Operations that torch.export puts for writes in place, of which torch has no derivative or a wrong one, and what stands for them."""
+"""Functions that stand for operations: for writes in place, of which torch has no derivative or a wrong one, as torch.export puts them;
+for one that takes other coordinates than the scale says."""
+_ONNX = "torch.onnx."
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
 
@@ -72,6 +76,7 @@ class _Raising:
         self.constants = torch.nn.Module()
         self.values: dict[ir.Value, Argument] = {} if nodes is None else nodes
         self._count = 0
+        self._is_onnx = "torch.onnx_meta.opset_version" in function.attributes
 
     def run(self) -> tuple[torch.nn.Module, fx.Graph]:
         blocks = list(self.function.regions[0].blocks)
@@ -115,6 +120,18 @@ class _Raising:
         self.constants.register_buffer(name, to_torch(weights.read(attribute)), persistent=False)
         return self.graph.get_attr(name)
 
+    def _reference(self, operator: str, operands: list[Argument], operation: ir.Operation) -> fx.Node:
+        """A call of ONNX's own implementation."""
+        try:
+            module = OnnxReference(operation, operator, [operand is not None for operand in operands])
+        except ModelError as error:
+            place = weights.place_of(operation, None)
+            raise ModelError(f"torch has no operation `onnx.{operator}`: {error.message}", *place) from None
+        name = f"reference_{self._count}"
+        self._count += 1
+        self.constants.add_module(name, module)
+        return self.graph.call_module(name, tuple(operands))
+
     def _take(self, results: Sequence[ir.Value], source: Argument) -> None:
         for index, result in enumerate(results):
             if isinstance(source, list):
@@ -129,10 +146,18 @@ class _Raising:
 
     def _call(self, name: str, operands: list[Argument], results: list[ir.Value], operation: ir.Operation) -> None:
         target = torch_operation(name)
-        if target is None:
-            raise ModelError(f"torch has no operation `{name.removeprefix('torch.')}`, which the model uses ({operation.location})")
-        given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
-        node = self.graph.call_function(_AFTER_WRITES.get(target, target), *given)
+        if target is None and name.startswith(_ONNX):
+            node = self._reference(name.removeprefix(_ONNX), operands, operation)
+        elif target is None:
+            what = f"torch has no operation `{name.removeprefix('torch.')}`; --on iree runs some that torch lacks"
+            raise ModelError(what, *weights.place_of(operation, None))
+        else:
+            given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
+            chosen = ordered_topk if self._is_onnx and target is torch.ops.aten.topk.default else _INSTEAD.get(target, target)
+            node = self.graph.call_function(chosen, *given)
+        # in words: the module may change, or go, before the graph runs
+        node.meta["place"] = weights.place_of(operation, None)
+        node.meta["declared"] = [str(result.type) for result in results]
         if len(results) == 1:
             self.values[results[0]] = node
         else:
@@ -185,7 +210,11 @@ def _decoded(kind: str, value: Argument) -> Argument:
     if kind == "Device" and isinstance(value, str):
         return torch.device(value)
     table = _CODED.get(kind)
-    return table[value] if table and type(value) is int else value
+    if not table or type(value) is not int:
+        return value
+    if value not in table:
+        raise ModelError(f"torch's {kind} number {value} is none that runs here; --on iree knows quantised types")
+    return table[value]
 
 
 def _item(x: Any) -> Any:
@@ -205,6 +234,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     **{f"torch.aten.{name}.{kind}": f for name, f in _OPERATORS.items() for kind in ("int", "float", "int_float", "float_int")},
     "torch.aten.size.int": torch.ops.aten.sym_size.int,
     "torch.aten.size": _sizes,
+    "torch.prim.tolist": torch.Tensor.tolist,
     "torch.aten.numel": torch.ops.aten.sym_numel.default,
     "torch.aten.stride.int": torch.ops.aten.sym_stride.int,
     "torch.aten.Float.Scalar": torch.sym_float,

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 import hnfc.backend.special  # noqa: F401  (registers its forms)
 from hnfc.backend.expansions import write
 from hnfc.backend.native import write_natively
+from hnfc.backend.unfolded import fold_divisions
 from hnfc.core.errors import ModelError
 from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
@@ -328,6 +329,7 @@ def lower_to_linalg(module: ir.Module) -> ir.Module:
 
 def _lowered(module: ir.Module, *pipelines: str) -> ir.Module:
     copy = read(emit_bytecode(module), module.context)
+    fold_divisions(copy)
     try:
         for pipeline in pipelines:
             PassManager.parse(pipeline, module.context).run(copy.operation)

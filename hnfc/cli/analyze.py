@@ -13,7 +13,7 @@ from hnfc.analysis.programs import bound_program
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
-from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
+from hnfc.cli.terminal import DONE, WRONG, Progress, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.samples import from_file
 from hnfc.frontend.fpcore import read_programs
@@ -78,7 +78,7 @@ def _programs(options: argparse.Namespace) -> int:
         say(f"error: {problem}")
     if not rows:
         raise ModelError(f"{options.model} has no program that can be analyzed")
-    print(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
+    show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
     return WRONG if refused else DONE
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from hnfc.cli.rule_files import close_name, with_book
-from hnfc.cli.terminal import DONE, Progress
+from hnfc.cli.terminal import DONE, Progress, show
 from hnfc.core.errors import UsageError
 from hnfc.dsl.rulebook import shipped
 from hnfc.report.explain import explain_page
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
                 raise UsageError(f"there is no rule `{name}`" + close_name(name, [r.name for r in [*own.rules, *shipped().rules]]))
             with Progress() as progress:
                 pages.append(explain_page(book, rule, width(), progress))
-        print("\n\n".join(pages))
+        show("\n\n".join(pages))
         return DONE
 
     return with_book(options.rules, print_pages)

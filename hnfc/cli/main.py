@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, say
+from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, prepare, say
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.dsl.depth import with_room
+from hnfc.dsl.store import no_store
 
 _OPTIONS = {
     "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
@@ -23,21 +25,17 @@ _OPTIONS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the input is wrong or a rule is refuted, 2 usage, 3 not proved."""
+    prepare()
     given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
         named = bool(given) and given[0] in _OPTIONS and given[0] != "model"
         command = given.pop(0) if named else "model"
-        options = import_module(f"hnfc.cli.{_OPTIONS[command]}").parser(command).parse_args(given)
-        if command == "model" and options.model.endswith(".fpcore"):
-            command = "accuracy"
-        if _OPTIONS.get(command) == "rule_options":
-            # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
-            gc.set_threshold(100_000)
-            return with_room(_run, command, options)
-        if getattr(options, "rules", None):
-            # the user's rules may be nested deeply
-            return with_room(_run, command, options)
-        return _run(command, options)
+        parser = import_module(f"hnfc.cli.{_OPTIONS[command]}").parser(command)
+        if command != "check":  # which has its own: it judges shipped rules anew too
+            parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
+        options = parser.parse_args(given)
+        with no_store() if options.no_cache else contextlib.nullcontext():
+            return _chosen(command, options)
     except KeyboardInterrupt:
         say("interrupted; nothing was written")
         return INTERRUPTED
@@ -58,6 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         say("error: not enough memory for this model")
         return WRONG
+
+
+def _chosen(command: str, options: argparse.Namespace) -> int:
+    if command == "model" and options.model.endswith(".fpcore"):
+        command = "accuracy"
+    if _OPTIONS.get(command) == "rule_options":
+        # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
+        gc.set_threshold(100_000)
+        return with_room(_run, command, options)
+    if getattr(options, "rules", None):
+        # the user's rules may be nested deeply
+        return with_room(_run, command, options)
+    return _run(command, options)
 
 
 def _run(command: str, options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from hnfc.backend.iree import compile_iree
 from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 from hnfc.cli.model_options import CODE
-from hnfc.cli.rewriting import prepared, rewriting
+from hnfc.cli.rewriting import check_suffix, prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.frontend.models import read_model
@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Rewrites a model and writes it; the exit code."""
     if options.unproved:
         raise UsageError("--unproved is for FPCore programs; --allow-unproved RULE lets a rule for models run unproved")
+    check_suffix(options.output)
     if options.emit in CODE:
         raise UsageError(f"--emit {options.emit} is for FPCore programs")
     if options.emit in _BINARY and options.output is None and sys.stdout.isatty():

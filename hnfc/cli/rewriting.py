@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hnfc.accuracy.searches import searches
 from hnfc.backend.on_iree import sentence, written
 from hnfc.cli.terminal import Progress, report_diagnostics, say, write
+from hnfc.core.errors import UsageError
 from hnfc.core.samples import parse_range
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.egraph.search import search_of
@@ -16,6 +18,15 @@ from hnfc.pipeline.request import Request
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.report.table import width
 from hnfc.report.text import json_report, text_report
+
+_WRITTEN = (".mlir", ".mlirbc", ".vmfb", ".vhlo", ".stablehlo", ".txt")
+
+
+def check_suffix(path: str | None) -> None:
+    """Raises UsageError for a file whose name promises a form that no model is written in."""
+    suffix = Path(path or "").suffix
+    if suffix and suffix.lower() not in _WRITTEN:
+        raise UsageError(f"-o {path}: hnfc writes no {suffix} files; it writes {', '.join(_WRITTEN)}, in the form that --emit names")
 
 
 @dataclass

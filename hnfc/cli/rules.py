@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.rule_files import close_name, with_book
-from hnfc.cli.terminal import DONE, Progress, say
+from hnfc.cli.terminal import DONE, Progress, say, show
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
@@ -41,15 +41,15 @@ def _run(options: argparse.Namespace, book: Rulebook) -> int:
     if options.emit == "pdl":
         _emit_pdl(rules, {name for name, verdict in found.items() if verdict.proved})
     elif options.names and all(name not in groups for name in options.names):
-        print("\n\n".join(rule_page(book, rule, found[rule.name]) for rule in rules))
+        show("\n\n".join(rule_page(book, rule, found[rule.name]) for rule in rules))
     else:
-        print(rule_table(rules, found, width()))
+        show(rule_table(rules, found, width()))
     return DONE
 
 
 def _emit_pdl(rules: list[core.Rule], proved: set[str]) -> None:
     module, reasons = pdl_module(rule for rule in rules if rule.name in proved)
     reasons |= {rule.name: "it is not proved" for rule in rules if rule.name not in proved}
-    print(module)
+    show(str(module))
     for name, reason in reasons.items():
         say(f"{name}: not in PDL: {reason}")

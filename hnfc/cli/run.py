@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from hnfc.backend.execution import arrays_for, comparing, entry, runner
 from hnfc.cli.rewriting import prepared, rewriting
-from hnfc.cli.terminal import DONE, WRONG, Progress, write
+from hnfc.cli.terminal import DONE, WRONG, Progress, show, write
 from hnfc.dialects.types import format_of
 from hnfc.frontend.models import read_model
 from hnfc.frontend.torch_mlir import import_module
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         rules.report(compiled)
     if options.output:
         write(options.output, _stored(list(results.values())[-1]))
-    print(_summary(results, reference, kind))
+    show(_summary(results, reference, kind))
     return DONE
 
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
+import re
+import signal
+import stat
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +23,96 @@ DONE, WRONG, USAGE, NOT_PROVED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: done; the input is wrong or a rule is refuted; usage; not proved within the limits; Ctrl-C."""
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, but for line ends and tabs."""
+
+
+def visible(text: str) -> str:
+    """The text with characters that a terminal would obey written as escapes: names and sources come from files."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def say(text: str) -> None:
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(visible(text), file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """Prints results, which go to stdout."""
+    print(visible(text), file=_stdout())
+
+
+def _stdout() -> Any:
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
+    return sys.stdout
+
+
+def prepare() -> None:
+    """Lets streams that cannot hold a character show its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def write(path: str | None, content: bytes) -> None:
-    """Writes the file whole or not at all; None is stdout."""
+    """Writes the file whole or not at all; None is stdout. A link leads to the file written, a device or pipe gets the bytes."""
     if path is None or path == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        _stdout().buffer.write(content)
+        _stdout().buffer.flush()
         return
-    temporary = f"{path}.{os.getpid()}.part"
     try:
-        with open(temporary, "wb") as file:
+        target = os.path.realpath(path)
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "wb") as stream:
+                stream.write(content)
+            return
+        with _ending_orderly():
+            _write_whole(target, content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def _write_whole(target: str, content: bytes) -> None:
+    """Writes beside the file, under a name that nobody can foresee, and puts the result in its place."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".hnfc-", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.replace(temporary, path)
-    except BaseException as error:
+            os.fchmod(file.fileno(), _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, path) from None
         raise
+
+
+def _mode(target: str) -> int:
+    """Permissions of the file that is there; else those of any new file."""
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def _ending_orderly() -> Iterator[None]:
+    """Makes SIGTERM an interruption, after which nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 class Progress:

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
+from hnfc.core.archives import read_arrays
 from hnfc.core.errors import ModelError
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -54,12 +55,7 @@ def declared(block: Block, ranges: Sequence[tuple[str, Interval]]) -> dict[SSAVa
 
 def from_file(path: str, block: Block) -> list[dict[SSAValue, Array]]:
     """Samples in an `.npz`: arrays called arg0, arg1, … (or arr_0, …), each one input, or with one more axis in front several."""
-    try:
-        with np.load(path) as stored:
-            arrays = {re.sub(r"^arr_", "arg", name): stored[name] for name in stored.files}
-    except (OSError, ValueError, AttributeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no .npz file of numeric arrays"
-        raise ModelError(f"cannot read samples: {reason}", path) from None
+    arrays = {re.sub(r"^arr_", "arg", name): array for name, array in read_arrays(path, "samples").items()}
     names = input_names(block)
     columns: dict[SSAValue, list[Array]] = {}
     for name, value in names.items():
@@ -69,6 +65,8 @@ def from_file(path: str, block: Block) -> list[dict[SSAValue, Array]]:
             raise ModelError(f"there is no array `{name}`; there are {', '.join(arrays) or 'none'}", path)
         columns[value] = _column(arrays[name], value, name, path)
     count = max((len(column) for column in columns.values()), default=0)
+    if columns and count == 0:
+        raise ModelError("the arrays hold no sample", path)
     if any(len(column) not in (1, count) for column in columns.values()):
         raise ModelError("the arrays hold different numbers of samples", path)
     return [{value: column[i if len(column) > 1 else 0] for value, column in columns.items()} for i in range(count)]
@@ -83,6 +81,12 @@ def _column(array: Array, value: SSAValue, name: str, path: str) -> list[Array]:
     if array.dtype.kind == "V" and array.dtype.itemsize == np.dtype(NUMPY_TYPES[element]).itemsize:
         # NumPy stores the types of ml_dtypes as raw bytes
         array = array.view(NUMPY_TYPES[element])
+    if array.dtype.kind in "SUMm":
+        raise ModelError(f"`{name}` holds no numbers", path)
+    if array.dtype.kind == "c" and not element.startswith("complex"):
+        raise ModelError(f"`{name}` is complex, but the model takes {element}", path)
+    if element in FORMATS and array.size and np.isnan(array.astype(np.float64)).all():
+        raise ModelError(f"`{name}` holds nothing but NaN", path)
     if _fits(array.shape, shape):
         return [array.astype(NUMPY_TYPES[element])]
     if array.ndim == len(shape) + 1 and _fits(array.shape[1:], shape):

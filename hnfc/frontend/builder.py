@@ -17,6 +17,7 @@ from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import CastOp
 from hnfc.dialects.torch import from_torch
 from hnfc.dialects.types import ELEMENT_TYPES, tensor
+from hnfc.frontend import weights
 from hnfc.frontend.weights import element_type
 
 Entry: TypeAlias = Any
@@ -184,7 +185,7 @@ class ImportBuilder:
         return self._opaque(operation, [self.tensor_or_opaque(operand) for operand in operands], types)
 
     def _opaque(self, operation: ir.Operation, inputs: list[SSAValue], types: list[Attribute]) -> tuple[SSAValue, ...]:
-        carried = {named: StringAttr(str(operation.attributes[named])) for named in operation.attributes}
+        carried = {named: StringAttr(weights.text_of(operation, named)) for named in operation.attributes}
         properties: dict[str, Attribute] = {"operation": StringAttr(operation.name), "carried": DictionaryAttr(carried)}
         made = OpaqueOp.create(operands=inputs, result_types=types, properties=properties)
         self.operations.append(made)

@@ -1,31 +1,21 @@
 """An ONNX file → the torch dialect, by torch-mlir's importer and its conversion of ONNX operations.
 
-Weights become resources that share the memory of what was read; external data is mapped and never read as a whole. An operation
-that torch-mlir cannot convert stays a `torch.operator "onnx.…"`: a wall that no rule crosses.
+Weights become resources that share the memory of what was read; external data is mapped and never read as a whole. An operator
+that torch-mlir cannot convert is written as the function that ONNX defines it by, if there is one.
 """
 
 from __future__ import annotations
 
-import mmap
-import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch_mlir import ir
-from torch_mlir.passmanager import PassManager
 
 from hnfc.core.errors import ModelError
+from hnfc.frontend.onnx_conversion import convert, operators
+from hnfc.frontend.onnx_data import External, graphs
 from hnfc.frontend.torch_mlir import new_context
-
-_SMALL = 4096
-"""Bytes of external data up to which shape inference gets to see it: sizes, axes, indices."""
-_CONVERT = "builtin.module(func.func(convert-torch-onnx-to-torch))"
-_TIDY = "builtin.module(func.func(torch-scalarize-shapes),inline,func.func(canonicalize,cse),symbol-dce)"
-_KEPT = "kept."
-_OPERATOR = re.compile(r"onnx\.[\w.]+")
 
 
 def read_onnx(source: Path | bytes) -> ir.Module:
@@ -33,11 +23,57 @@ def read_onnx(source: Path | bytes) -> ir.Module:
     name = str(source) if isinstance(source, Path) else "<bytes>"
     try:
         import onnx
+        import onnx.inliner
     except ImportError:
         raise ModelError("this is an ONNX model, which the package `onnx` reads; `pip install onnx` gets it", name) from None
-    folder = source.parent if isinstance(source, Path) else None
-    module = _imported(_inferred(_loaded(onnx, source, name), folder, onnx, name), folder, name)
-    return convert(module, name)
+    model = _loaded(onnx, source, name)
+    data = External(source.parent if isinstance(source, Path) else None, name)
+    data.check(onnx, model)
+    data.take_in(onnx, model)
+    _name(onnx, model)
+    _check_inputs(model, name)
+    inferred = _inferred(model, onnx, name)
+    module = convert(_imported(inferred, data, onnx, name), name)
+    inlined = _inlined(inferred, module, onnx)
+    if inlined is None:
+        return module
+    other = convert(_imported(_inferred(inlined, onnx, name), data, onnx, name), name)
+    return other if len(list(operators(other))) < len(list(operators(module))) else module
+
+
+def _inlined(model: Any, module: ir.Module, onnx: Any) -> Any:
+    """The model with the functions of ONNX in place of the operators that could not be converted; None where there are none."""
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    left = {operator.removeprefix("onnx.") for _, operator in operators(module)}
+    functions = {operator for operator in left if _is_function(onnx, operator, opset)}
+    if not functions:
+        return None
+    given = {value.name for value in (*model.graph.input, *model.graph.value_info)}
+    for tensor in model.graph.initializer:  # whose types the bodies of functions depend on
+        if tensor.name not in given:
+            model.graph.value_info.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    for node in (node for graph in graphs(model) for node in graph.node if node.op_type in functions):
+        _add_defaults(node, onnx.defs.get_schema(node.op_type, opset))
+    try:
+        return onnx.inliner.inline_selected_functions(model, [("", name) for name in sorted(functions)], inline_schema_functions=True)
+    except (RuntimeError, ValueError):  # it takes types that shape inference does not know
+        return None
+
+
+def _add_defaults(node: Any, schema: Any) -> None:
+    """Writes the values of attributes that are left out, which the body of a function refers to."""
+    present = {attribute.name for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in present and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+
+
+def _is_function(onnx: Any, operator: str, opset: int) -> bool:
+    try:
+        schema = onnx.defs.get_schema(operator, opset)
+    except onnx.defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _loaded(onnx: Any, source: Path | bytes, name: str) -> Any:
@@ -52,15 +88,25 @@ def _loaded(onnx: Any, source: Path | bytes, name: str) -> Any:
     return model
 
 
-def _inferred(model: Any, folder: Path | None, onnx: Any, name: str) -> Any:
+def _name(onnx: Any, model: Any) -> None:
+    """Gives nodes a name that a reader finds them by; an operator of another domain keeps that in its name, lest it be taken for ONNX's."""
+    own = {(function.domain, function.name) for function in model.functions}
+    for graph in graphs(model):
+        for node in graph.node:
+            node.name = node.name or next(iter(node.output), "")
+            foreign = node.domain not in ("", "ai.onnx") and (node.domain, node.op_type) not in own
+            if foreign and onnx.defs.has(node.op_type):
+                node.op_type = f"{node.domain}.{node.op_type}"
+
+
+def _check_inputs(model: Any, name: str) -> None:
+    for value in model.graph.input:
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            raise ModelError(f"the input `{value.name}` does not say how many axes it has; `onnx.tools.update_model_dims` sets them", name)
+
+
+def _inferred(model: Any, onnx: Any, name: str) -> Any:
     """The model with the types of all its values."""
-    for tensor in _external(model):
-        if int(_entry(tensor, "length", "0")) <= _SMALL:
-            tensor.raw_data = bytes(_mapped(tensor, folder, name))
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.DEFAULT
-    for node in model.graph.node:
-        node.name = node.name or next(iter(node.output), "")  # what a reader finds it by
     try:
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception as error:
@@ -68,48 +114,22 @@ def _inferred(model: Any, folder: Path | None, onnx: Any, name: str) -> Any:
     return inferred
 
 
-def _external(model: Any) -> Iterator[Any]:
-    for tensor in model.graph.initializer:
-        if tensor.data_location == tensor.EXTERNAL:
-            yield tensor
-
-
-def _entry(tensor: Any, key: str, default: str = "") -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == key), default)
-
-
-def _mapped(tensor: Any, folder: Path | None, name: str) -> np.ndarray[Any, Any]:
-    """The bytes of external data, which must lie beside the model."""
-    location = _entry(tensor, "location")
-    if folder is None:
-        raise ModelError(f"the weight `{tensor.name}` lies in the file {location}, which a model without a folder cannot find", name)
-    path = (folder / location).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise ModelError(f"the weight `{tensor.name}` lies outside the folder of the model: {location}", name)
-    if not path.is_file():
-        raise ModelError(f"the file of the weight `{tensor.name}` is missing: {location}", name)
-    offset = int(_entry(tensor, "offset", "0"))
-    length = int(_entry(tensor, "length", str(path.stat().st_size - offset)))
-    if offset + length > path.stat().st_size:
-        raise ModelError(f"the file {location} ends before the weight `{tensor.name}` does", name)
-    if length == 0:
-        return np.zeros(0, np.uint8)
-    with path.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.frombuffer(data, np.uint8, length, offset)
-
-
-def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
+def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module:
     """The model in torch-mlir's own form: `torch.operator "onnx.…"`."""
     from torch_mlir.extras import onnx_importer
 
-    class Weights(onnx_importer.ContextCache):  # type: ignore[misc]
+    class Types(onnx_importer.ContextCache):  # type: ignore[misc]
         __slots__ = ()
+
+        def type_proto_to_type(self, kind: Any) -> ir.Type:
+            if kind != "" and kind.HasField("tensor_type") and kind.tensor_type.elem_type and not kind.tensor_type.HasField("shape"):
+                return ir.Type.parse(f"!torch.vtensor<*,{self.tensor_element_type(kind.tensor_type.elem_type)}>", context)
+            return super().type_proto_to_type(kind)
 
         def tensor_proto_to_attr(self, tensor: Any) -> ir.Attribute:
             if tensor.data_location == tensor.EXTERNAL:
                 kind = self.tensor_proto_to_builtin_type(tensor)
-                data = _mapped(tensor, folder, name)
+                data = external.mapped(onnx, tensor)
                 return ir.DenseResourceElementsAttr.get_from_buffer(data, self._sanitize_name(tensor.name), kind, alignment=1)
             return super().tensor_proto_to_attr(tensor)
 
@@ -119,7 +139,7 @@ def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cache = Weights(context)
+            cache = Types(context)
             importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation, context_cache=cache)
             importer.import_all()
         module.operation.verify()
@@ -130,105 +150,3 @@ def _imported(model: Any, folder: Path | None, name: str) -> ir.Module:
     return module
 
 
-def is_onnx(module: ir.Module) -> bool:
-    """Return whether the module has operations of ONNX in torch-mlir's own form."""
-    return any(name.startswith("onnx.") for _, name in _operators(module))
-
-
-def _operators(module: ir.Module) -> Iterator[tuple[ir.Operation, str]]:
-    """Every `torch.operator` and its name, in regions too."""
-    pending = [module.operation]
-    while pending:
-        operation = pending.pop()
-        if operation.name == "torch.operator":
-            yield operation, ir.StringAttr(operation.attributes["name"]).value
-        pending += [view.operation for region in operation.regions for block in region.blocks for view in block.operations]
-
-
-def convert(module: ir.Module, name: str = "") -> ir.Module:
-    """The module with operations of torch in place of those of ONNX, but for those that torch-mlir cannot convert."""
-    _place_weights(module)
-    while True:
-        error = _converted(module)  # which leaves the module as it was, if something failed
-        if error is None:
-            break
-        failed = _failed(module, error)
-        if not failed:
-            raise ModelError(f"torch-mlir cannot convert this ONNX model: {error.message}", name)
-        for operation, operator in failed:
-            operation.attributes["name"] = ir.StringAttr.get(f"{_KEPT}{operator}", module.context)
-    _tidy(module, name)
-    for operation, operator in _operators(module):
-        operation.attributes["name"] = ir.StringAttr.get(operator.removeprefix(_KEPT), module.context)
-    return module
-
-
-def _place_weights(module: ir.Module) -> None:
-    """Writes large constants as literals here: the conversion would copy each into an attribute of its own."""
-    for operation, operator in list(_operators(module)):
-        if operator != "onnx.Constant" or "torch.onnx.value" not in operation.attributes:
-            continue
-        value = operation.attributes["torch.onnx.value"]
-        if not str(value).startswith("dense_resource<"):
-            continue
-        shaped = ir.ShapedType(value.type)
-        if np.prod(shaped.shape, dtype=np.int64) <= _SMALL:
-            continue
-        literal = ir.Operation.create(
-            "torch.vtensor.literal", results=[operation.results[0].type], attributes={"value": value}, loc=operation.location,
-            ip=ir.InsertionPoint(operation),
-        )  # fmt: skip
-        operation.results[0].replace_all_uses_with(literal.results[0])
-        operation.erase()
-
-
-def _converted(module: ir.Module) -> ir.MLIRError | None:
-    """Converts the module; what went wrong, if something did."""
-    try:
-        PassManager.parse(_CONVERT, module.context).run(module.operation)
-    except ir.MLIRError as error:
-        return error
-    return None
-
-
-def _failed(module: ir.Module, error: ir.MLIRError) -> list[tuple[ir.Operation, str]]:
-    """The operations that the error is about: of its names, at its places."""
-    names, places = set[str](), set[str]()
-    for diagnostic in error.error_diagnostics:
-        places.add(str(diagnostic.location))
-        names.update(_OPERATOR.findall(" ".join([diagnostic.message, *(note.message for note in diagnostic.notes)])))
-    return [(operation, name) for operation, name in _operators(module) if name in names and str(operation.location) in places]
-
-
-def _tidy(module: ir.Module, name: str) -> None:
-    """Sizes that the model computes from tensors become numbers; what torch-mlir asserts of them goes: no model requested it."""
-    _run(_TIDY, module, name)
-    inside = [view.operation for function in module.body.operations for region in function.operation.regions
-              for block in region.blocks for view in block.operations]  # fmt: skip
-    asserted = [operation for operation in inside if operation.name == "torch.runtime.assert"]
-    for operation in inside:
-        if operation.name == "torch.aten.convolution":
-            _pad_no_output(operation)
-    for operation in asserted:
-        operation.erase()
-    if asserted:
-        _run("builtin.module(func.func(canonicalize))", module, name)
-
-
-def _pad_no_output(convolution: ir.Operation) -> None:
-    """Lists as many numbers for the padding of the output as there are axes: torch-mlir writes two of them for one axis too."""
-    strides, padding = (getattr(convolution.operands[i].owner, "operation", None) for i in (3, 7))
-    if strides is None or padding is None or len(padding.operands) <= len(strides.operands):
-        return
-    made = ir.Operation.create(
-        "torch.prim.ListConstruct", results=[padding.results[0].type], operands=list(padding.operands)[: len(strides.operands)],
-        loc=convolution.location, ip=ir.InsertionPoint(convolution),
-    )  # fmt: skip
-    convolution.operands[7] = made.results[0]
-
-
-def _run(passes: str, module: ir.Module, name: str) -> None:
-    try:
-        PassManager.parse(passes, module.context).run(module.operation)
-    except ir.MLIRError as error:
-        raise ModelError(f"torch-mlir cannot simplify this ONNX model: {error.message}", name) from None

@@ -52,6 +52,8 @@ def read(source: str | Path | bytes, context: ir.Context | None = None, name: st
         name = str(source)
         if not Path(source).is_file():
             raise ModelError("there is no such file" if not Path(source).exists() else "this is not a file", name)
+        if not name.isprintable():  # MLIR takes names in UTF-8 only
+            return _parsed(ir.Module.parse, Path(source).read_bytes(), context, name)
         return _parsed(ir.Module.parseFile, name, context, name)
     if isinstance(source, bytes):
         return _parsed(ir.Module.parse, source, context, name)
@@ -60,9 +62,11 @@ def read(source: str | Path | bytes, context: ir.Context | None = None, name: st
 
 def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
     try:
-        return parse(source, context)
+        module = parse(source, context)
     except ir.MLIRError as error:
         raise _model_error(error, name) from None
+    weights.check_resources(module, name)
+    return module
 
 
 def _model_error(error: ir.MLIRError, name: str) -> ModelError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from hnfc.cli import judging
 from hnfc.cli.main import main
+from hnfc.dsl.store import add_to_store, read_store
 from hnfc.report import check_cache
 from hnfc.report.check_cache import FOLDERS, CheckQuery, CheckReport
 
@@ -103,9 +103,12 @@ def test_a_broken_answer_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     report = CheckReport((), ("rule", "reals", "s"), (("a", "PROVED", ""),), "1 rule: 1 proved", 0)
     question.keep({}, report)
     assert question.answer() == report
-    data = json.loads(question.store.read_text(encoding="utf-8"))
-    replaced = {"VERSION": {**data, "version": "older"}, "ROWS": {**data, "report": {**data["report"], "rows": 3}}}
-    question.store.write_text(json.dumps(replaced[spoilt]) if spoilt in replaced else spoilt, encoding="utf-8")
+    data = read_store(question.store)
+    replaced = {"VERSION": {"version": "older"}, "ROWS": {"report": {**data["report"], "rows": 3}}}
+    if spoilt in replaced:
+        add_to_store(question.store, replaced[spoilt])
+    else:
+        question.store.write_text(spoilt, encoding="utf-8")
     assert question.answer() is None
 
 
