@@ -27,22 +27,18 @@ class Replay:
 
     def run(self, dtype: torch.dtype | None = None) -> tuple[Any, dict[str, torch.Tensor]]:
         """The loss, and the gradient of each parameter, as the step had them; with everything in `dtype` if one is given."""
-        call = self._call
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        with call.conditions.restored(self.model), torch.enable_grad():
-            if dtype is None:
-                loss = Step(self.model, call)(*call.tensors())
-            else:
-                loss = self._in_type(dtype)
-            gradients = torch.autograd.grad(_summed(loss), parameters, allow_unused=True) if parameters else ()
-        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
-        return loss, {name: gradient for name, gradient in zip(names, gradients, strict=False) if gradient is not None}
-
-    def _in_type(self, dtype: torch.dtype) -> Any:
-        """The loss where parameters, buffers and inputs are of another type; the model keeps its own."""
         step = Step(self.model, self._call)
-        tensors = {name: _as(value, dtype) for name, value in (*step.named_parameters(), *step.named_buffers())}
-        return torch.func.functional_call(step, tensors, tuple(_as(t, dtype) for t in self._call.tensors()))
+        trained: dict[str, torch.Tensor] = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        with self._call.conditions.restored(self.model), torch.enable_grad():
+            if dtype is None:
+                loss = step(*step.sample)
+            else:
+                trained = {name: _as(p.detach(), dtype).requires_grad_() for name, p in trained.items()}
+                state = {name: _as(value.detach(), dtype) for name, value in (*step.named_parameters(), *step.named_buffers())}
+                state |= {f"model.{name}": p for name, p in trained.items()}
+                loss = torch.func.functional_call(step, state, tuple(_as(t, dtype) for t in step.sample))
+            found = torch.autograd.grad(_summed(loss), list(trained.values()), allow_unused=True) if trained else ()
+        return loss, {name: gradient for name, gradient in zip(trained, found, strict=True) if gradient is not None}
 
     def trace(self) -> Trace:
         """The trace of the step: see `hnfc.trace`."""

@@ -35,6 +35,7 @@ def step(tmp_path: Path) -> tuple[str, str]:
     file.write_text(MODEL)
     space: dict[str, object] = {}
     exec(MODEL, space)
+    torch.manual_seed(0)
     model = space["make_model"]()  # type: ignore[operator]
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with hnfc.watch(model, folder=str(tmp_path / "steps"), report=lambda _: None) as watching:
