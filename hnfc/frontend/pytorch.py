@@ -257,6 +257,9 @@ def import_graph(graph: torch.fx.Graph) -> ir.Module:
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             place = source_of(node) or ()
             raise ModelError(f"the model has control flow that hnfc does not carry: torch.{node.target}", *place)
+        lacking = _not_importable(node)
+        if lacking:
+            raise ModelError(f"the model has {lacking}, which torch-mlir cannot import", *(source_of(node) or ()))
     context = new_context()
     importer = fx_importer.FxImporter(context=context)
     importer._cc = _Places(context, py_attr_tracker=importer._py_attr_tracker)
@@ -265,6 +268,16 @@ def import_graph(graph: torch.fx.Graph) -> ir.Module:
     except (NotImplementedError, TypeError, AssertionError, ValueError) as error:
         raise ModelError(f"torch-mlir cannot import the model: {first_line(error)}") from error
     return importer.module
+
+
+def _not_importable(node: torch.fx.Node) -> str:
+    """What torch-mlir has no form for among the values and numbers of a node; empty if it has all."""
+    for value in pytree.tree_leaves(node.meta.get("val")):
+        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+            return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
+        if isinstance(value, torch.Tensor) and value.dtype not in fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM:
+            return f"a tensor of type {str(value.dtype).removeprefix('torch.')}"
+    return next((f"the complex number {given}" for given in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(given, complex)), "")
 
 
 class _Places(fx_importer.ContextCache):  # type: ignore[misc]
