@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
@@ -19,8 +19,9 @@ from hnfc.tracing import unwrapped
 from hnfc.watching.calls import Criterion, ModelCall, float_results, named_loss, path_to
 from hnfc.watching.explaining import explain
 from hnfc.watching.folder import save
+from hnfc.watching.looking import Look
 from hnfc.watching.record import Bad, BadStep
-from hnfc.watching.series import ExponentSeries, Forecast, largest_of, not_finite, numbers_of
+from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 
 _MOST_CALLS = 64
 """Calls between two steps of the optimizer that are kept; of more, the last."""
@@ -57,7 +58,6 @@ class Watch:
         self._outputs: list[Any] = []
         self._losses: list[tuple[int, torch.Tensor]] = []
         self._past: list[float] = []
-        self._observed: list[tuple[str, torch.Tensor]] = []
         self._names = {id(part): name for name, part in self._inside.named_modules() if name}
         # torch warns of hooks on all modules where some are compiled
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
@@ -67,7 +67,7 @@ class Watch:
         self._foretold: set[str] = set()
         self._scale, self._skipped = math.inf, 0
         self._removable: list[Any] = []
-        self._of_outputs: Any = None
+        self._look: Look | None = None
         self._plain_backward: Any = None
 
     def __enter__(self) -> Watch:
@@ -76,7 +76,7 @@ class Watch:
         self._began, self._spent = time.perf_counter(), 0.0
         self._removable = [
             self.model.register_forward_pre_hook(self._before_call, with_kwargs=True, prepend=True),
-            self.model.register_forward_hook(self._after_call),
+            self.model.register_forward_hook(self._after_call, always_call=True),
             register_optimizer_step_pre_hook(self._before_update),
             register_optimizer_step_post_hook(self._after_update),
         ]
@@ -91,7 +91,7 @@ class Watch:
         for hook in self._removable:
             hook.remove()
         self._removable = []
-        self._stop_looking_at_outputs()
+        self._end_look()
         if kind is None and self._losses:
             self._stop = False
             self._settle(())
@@ -118,24 +118,29 @@ class Watch:
             self._calls.append(ModelCall.now(self._inside, args, kwargs))
             self._outputs.append(None)
             del self._calls[:-_MOST_CALLS], self._outputs[:-_MOST_CALLS]
-            if self._looking and not self._compiled:
-                self._of_outputs = register_module_forward_hook(self._after_module)
+            if self._looking and self._look is None and not self._compiled:
+                self._look = Look(self._names).__enter__()
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        with self._counted():
+            self._end_look()
         if not self._calls or not torch.is_grad_enabled() or not module.training or torch.compiler.is_compiling():
             return
         with self._counted():
-            self._stop_looking_at_outputs()
             call, self._outputs[-1] = self._calls[-1], output
             if named_loss(output) is None:
                 for index, part in enumerate(float_results(output)):
                     if part.requires_grad:
                         part.register_hook(_keeper(call, index))  # type: ignore[no-untyped-call]
 
-    def _stop_looking_at_outputs(self) -> None:
-        if self._of_outputs is not None:
-            self._of_outputs.remove()
-            self._of_outputs = None
+    def _end_look(self) -> None:
+        """Ends a look at a forward pass, and notes what it found."""
+        if self._look is not None:
+            look, self._look = self._look, None
+            look.__exit__(None, None, None)
+            sizes = numbers_of([size for _, size in look.found.values()])
+            for (name, (dtype, _)), size in zip(look.found.items(), sizes, strict=True):
+                self._note(name, dtype, size)
 
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
         """Notes a loss function that is a module, called with what the model returned."""
@@ -146,12 +151,6 @@ class Watch:
             path = path_to(output, given) if isinstance(given, torch.Tensor) else None
             if path is not None and not any(True for _ in module.parameters()):
                 self._calls[-1].criterion = Criterion(module, (*args[:place], None, *args[place + 1 :]), {}, place, path)
-
-    def _after_module(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        name = self._names.get(id(module))
-        if name is not None and not torch.compiler.is_compiling():
-            for index, part in enumerate(float_results(output)):
-                self._observed.append((f"{name}[{index}]" if index else name, part.detach()))
 
     def loss(self, function: Callable[..., Any], output: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls a loss function on what the model returned and on targets, and notes it: a bad step is then explained through it."""
@@ -167,10 +166,6 @@ class Watch:
             self._losses += [(len(self._calls) - 1, loss.detach()) for loss in losses if loss.numel() == 1]
             if self._calls and self._is_scaled:
                 self._calls[-1].scale = float(self._scaler.get_scale())
-            if self._observed:
-                for (name, tensor), size in zip(self._observed, numbers_of(largest_of([t for _, t in self._observed])), strict=True):
-                    self._note(name, tensor.dtype, size)
-                self._observed = []
         return self._plain_backward(tensors, *args, **kwargs)
 
     def _before_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:

@@ -51,19 +51,22 @@ class ExponentSeries:
 
     def forecast(self) -> Forecast | None:
         """The steps at which the value leaves its type, if it grows on; None where growth is not steady, or its end too far to tell."""
-        count = max(_FEWEST, len(self.steps) // 2)
+        # growth that gets faster shows in the last points first
+        found = (self._forecast(max(_FEWEST, len(self.steps) // part)) for part in (2, 4, len(self.steps) + 1))
+        return next((each for each in found if each is not None), None)
+
+    def _forecast(self, count: int) -> Forecast | None:
+        """The forecast that the last `count` points give."""
         steps, exponents = np.array(self.steps[-count:], float), np.array(self.exponents[-count:])
         if len(steps) < _FEWEST or exponents[-1] - exponents[0] < _GROWN:
             return None
-        halves = [_slope(steps[part], exponents[part]) for part in (slice(None, count // 2), slice(count // 2, None))]
+        halves = [_slope(steps[part], exponents[part])[0] for part in (slice(None, count // 2), slice(count // 2, None))]
         slope, error = _slope(steps, exponents)
         low, high = slope - _SURE * error, slope + _SURE * error
         # growth that slows down, as of weights that are being learned, ends of itself
-        if low <= 0 or halves[1][0] < 0.8 * halves[0][0]:
+        if low <= 0 or halves[1] < 0.8 * halves[0] or self.headroom / slope > _AHEAD * (steps[-1] - steps[0]):
             return None
-        now, span = self.steps[-1], steps[-1] - steps[0]
-        if self.headroom / slope > _AHEAD * span:
-            return None
+        now = self.steps[-1]
         return Forecast(self, slope, now + math.floor(self.headroom / high), now + math.ceil(self.headroom / low))
 
 

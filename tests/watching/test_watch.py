@@ -44,7 +44,7 @@ def test_training_is_the_same_to_the_bit() -> None:
     assert found == expected and not watching.bad
     for (name, a), (_, b) in zip(bare.state_dict().items(), seen.state_dict().items(), strict=True):
         assert torch.equal(a, b), name
-    assert len(watching.series["net.0"].steps) == 60 and "gradient of net.3.weight" in watching.series
+    assert len(watching.series["addmm in net.0 (tests/watching/loops.py:31)"].steps) == 60 and "gradient of net.3.weight" in watching.series
 
 
 def test_hooks_go_with_the_watch() -> None:
