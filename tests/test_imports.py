@@ -158,6 +158,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "hnfc/watching": {
         "hnfc/core": "errors",
+        "hnfc/frontend": "places of operations",
         "hnfc/tracing": "the reason of a bad step",
         "safetensors": "saved steps",
     },

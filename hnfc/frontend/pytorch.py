@@ -271,7 +271,7 @@ def import_graph(graph: torch.fx.Graph) -> ir.Module:
 
 
 def _not_importable(node: torch.fx.Node) -> str:
-    """What torch-mlir has no form for among the values and numbers of a node; empty if it has all."""
+    """The value or number of a node that torch-mlir has no form for; empty if it has all."""
     for value in pytree.tree_leaves(node.meta.get("val")):
         if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
             return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
