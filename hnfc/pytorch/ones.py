@@ -13,24 +13,36 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hnfc.core.errors import ModelError
 from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.reads import Reading
 from hnfc.pytorch.shadow import shadow
 
 
 class OperationRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The operations of a call: each with its operands, tensors numbered in the order in which they come, and its shapes."""
+    """The operations of a call: each with its operands, tensors numbered, those that are given first, and its shapes.
 
-    def __init__(self) -> None:
+    Raises ModelError before a given tensor would be changed.
+    """
+
+    def __init__(self, given: Sequence[Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._next = count()
         self._kept: list[Any] = []
+        tensors = [tensor for tensor in given if isinstance(tensor, torch.Tensor)]
+        for tensor in tensors:
+            self.number(tensor)
+        self._given = {tensor.untyped_storage()._cdata for tensor in tensors}
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = pytree.tree_map_only(torch.Tensor, self._number, (args, kwargs or {}))
-        result = function(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        given = pytree.tree_map_only(torch.Tensor, self.number, (args, kwargs))
+        written = [t for t in _written(function, args, kwargs) if isinstance(t, torch.Tensor)]
+        if any(tensor.untyped_storage()._cdata in self._given for tensor in written) or _writes_unsaid(function, args):
+            raise ModelError("a given tensor changes")
+        result = function(*args, **kwargs)
         if function is torch.ops.aten.empty.memory_format:
             pass  # room for what an operation writes, which a graph without side effects does not have
         elif function in _SAME_VALUE:
@@ -39,19 +51,37 @@ class OperationRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             shapes = [tuple(t.shape) for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
             self.operations.append((*_without_effects(function, given), shapes))
-            if function._schema.is_mutable and args:
-                self._numbers.pop(id(args[0]), None)
+            for tensor in written:
+                self._numbers.pop(id(tensor), None)
         return result
 
-    def _number(self, tensor: torch.Tensor) -> str:
+    def number(self, tensor: torch.Tensor) -> str:
         if id(tensor) not in self._numbers:
             self._numbers[id(tensor)] = next(self._next)
             self._kept.append(tensor)  # its id stays its own
         return f"%{self._numbers[id(tensor)]}"
 
+    def described(self, results: Any) -> list[Any]:
+        """What is returned: the number of each tensor, and whether gradients flow through it."""
+        leaves = pytree.tree_leaves(results)
+        return [(self.number(x), x.requires_grad) if isinstance(x, torch.Tensor) else x for x in leaves]
 
-_SAME_VALUE = (torch.ops.aten.clone.default, torch.ops.aten.detach.default, torch.ops.aten.lift_fresh.default)
+
+_SAME_VALUE = (torch.ops.aten.clone.default, torch.ops.aten.lift_fresh.default)
 """Operations that a capture writes, or leaves out, where there is nothing to compute."""
+
+
+def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
+    found = []
+    for index, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            found += pytree.tree_leaves(args[index] if index < len(args) else kwargs.get(argument.name))
+    return found
+
+
+def _writes_unsaid(function: Any, args: Any) -> bool:
+    """Return whether it is a batch norm that changes running statistics, which its signature does not say."""
+    return "batch_norm" in function._schema.name and any(given is True for given in args)
 
 
 def _without_effects(function: Any, given: Any) -> tuple[str, str, Any]:
@@ -62,17 +92,21 @@ def _without_effects(function: Any, given: Any) -> tuple[str, str, Any]:
     return function._schema.name.removesuffix("_"), function._schema.overload_name, given
 
 
-def does_the_same(model: torch.nn.Module, args: Any, kwargs: Any, exported: fx.GraphModule, tensors: Sequence[Any]) -> list[Any] | None:
-    """Results of the exported graph on these tensors, if it does, operation by operation, what the model does with its arguments."""
+def does_the_same(
+    model: torch.nn.Module, args: Any, kwargs: Any, exported: fx.GraphModule, tensors: Sequence[Any], structure: pytree.TreeSpec
+) -> list[Any] | None:
+    """Results of the exported graph on these tensors, if it does, operation by operation, what the model does with its arguments, and
+    returns the same in this structure."""
     # without gradients torch's own layers take other ways than in a capture
     with torch.random.fork_rng(), torch.enable_grad(), warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")  # of the model's operations: they come when it runs
         followed, drawn = shadow(model), _random_states()
-        with unchanged(followed, Reading()), OperationRecord() as of_model:
-            followed(*args, **kwargs)
-        with OperationRecord() as of_graph:
+        with unchanged(followed, Reading()), OperationRecord(tensors) as of_model:
+            returned = followed(*args, **kwargs)
+        with OperationRecord(tensors) as of_graph:
             results = exported(*tensors)
-        if of_model.operations == of_graph.operations and all(map(torch.equal, _random_states(), drawn)):
+        same = of_model.operations == of_graph.operations and pytree.tree_structure(returned) == structure
+        if same and of_model.described(returned) == of_graph.described(results) and all(map(torch.equal, _random_states(), drawn)):
             return list(results)
     return None
 

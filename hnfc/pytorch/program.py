@@ -195,7 +195,10 @@ class CapturedProgram:
         self.sizes.ones.add(ones)
         if self.accepts(module, inputs, structure):
             tensors = self.signature.gather(module, inputs)
-            expected = does_the_same(original, args, kwargs, self.exported, tensors) if self.fits_state(tensors) else None
+            if not self.fits_state(tensors):
+                expected = None
+            else:
+                expected = does_the_same(original, args, kwargs, self.exported, tensors, self.output_structure)
             if expected is not None and is_like(self.graph(*tensors), expected):
                 return True
         self.sizes.ones.remove(ones)

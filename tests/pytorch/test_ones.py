@@ -27,12 +27,18 @@ def branching(x: torch.Tensor) -> torch.Tensor:
     return 2 * log_sum(x) if x.shape[0] == 1 else log_sum(x)
 
 
+def swapped(p: torch.Tensor, q: torch.Tensor, one: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    return (p, q) if one else (q, p)
+
+
 class Form(torch.nn.Module):
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
         self.function = function
         self.norm = torch.nn.BatchNorm1d(6)
         self.dropout = torch.nn.Dropout()
+        self.first, self.second = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+        self.register_buffer("seen", torch.zeros(()))
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         return self.function(self, *inputs)
@@ -49,6 +55,10 @@ SAME: dict[str, Callable[..., torch.Tensor]] = {
 OTHER: dict[str, Callable[..., torch.Tensor]] = {
     "squeezed": lambda self, x: log_sum(x.squeeze()),
     "branching": lambda self, x: branching(x),
+    "another layer": lambda self, x: log_sum(self.first(x) if x.shape[0] == 1 else self.second(x)),
+    "swapped": lambda self, x: swapped(self.first(x), x * 2, x.shape[0] == 1),
+    "detached": lambda self, x: self.first(x).detach() if x.shape[0] == 1 else self.first(x),
+    "structure": lambda self, x: {"y": log_sum(x)} if x.shape[0] == 1 else {"y": log_sum(x), "z": x},
     "random": lambda self, x: log_sum(torch.nn.functional.dropout(x)),
 }
 
@@ -65,13 +75,29 @@ def test_a_batch_of_one(name: str) -> None:
     torch.manual_seed(0)
     expected = model(x)
     torch.manual_seed(0)
-    torch.testing.assert_close(better(x), expected)
+    found = better(x)
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(torch.utils._pytree.tree_leaves(found), torch.utils._pytree.tree_leaves(expected), strict=True):
+        assert a.requires_grad == b.requires_grad
     assert len(better._hnfc.known) == (1 if name in SAME else 2)
     again = torch.randn(5, 6)
     torch.manual_seed(0)
     expected = model(again)
     torch.manual_seed(0)
     torch.testing.assert_close(better(again), expected)
+
+
+def test_what_changes_for_one_changes_once() -> None:
+    def counting(self: Form, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 1:
+            self.seen.add_(1.0)
+            x.mul_(2.0)
+        return log_sum(x)
+
+    model, better = optimized(counting, torch.randn(4, 6))
+    x = torch.ones(1, 6)
+    torch.testing.assert_close(better(x), log_sum(2 * torch.ones(1, 6)))
+    assert torch.equal(x, torch.full((1, 6), 2.0)) and float(model.seen) == 1.0
 
 
 def test_one_is_broadcast_beside_another_size() -> None:
