@@ -159,6 +159,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "hnfc/watching": {
         "hnfc/core": "errors",
         "hnfc/frontend": "places of operations",
+        "hnfc/pytorch": "a copy of the model that is run again",
         "hnfc/tracing": "the reason of a bad step",
         "safetensors": "saved steps",
     },

@@ -62,7 +62,7 @@ class OperationRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return f"%{self._numbers[id(tensor)]}"
 
     def described(self, results: Any) -> list[Any]:
-        """What is returned: the number of each tensor, and whether gradients flow through it."""
+        """Description of what is returned: the number of each tensor, and whether gradients flow through it."""
         leaves = pytree.tree_leaves(results)
         return [(self.number(x), x.requires_grad) if isinstance(x, torch.Tensor) else x for x in leaves]
 

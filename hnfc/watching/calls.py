@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+
+from hnfc.pytorch.shadow import shadow
 
 
 @dataclass
 class Criterion:
-    """The function that made the loss: of what the model returned at `place` among the arguments, and of the others."""
+    """The function that made the loss: of what the model returned, at `place` among the arguments, and of the others.
+
+    path: from what the model returned to the argument, if it returned several things.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     place: int
-    """Among the arguments, of what the model returned."""
     path: tuple[Any, ...] = ()
-    """From what the model returned to the argument, if it returned several things."""
+
+    @staticmethod
+    def of(function: Callable[..., Any], args: Sequence[Any], kwargs: Any, place: int, path: tuple[Any, ...]) -> Criterion:
+        """One whose other arguments are values, without the graph that they come from."""
+        plain = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, [None if i == place else x for i, x in enumerate(args)])
+        return Criterion(function, tuple(plain), pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, dict(kwargs)), place, path)
 
     def __call__(self, output: Any) -> Any:
         given = list(self.args)
-        given[self.place] = _part(output, self.path)
+        for key in self.path:
+            output = key.get(output)
+        given[self.place] = output
         return self.function(*given, **self.kwargs)
 
 
@@ -40,42 +53,44 @@ class Conditions:
     training: list[bool]
 
     @staticmethod
-    def now(model: torch.nn.Module) -> Conditions:
-        return Conditions(
-            {name: buffer.detach().clone() for name, buffer in model.named_buffers()},
-            [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())],
-            {device: torch.get_autocast_dtype(device) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)},
-            [part.training for part in model.modules()],
-        )
+    def now(model: torch.nn.Module, steady: Collection[str] = ()) -> Conditions:
+        """The present state. steady: names of buffers that calls do not change, which are not copied."""
+        buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in model.named_buffers()}
+        autocast = {device: torch.get_autocast_dtype(device) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)}
+        return Conditions(buffers, _random_states(), autocast, [part.training for part in model.modules()])
 
     @contextlib.contextmanager
-    def restored(self, model: torch.nn.Module) -> Iterator[None]:
-        """Gives the model and torch this state, and their own back afterwards."""
-        before = Conditions.now(model)
+    def applied(self, model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+        """The model in this state: other modules on the same parameters. The model, torch and Python stay as they are."""
+        copied = shadow(model)
+        for name, buffer in self.buffers.items():
+            path, _, last = name.rpartition(".")
+            part = copied.get_submodule(path)
+            if last in part._buffers:
+                part._buffers[last] = buffer.detach().clone()
+        for part, training in zip(copied.modules(), self.training, strict=False):
+            part.training = training
+        python, arrays = random.getstate(), np.random.get_state()
         with torch.random.fork_rng(), contextlib.ExitStack() as stack:
             for device in ("cpu", "cuda"):
                 stack.enter_context(torch.autocast(device, self.autocast.get(device), enabled=device in self.autocast))
-            self.put_into(model)
+            torch.set_rng_state(self.random[0].cpu())
+            if torch.cuda.is_available() and len(self.random) > 1:
+                torch.cuda.set_rng_state_all([state.cpu() for state in self.random[1:]])
             try:
-                yield
+                yield copied
             finally:
-                before.put_into(model)
+                random.setstate(python)
+                np.random.set_state(arrays)
 
-    def put_into(self, model: torch.nn.Module) -> None:
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                if name in self.buffers:
-                    buffer.copy_(self.buffers[name])
-        for part, training in zip(model.modules(), self.training, strict=False):
-            part.training = training
-        torch.set_rng_state(self.random[0].cpu())
-        if torch.cuda.is_available() and len(self.random) > 1:
-            torch.cuda.set_rng_state_all([state.cpu() for state in self.random[1:]])
+
+def _random_states() -> list[torch.Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]
 
 
 @dataclass
 class ModelCall:
-    """A call of the model. gradients: those of the loss by what the model returned, where nothing is known of the loss."""
+    """A call of the model. gradients: of what was differentiated, by the floating-point results of the model, by their places."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -83,22 +98,30 @@ class ModelCall:
     criterion: Criterion | None = None
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
     scale: float = 1.0
-    """The factor of the loss before its gradients are taken."""
+    """The factor of the criterion's loss before its gradients are taken."""
     versions: list[int] = field(default_factory=list)
 
     @staticmethod
-    def now(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelCall:
-        call = ModelCall(args, kwargs, Conditions.now(model))
-        call.versions = [tensor._version for tensor in call.tensors()]
+    def now(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = ()) -> ModelCall:
+        call = ModelCall(args, kwargs, Conditions.now(model, steady))
+        call.versions = call._versions()
         return call
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
+    def _versions(self) -> list[int]:
+        return [0 if tensor.is_inference() else tensor._version for tensor in self.tensors()]
+
     @property
     def is_as_it_was(self) -> bool:
         """Return whether no argument was changed in place since the call."""
-        return [tensor._version for tensor in self.tensors()] == self.versions
+        return self._versions() == self.versions
+
+    @property
+    def has_finite_gradients(self) -> bool:
+        """Return whether the loss has finite gradients by what the model returned."""
+        return all(bool(gradient.isfinite().all()) for gradient in self.gradients.values())
 
 
 class Step(torch.nn.Module):
@@ -107,6 +130,7 @@ class Step(torch.nn.Module):
     def __init__(self, model: torch.nn.Module, call: ModelCall) -> None:
         super().__init__()
         self.model = model
+        self.training = model.training
         self._call = call
         leaves, self._structure = pytree.tree_flatten((call.args, call.kwargs))
         self._places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -138,41 +162,20 @@ def _input_names(model: torch.nn.Module, call: ModelCall) -> list[str]:
 
 
 def loss_of(output: Any, call: ModelCall) -> Any:
-    """The loss of what a model returned: by the criterion, the result called `loss`, a single number, or the sum that has its gradients."""
+    """The loss of what a model returned: by its criterion; else the sum that has the gradients which the step had; else the output."""
     if call.criterion is not None:
         loss = call.criterion(output)
-    else:
-        loss = named_loss(output)
-    if loss is not None:
         return loss * call.scale if call.scale != 1 else loss
     parts = float_results(output)
-    if not call.gradients:
+    weighted = [(parts[index] * gradient).sum() for index, gradient in call.gradients.items() if index < len(parts)]
+    if not weighted:
         return output
-    weighted = [(part * call.gradients[index]).sum() for index, part in enumerate(parts) if index in call.gradients]
-    return torch.stack([part.float() for part in weighted]).sum()
-
-
-def named_loss(output: Any) -> torch.Tensor | None:
-    """The loss among what a model returns, if it computes one."""
-    loss = output.get("loss") if hasattr(output, "get") else None
-    if isinstance(loss, torch.Tensor):
-        return loss
-    return output if isinstance(output, torch.Tensor) and output.dim() == 0 else None
+    return weighted[0] if len(weighted) == 1 else torch.stack([part.to(weighted[0].dtype) for part in weighted]).sum()
 
 
 def float_results(output: Any) -> list[torch.Tensor]:
-    """The floating-point tensors of a result, in the order in which torch flattens it."""
-    return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
-
-
-def path_to(output: Any, wanted: Any) -> tuple[Any, ...] | None:
-    """Path in a result to this very tensor; None if it is not there."""
-    if output is wanted:
-        return ()
-    return next((path for path, leaf in pytree.tree_flatten_with_path(output)[0] if leaf is wanted), None)
-
-
-def _part(output: Any, path: Sequence[Any]) -> Any:
-    for key in path:
-        output = key.get(output)
-    return output
+    """The floating-point tensors of a result, in the order in which torch flattens it; of an object, those of its attributes."""
+    leaves = pytree.tree_leaves(output)
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        leaves = [part for leaf in leaves if hasattr(leaf, "__dict__") for part in pytree.tree_leaves(dict(vars(leaf)))]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]

@@ -116,8 +116,8 @@ def _files() -> Any:
 
 
 def _same_names(parameters: dict[str, torch.nn.Parameter], tensors: dict[str, torch.Tensor], kind: str, folder: Path) -> None:
-    saved = {name.removeprefix(kind): tuple(t.shape) for name, t in tensors.items() if name.startswith(kind)}
-    here = {name: tuple(p.shape) for name, p in parameters.items()}
+    saved = {name.removeprefix(kind): (tuple(t.shape), t.dtype) for name, t in tensors.items() if name.startswith(kind)}
+    here = {name: (tuple(p.shape), p.dtype) for name, p in parameters.items()}
     for name in sorted(saved.keys() | here.keys()):
         if saved.get(name) != here.get(name):
             both = f"{here.get(name, 'absent')} here and {saved.get(name, 'absent')} there"

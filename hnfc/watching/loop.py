@@ -1,4 +1,4 @@
-"""The watch over a training loop: a look at each loss, gradient and parameter, once a step, and at activations as time allows."""
+"""The watch over a training loop: a look at each loss, gradient and parameter, once a step, and at results of operations as time allows."""
 
 from __future__ import annotations
 
@@ -11,32 +11,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
 from hnfc.tracing import unwrapped
-from hnfc.watching.calls import Criterion, ModelCall, float_results, named_loss, path_to
-from hnfc.watching.explaining import explain
+from hnfc.watching.calls import ModelCall
+from hnfc.watching.explaining import explain, reasons_of_update
 from hnfc.watching.folder import save
+from hnfc.watching.hooks import Hook, follow_backward, leave_backward
 from hnfc.watching.looking import Look
+from hnfc.watching.outputs import CallResults
 from hnfc.watching.record import Bad, BadStep
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 
 _MOST_CALLS = 64
 """Calls between two steps of the optimizer that are kept; of more, the last."""
+_MOST_SAVED = 3
+"""Bad steps of a loop that goes on which are saved, and whose batches are kept."""
 _FAR_BACK = 20
 """Losses whose median a jump is measured against."""
 _SKIPPED = 8
 """Steps in a row that a gradient scaler may leave out before it counts as a fault: one halves the scale."""
-
-
 _GREW, _LARGE = 2.0, 3.0
 """Bits that a value grew by, and log2 of its size, from which a report names it."""
 
 
-class StepStopped(Exception):
-    """The end of a watched loop, at a step that would have spoiled the model."""
+class StepStopped(BaseException):
+    """The end of a watched loop, at a step that would have spoiled the model; no `except Exception` of the loop is meant for it."""
+
+    def __init__(self, watch: Watch, message: str) -> None:
+        super().__init__(message)
+        self.watch = watch
 
 
 class Watch:
@@ -55,48 +61,54 @@ class Watch:
         self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
         self._say = report or _to_stderr
         self._calls: list[ModelCall] = []
-        self._outputs: list[Any] = []
-        self._losses: list[tuple[int, torch.Tensor]] = []
+        self._outputs = CallResults()
+        self._pending: list[torch.Tensor] = []
+        self._losses: list[tuple[ModelCall, torch.Tensor]] = []
         self._past: list[float] = []
-        self._names = {id(part): name for name, part in self._inside.named_modules() if name}
-        # torch warns of hooks on all modules where some are compiled
-        self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
-        self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
+        self._names = {id(part): name for name, part in self._inside.named_modules()}
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
+        self._steady: set[str] = set()
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
+        # torch warns of hooks on all modules where some are compiled
+        self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
         self._foretold: set[str] = set()
-        self._scale, self._skipped = math.inf, 0
+        self._scale, self._skipped = 0.0, 0
         self._removable: list[Any] = []
         self._look: Look | None = None
-        self._plain_backward: Any = None
+        self._updating: torch.optim.Optimizer | None = None
+        self._updated = self._failed = False
 
     def __enter__(self) -> Watch:
         if self._removable:
             raise UsageError("this watch is already in use")
         self._began, self._spent = time.perf_counter(), 0.0
         self._removable = [
-            self.model.register_forward_pre_hook(self._before_call, with_kwargs=True, prepend=True),
-            self.model.register_forward_hook(self._after_call, always_call=True),
+            self.model.register_forward_pre_hook(Hook(self._before_call), with_kwargs=True, prepend=True),
+            self.model.register_forward_hook(Hook(self._after_call), always_call=True),
             register_optimizer_step_pre_hook(self._before_update),
             register_optimizer_step_post_hook(self._after_update),
         ]
         if not self._compiled:
-            self._removable.append(register_module_forward_pre_hook(self._before_module))
-        self._plain_backward = torch.autograd.backward
-        torch.autograd.backward = self._backward
+            self._removable.append(register_module_forward_hook(self._after_module, with_kwargs=True))
+        follow_backward(self)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        torch.autograd.backward = self._plain_backward
+        leave_backward(self)
         for hook in self._removable:
             hook.remove()
+            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # which torch 2.13 forgets
         self._removable = []
         self._end_look()
         if kind is None and self._losses:
-            self._stop = False
-            self._settle(())
-        self._calls, self._outputs, self._losses = [], [], []
-        return isinstance(error, StepStopped)
+            with self._guarded():
+                self._settle((), stop=False)
+        if kind is None and self._updated:
+            self._end_step()
+        self._forget_step()
+        return isinstance(error, StepStopped) and error.watch is self
 
     @property
     def forecasts(self) -> list[Forecast]:
@@ -111,27 +123,40 @@ class Watch:
     # the calls of the model
 
     def _before_call(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
-        if not torch.is_grad_enabled() or not module.training or torch.compiler.is_compiling():
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return
-        with self._counted():
+        with self._guarded():
             self._look_at_scale()
-            self._calls.append(ModelCall.now(self._inside, args, kwargs))
-            self._outputs.append(None)
-            del self._calls[:-_MOST_CALLS], self._outputs[:-_MOST_CALLS]
+            if self._updated:
+                self._end_step()
+            self._calls.append(ModelCall.now(self._inside, args, kwargs, self._steady))
+            self._versions = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+            del self._calls[:-_MOST_CALLS]
             if self._looking and self._look is None and not self._compiled:
                 self._look = Look(self._names).__enter__()
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        with self._counted():
-            self._end_look()
-        if not self._calls or not torch.is_grad_enabled() or not module.training or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
             return
-        with self._counted():
-            call, self._outputs[-1] = self._calls[-1], output
-            if named_loss(output) is None:
-                for index, part in enumerate(float_results(output)):
-                    if part.requires_grad:
-                        part.register_hook(_keeper(call, index))  # type: ignore[no-untyped-call]
+        with self._guarded():
+            self._end_look()
+            if self._calls and torch.is_grad_enabled() and output is not None:
+                self._outputs.add(self._calls[-1], output)
+                after = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+                self._steady = {name for name, version in after.items() if self._versions.get(name) == version}
+
+    def _after_module(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Notes a loss function that is a module, called with what the model returned."""
+        if self._calls and id(module) not in self._names and module is not self.model and not torch.compiler.is_compiling():
+            with self._guarded():
+                self._outputs.made(output, module, args, kwargs)
+
+    def loss(self, function: Callable[..., Any], output: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls a loss function on what the model returned and on targets, and notes it: a bad step is then explained through it."""
+        result = function(output, *args, **kwargs)
+        with self._guarded():
+            self._outputs.made(result, function, (output, *args), kwargs)
+        return result
 
     def _end_look(self) -> None:
         """Ends a look at a forward pass, and notes what it found."""
@@ -142,57 +167,58 @@ class Watch:
             for (name, (dtype, _)), size in zip(look.found.items(), sizes, strict=True):
                 self._note(name, dtype, size)
 
-    def _before_module(self, module: torch.nn.Module, args: Any) -> None:
-        """Notes a loss function that is a module, called with what the model returned."""
-        if not self._calls or id(module) in self._names or torch.compiler.is_compiling():
-            return
-        output = self._outputs[-1]
-        for place, given in enumerate(args if output is not None else ()):
-            path = path_to(output, given) if isinstance(given, torch.Tensor) else None
-            if path is not None and not any(True for _ in module.parameters()):
-                self._calls[-1].criterion = Criterion(module, (*args[:place], None, *args[place + 1 :]), {}, place, path)
-
-    def loss(self, function: Callable[..., Any], output: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls a loss function on what the model returned and on targets, and notes it: a bad step is then explained through it."""
-        if self._calls:
-            self._calls[-1].criterion = Criterion(function, (None, *args), kwargs, 0)
-        return function(output, *args, **kwargs)
-
     # losses and gradients
 
-    def _backward(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._counted():
-            losses = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-            self._losses += [(len(self._calls) - 1, loss.detach()) for loss in losses if loss.numel() == 1]
-            if self._calls and self._is_scaled:
-                self._calls[-1].scale = float(self._scaler.get_scale())
-        return self._plain_backward(tensors, *args, **kwargs)
+    def before_backward(self, tensors: Any) -> None:
+        """Notes what is about to be differentiated."""
+        with self._guarded():
+            given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            self._pending = [loss for loss in given if isinstance(loss, torch.Tensor) and loss.numel() == 1]
+            self._outputs.touched = []
+
+    def after_backward(self) -> None:
+        """Counts the losses that a result of the model took part in."""
+        with self._guarded():
+            for call in self._outputs.touched[-1:]:
+                call.scale = float(self._scaler.get_scale()) if self._is_scaled else 1.0
+                for loss in self._pending:
+                    self._outputs.settle(loss)
+                    self._losses.append((call, loss.detach()))
+            self._pending = []
+            if self._updating is not None:  # inside of a closure
+                self._settle(self._gradients_of(self._updating))
 
     def _before_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        parameters = self._updated_by(optimizer)
-        if not parameters or not self._calls:
-            return
-        with self._counted():
-            self._settle([(self._parameters[id(p)], _local(p.grad)) for p in parameters if p.grad is not None])
+        with self._guarded():
+            if not self._updated_by(optimizer):
+                return
+            if any(callable(given) for given in (*args[1:], *kwargs.values())):
+                self._updating = optimizer
+            else:
+                self._settle(self._gradients_of(optimizer))
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        parameters = self._updated_by(optimizer)
-        if not parameters or not self._calls:
-            return
-        with self._counted():
+        self._updating = None
+        with self._guarded():
+            parameters = self._updated_by(optimizer)
+            if not parameters:
+                return
+            self._updated = True
             sizes, wrong = not_finite([_local(p.detach()) for p in parameters], self._looking)
             if wrong:
                 self._found([Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()], optimizer)
             self._note_all((self._parameters[id(p)] for p in parameters), parameters, sizes)
-        self._end_step()
 
-    def _settle(self, gradients: Any) -> None:
+    def _gradients_of(self, optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.Tensor]]:
+        return [(self._parameters[id(p)], _local(p.grad)) for p in self._updated_by(optimizer) if p.grad is not None]
+
+    def _settle(self, gradients: Sequence[tuple[str, torch.Tensor]], stop: bool | None = None) -> None:
         """Looks at the losses and gradients of a step, all at once."""
         losses, count = self._losses, len(self._losses)
         tensors = [loss for _, loss in losses] + [gradient for _, gradient in gradients]
         sizes, wrong = not_finite(tensors, self._looking)
         bad = [
-            Bad("loss", f"call {losses[i][0] + 1}", size, losses[i][0]) if i < count else Bad("gradient", gradients[i - count][0], size)
+            Bad("loss", "", size, losses[i][0]) if i < count else Bad("gradient", gradients[i - count][0], size)
             for i, size in wrong.items()
             if i >= count or not self._is_scaled or math.isnan(size)  # a loss that is scaled may be too large for its type
         ]
@@ -201,7 +227,7 @@ class Watch:
             bad = [Bad("gradient", "of another rank", math.nan)]
         self._losses = []
         if bad:
-            self._found(bad, None)
+            self._found(bad, None, stop)
         self._note_all((f"gradient of {name}" for name, _ in gradients), tensors[count:], sizes[count:])
 
     def _jumped(self, losses: list[float]) -> list[Bad]:
@@ -209,9 +235,8 @@ class Watch:
             return []
         past, now = sorted(self._past[-_FAR_BACK:]), sum(losses) / len(losses)
         self._past.append(now)
-        if len(past) < _FAR_BACK or not now > self._jump * past[len(past) // 2]:
-            return []
-        return [Bad("jump", f"{past[len(past) // 2]:.3g}", now)]
+        usual = past[len(past) // 2] if len(past) == _FAR_BACK else math.inf
+        return [Bad("jump", f"{usual:.3g}", now)] if 0 < usual < math.inf and now > self._jump * usual else []
 
     @property
     def _is_scaled(self) -> bool:
@@ -219,20 +244,19 @@ class Watch:
 
     def _look_at_scale(self) -> None:
         """Counts the steps that a gradient scaler left out: its scale is halved then."""
-        if not self._is_scaled:
+        if not self._is_scaled or not self._losses:
             return
-        scale = float(self._scaler.get_scale())
-        self._skipped = self._skipped + 1 if scale < self._scale else 0 if scale > self._scale or not self._losses else self._skipped
-        left_out, self._scale = scale < self._scale, scale
+        before, self._scale = self._scale, float(self._scaler.get_scale())
+        left_out = not self._updated and self._scale < before
+        self._skipped = self._skipped + 1 if left_out else 0
         if self._skipped >= _SKIPPED:
             self._skipped = 0
-            self._found([Bad("scale", f"{_SKIPPED}", scale)], None)
+            self._found([Bad("scale", f"{_SKIPPED}", self._scale)], None)
         if left_out:
-            self._losses = []
             self._end_step()
 
     def _end_step(self) -> None:
-        self._calls, self._outputs, self._losses = [], [], []
+        self._forget_step()
         self.step += 1
         looked, self._looking = self._looking, self._spent <= self._budget * (time.perf_counter() - self._began)
         if looked:
@@ -241,30 +265,47 @@ class Watch:
                     self._foretold.add(each.series.name)
                     self._say(f"hnfc watch, step {self.step}: {each}")
 
+    def _forget_step(self) -> None:
+        self._outputs.clear()
+        self._calls, self._losses, self._pending, self._updated = [], [], [], False
+
     # what was found
 
-    def _found(self, bad: list[Bad], optimizer: Any) -> None:
+    def _found(self, bad: list[Bad], optimizer: torch.optim.Optimizer | None, stop: bool | None = None) -> None:
+        if self.bad and self.bad[-1].step == self.step:
+            return  # what follows from what was found
         began = time.perf_counter()
-        calls = [bad[0].call] if bad[0].call is not None and 0 <= bad[0].call < len(self._calls) else range(len(self._calls))
-        step = BadStep(self.step, bad, optimizer is None)
-        for index in calls:
-            step.call = self._calls[index]
-            explain(step, self._inside, optimizer)
+        step = BadStep(self.step, bad, not self._updated, optimizer is not None)
+        first = bad[0].call
+        calls = self._calls if first is None else [first]
+        if optimizer is not None:
+            step.notes = reasons_of_update(optimizer, self._parameters)
+            step.call, calls = (calls[-1] if calls else None), []
+        for call in calls:
+            step.call = call
+            explain(step, self._inside)
             if step.trace is not None and step.trace:
                 break
         if step.trace is not None and not step.trace and _of_rank():
             step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
-        if self._folder is not None and step.call is not None:
-            try:
-                step.folder = str(save(Path(self._folder) / f"step-{self.step}{_of_rank()}", step, self._inside))
-            except (OSError, UsageError) as error:
-                step.notes.append(f"the step was not saved: {error}")
+        if step.call is not None and len(self.bad) < _MOST_SAVED:
+            self._save(step)
+        else:
+            step.call = None
         self.bad.append(step)
         self._say(str(step))
         self._began += time.perf_counter() - began
-        if self._stop:
-            raise StepStopped(str(step).splitlines()[0])
+        if self._stop if stop is None else stop:
+            raise StepStopped(self, str(step).splitlines()[0])
+
+    def _save(self, step: BadStep) -> None:
+        if self._folder is None:
+            return
+        try:
+            step.folder = str(save(Path(self._folder) / f"step-{self.step}{_of_rank()}", step, self._inside))
+        except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
+            step.notes.append(f"the step was not saved: {error}")
 
     def _note_all(self, names: Iterable[str], tensors: Sequence[torch.Tensor], sizes: Sequence[float]) -> None:
         if self._looking:
@@ -280,14 +321,21 @@ class Watch:
     def _updated_by(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
         if self.optimizer is not None and optimizer is not self.optimizer:
             return []
-        return [p for group in optimizer.param_groups for p in group["params"] if id(p) in self._parameters]
+        given = [p for group in optimizer.param_groups for p in group["params"]]
+        if any(id(p) not in self._parameters for p in given):  # of another model, or new in this one
+            self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
+        return [p for p in given if id(p) in self._parameters and p.numel()]
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Adds the time of the body to what the watch has taken."""
+    def _guarded(self) -> Iterator[None]:
+        """Counts the time of the body as the watch's own. The first error in it is reported; the loop goes on."""
         start = time.perf_counter()
         try:
             yield
+        except Exception as error:
+            if not self._failed:
+                self._failed = True
+                self._say(f"hnfc watch: step {self.step} could not be looked at: {type(error).__name__}: {error}")
         finally:
             self._spent += time.perf_counter() - start
 
@@ -302,13 +350,6 @@ def _anywhere(found: bool) -> bool:
 def _of_rank() -> str:
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return f"-rank{torch.distributed.get_rank()}" if distributed else ""
-
-
-def _keeper(call: ModelCall, index: int) -> Callable[[torch.Tensor], None]:
-    def keep(gradient: torch.Tensor) -> None:
-        call.gradients[index] = gradient
-
-    return keep
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:

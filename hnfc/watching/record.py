@@ -16,13 +16,13 @@ _MOST_NAMES = 3
 class Bad:
     """A number that is not what it should be. kind: `loss`, `gradient`, `parameter`, `jump` of the loss, or `scale` of the loss, stuck.
 
-    size: of its largest element; call: among those of the step, of a loss.
+    size: of its largest element; call: the one that a loss comes from.
     """
 
     kind: str
     name: str
     size: float
-    call: int | None = None
+    call: ModelCall | None = None
 
     @property
     def words(self) -> str:
@@ -31,11 +31,12 @@ class Bad:
 
 @dataclass
 class BadStep:
-    """Step of a training run that went wrong. before: it was stopped before the optimizer changed a parameter."""
+    """Step of a training run that went wrong. before: no optimizer had changed a parameter in it. by_optimizer: gradients were finite."""
 
     step: int
     bad: list[Bad]
     before: bool
+    by_optimizer: bool = False
     call: ModelCall | None = None
     trace: Trace | None = None
     growth: list[ExponentSeries] = field(default_factory=list)
@@ -74,6 +75,8 @@ def _what(bad: list[Bad]) -> str:
 def _when(step: BadStep) -> str:
     if step.bad[0].kind == "scale":
         return "no parameter changes any more"
+    if step.by_optimizer:
+        return "the gradients were finite: the optimizer made it, and the parameters are those after it"
     if step.before:
         return "the optimizer has not run, and the parameters are those that the step began with"
-    return "the gradients were finite: the optimizer made it"
+    return "an optimizer has changed parameters in this step already"

@@ -18,7 +18,7 @@ from hnfc.watching.folder import load
 
 @dataclass
 class Replay:
-    """A step from a folder. report: the words of the watch. model: with the parameters that the step began with."""
+    """A step from a folder. report: the words of the watch. model: with the parameters of the step."""
 
     model: torch.nn.Module
     report: str
@@ -27,9 +27,9 @@ class Replay:
 
     def run(self, dtype: torch.dtype | None = None) -> tuple[Any, dict[str, torch.Tensor]]:
         """The loss, and the gradient of each parameter, as the step had them; with everything in `dtype` if one is given."""
-        step = Step(self.model, self._call)
-        trained: dict[str, torch.Tensor] = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        with self._call.conditions.restored(self.model), torch.enable_grad():
+        with self._call.conditions.applied(self.model) as copied, torch.enable_grad():
+            step = Step(copied, self._call)
+            trained: dict[str, torch.Tensor] = {name: p for name, p in copied.named_parameters() if p.requires_grad}
             if dtype is None:
                 loss = step(*step.sample)
             else:
@@ -37,15 +37,15 @@ class Replay:
                 state = {name: _as(value.detach(), dtype) for name, value in (*step.named_parameters(), *step.named_buffers())}
                 state |= {f"model.{name}": p for name, p in trained.items()}
                 loss = torch.func.functional_call(step, state, tuple(_as(t, dtype) for t in step.sample))
-            found = torch.autograd.grad(_summed(loss), list(trained.values()), allow_unused=True) if trained else ()
-        return loss, {name: gradient for name, gradient in zip(trained, found, strict=True) if gradient is not None}
+            summed = _summed(loss)
+            found = torch.autograd.grad(summed, list(trained.values()), allow_unused=True) if trained and summed is not None else ()
+        return loss, {name: gradient for name, gradient in zip(trained, found, strict=False) if gradient is not None}
 
     def trace(self) -> Trace:
         """The trace of the step: see `hnfc.trace`."""
-        with self._call.conditions.restored(self.model):
-            step = Step(self.model, self._call)
-            step.train(self.model.training)
-            return trace(step, step.sample, backward=True)
+        with self._call.conditions.applied(self.model) as copied:
+            step = Step(copied, self._call)
+            return trace(step, step.sample, backward=self._call.criterion is not None or self._call.has_finite_gradients)
 
     def __str__(self) -> str:
         return self.report
@@ -62,7 +62,6 @@ def replay(folder: str | Path, model: torch.nn.Module | Callable[[], torch.nn.Mo
     if not isinstance(made, torch.nn.Module):
         raise UsageError(f"hnfc.replay takes an nn.Module or a function that makes one, not {type(made).__name__}")
     call, data = load(Path(folder), made)
-    call.conditions.put_into(made)
     if loss is not None:
         call.criterion = Criterion(loss, (None,), {}, 0)
     return Replay(made, str(data["report"]), int(data["step"]), call)
@@ -72,6 +71,6 @@ def _as(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value.to(dtype) if value.is_floating_point() else value
 
 
-def _summed(loss: Any) -> torch.Tensor:
+def _summed(loss: Any) -> torch.Tensor | None:
     parts = [leaf for leaf in torch.utils._pytree.tree_leaves(loss) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    return torch.stack([part.sum() for part in parts]).sum()
+    return torch.stack([part.sum() for part in parts]).sum() if parts else None
