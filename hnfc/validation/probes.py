@@ -46,8 +46,8 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     negligible: float = 0.0
-    """Error up to which a NaN may become a number: any if the elements of an array together leave the range of their type; 2^-48 if
-    it has only numbers below 2^-40, or one above 2^40."""
+    """Error up to which a NaN may become a number: any if sums of products of an array's elements leave the range that sums are kept in;
+    2^-48 if it has only numbers below 2^-40, or one above 2^40."""
     resized: bool = False
     """True if axes have other sizes than in the sample."""
 
@@ -169,6 +169,8 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
 
 _EXTREME = 2.0**40
 _NEGLIGIBLE = 2.0**-48
+_ACCUMULATED = FORMATS["f32"].largest
+"""Sums are kept in float32 at least."""
 
 
 def _negligible(array: Array, form: ElementFormat | None) -> float:
@@ -178,7 +180,9 @@ def _negligible(array: Array, form: ElementFormat | None) -> float:
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     if not sizes.size:
         return 0.0
-    if (sizes / form.largest).sum() > 1:
+    with np.errstate(over="ignore"):
+        products = ((sizes / math.sqrt(max(form.largest, _ACCUMULATED))) ** 2).sum()
+    if products > 1:
         return math.inf  # a number divided by a sum that overflows is 0
     return _NEGLIGIBLE if sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME else 0.0
 
