@@ -86,6 +86,12 @@ class PackedTensor(torch.Tensor):
         result: torch.Tensor = found if step == 1 else found * step
         return result
 
+    def share_memory_(self) -> PackedTensor:
+        """Moves the parts to memory that other processes share; torch's own would look for a storage."""
+        for part in self.parts():
+            part.share_memory_()
+        return self
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"PackedTensor({self.form}, {self.dense()!r})"
 

@@ -52,12 +52,13 @@ class StoredState:
         return StoredState(found, {name: tensor_of(model, name).dtype for name in found}, tuple(places))
 
     def stored(self, model: torch.nn.Module) -> torch.nn.Module:
-        """A copy of the model with these tensors in their formats; the others are shared."""
-        return _with_tensors(model, {name: _stored(tensor_of(model, name), form) for name, form in self.formats.items()})
+        """A copy of the model with these tensors in their formats."""
+        return _with_tensors(model, {name: _stored(tensor_of(model, name), form) for name, form in self.formats.items()}, {})
 
     def widened(self, module: torch.nn.Module) -> torch.nn.Module:
-        """The reverse: a copy with these tensors in the types that they had."""
-        return _with_tensors(module, {name: _wide(tensor_of(module, name), dtype) for name, dtype in self.dtypes.items()})
+        """The reverse: a copy with these tensors in the types that they had; the others are shared."""
+        shared = {id(t): t for t in (*module.parameters(), *module.buffers())}
+        return _with_tensors(module, {name: _wide(tensor_of(module, name), dtype) for name, dtype in self.dtypes.items()}, shared)
 
     def dtype_of(self, name: str) -> torch.dtype:
         """Type that torch sees."""
@@ -111,7 +112,7 @@ def _stored(tensor: torch.Tensor, form: str) -> torch.Tensor:
     with torch.no_grad():
         most = ceiling(form)
         values = tensor if most is None else tensor.clamp(-most, most)
-        made = values.to(DTYPES[split(form)[0]]) if is_plain_dtype(form) else packed(tensor, form)
+        made = values.to(DTYPES[split(form)[0]], copy=True) if is_plain_dtype(form) else packed(tensor, form)
     return _as(tensor, made)
 
 
@@ -123,8 +124,7 @@ def _as(before: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     return torch.nn.Parameter(made, before.requires_grad) if isinstance(before, torch.nn.Parameter) else made
 
 
-def _with_tensors(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.nn.Module:
-    """A copy of the model that has these tensors and shares all others."""
-    memo: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
-    memo |= {id(tensor_of(model, name)): tensor for name, tensor in tensors.items()}
+def _with_tensors(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], shared: dict[int, Any]) -> torch.nn.Module:
+    """A copy of the model that has these tensors. shared: those that are not copied, by identity."""
+    memo = shared | {id(tensor_of(model, name)): tensor for name, tensor in tensors.items()}
     return copy.deepcopy(plain(model) if hasattr(model, "_hnfc") else model, memo)

@@ -119,3 +119,24 @@ def test_what_is_not_of_this_path_is_refused() -> None:
     mixed = PrecisionOptimizer(1e-1, formats=("bf16",)).analyze(Two(), torch.ones(2, 4)).apply()
     with pytest.raises(ModelError, match=r"do not hold for this call.*analyze a sample like it"):
         mixed(torch.ones(2, 4), twice=True)
+
+
+def test_memory_can_be_shared() -> None:
+    model = torch.nn.Linear(16, 8).eval()
+    stored = PrecisionOptimizer(3.0, formats=("Q8_0",), least="bytes").analyze(model, torch.randn(32, 16)).apply()
+    stored.share_memory()
+    weight = stored.weight
+    assert isinstance(weight, PackedTensor) and all(part.is_shared() for part in weight.parts())
+
+
+def test_the_model_keeps_its_own_tensors() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8)).eval()
+    x = torch.randn(32, 16)
+    before = model(x)
+    optimizer = PrecisionOptimizer(5e-3, formats=("bf16", "fp32"), least="bytes", pins={"0*": "fp32"})
+    mixed = optimizer.analyze(model, x).apply()
+    rate = torch.optim.SGD(mixed.parameters(), lr=0.1)
+    mixed(x).sum().backward()
+    rate.step()
+    assert torch.equal(model(x), before)
