@@ -89,7 +89,7 @@ class PackedTensor(torch.Tensor):
     def share_memory_(self) -> PackedTensor:
         """Moves the parts to memory that other processes share; torch's own would look for a storage."""
         for part in self.parts():
-            part.share_memory_()
+            part.share_memory_()  # type: ignore[no-untyped-call]
         return self
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]

@@ -11,7 +11,7 @@ from hnfc.watching.calls import Step
 from hnfc.watching.record import BadStep
 
 _UNSEEN = (
-    "the loss gives gradients that are not finite for what the model returned; how it is computed was not seen: call it as "
+    "the fault lies in how the loss is made of what the model returned, which was not seen: call it as "
     "`watching.loss(function, output, target)` and differentiate its result, or compute it in the model"
 )
 
@@ -29,6 +29,8 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
             step.trace = trace(whole, whole.sample, backward=not unseen)
+        if not step.trace and call.criterion is None and not unseen:
+            step.notes.append(_UNSEEN)
     except Exception as error:  # of the model's own code, run once more
         step.notes.append(f"the step could not be traced: {(str(error) or type(error).__name__).splitlines()[0]}")
 

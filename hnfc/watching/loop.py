@@ -283,6 +283,7 @@ class Watch:
             step.call, calls = (calls[-1] if calls else None), []
         for call in calls:
             step.call = call
+            self._outputs.leave_outside(call)
             explain(step, self._inside)
             if step.trace is not None and step.trace:
                 break

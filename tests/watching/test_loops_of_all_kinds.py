@@ -220,7 +220,27 @@ def test_only_what_made_the_loss_is_taken_for_it() -> None:
         nn.L1Loss()(p, torch.zeros(3, 1))
         torch.log(1 - p).sum().backward()
         optimizer.step()
-    assert "how it is computed was not seen" in str(watching.bad[0])
+    assert "which was not seen" in str(watching.bad[0])
+
+
+def test_results_that_others_are_computed_from() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(2, 1)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            p = torch.sigmoid(self.a(x) - 200)
+            return {"loss": torch.log(p).mean(), "p": p}
+
+    model = Both()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with quiet(model) as watching:
+        (model(X)["loss"] / 4).backward()
+        optimizer.step()
+    bad = watching.bad[0]
+    assert bad.call is not None and {place: float(g) for place, g in bad.call.gradients.items()} == {0: 0.25}
+    assert bad.trace is not None and "log" in str(bad.trace.first) and not bad.notes
 
 
 def test_keyword_arguments_of_a_loss() -> None:
