@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hnfc.frontend.places import frames_below, innermost
 from hnfc.frontend.torch_mlir import shortened
 
+_UNINITIALIZED = ("empty", "new_empty", "_empty")
+_CALL = 1e-5
+"""Seconds that torch takes to hand an operation to a mode."""
+
 
 class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Mode that measures the floating-point results of operations. names: the paths of modules by identity."""
@@ -21,6 +26,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, names: Mapping[int, str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: dict[str, tuple[torch.dtype, torch.Tensor]] = {}
+        self.spent = 0.0
+        """Seconds that measuring took."""
         self._names = names
         self._modules: list[str] = []
         self._count: dict[str, int] = {}
@@ -48,16 +55,23 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        if not any(returned.alias_info is not None for returned in function._schema.returns):
+        start = time.perf_counter()
+        self._measure(function, result)
+        self.spent += time.perf_counter() - start + _CALL
+        return result
+
+    def _measure(self, function: Any, result: Any) -> None:
+        schema = function._schema
+        fresh = not any(returned.alias_info is not None for returned in schema.returns)
+        if fresh and not schema.name.rpartition("::")[2].startswith(_UNINITIALIZED):
             for part in pytree.tree_leaves(result):
                 if isinstance(part, torch.Tensor) and part.is_floating_point() and part.numel() and part.layout is torch.strided:
                     self.found[self._name(function)] = part.dtype, torch.linalg.vector_norm(part.detach(), torch.inf)
                     break
-        return result
 
     def _name(self, function: Any) -> str:
         """The operation, its module and line, and a number where it comes there several times."""
-        place = innermost(frames_below(sys._getframe(2), ()))
+        place = innermost(frames_below(sys._getframe(3), ()))
         module = self._modules[-1] if self._modules else ""
         where = " ".join(part for part in (module, f"({shortened(place[0])}:{place[1]})" if place else "") if part)
         name = f"{function._schema.name.rpartition('::')[2]} in {where or 'the model'}"

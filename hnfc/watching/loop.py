@@ -163,6 +163,7 @@ class Watch:
         if self._look is not None:
             look, self._look = self._look, None
             look.__exit__(None, None, None)
+            self._spent += look.spent
             sizes = numbers_of([size for _, size in look.found.values()])
             for (name, (dtype, _)), size in zip(look.found.items(), sizes, strict=True):
                 self._note(name, dtype, size)

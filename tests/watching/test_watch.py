@@ -140,6 +140,33 @@ def test_a_scaler_that_is_stuck_is_a_fault() -> None:
     assert "left out 8 steps in a row" in said[0] and "the input x has inf" in said[0]
 
 
+class Uninitialized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        room = torch.empty_like(x)
+        room.fill_(1e30)
+        return self.a(x + 0 * room.clamp(max=1.0))  # type: ignore[no-any-return]
+
+
+def test_memory_that_holds_nothing_yet_has_no_size() -> None:
+    made = Uninitialized()
+    optimizer = torch.optim.SGD(made.parameters(), 0.1)
+    with hnfc.watch(made, folder=None, budget=1.0) as watching:
+        made(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    assert watching.series and not any(name.startswith("empty") for name in watching.series)
+
+
+def test_time_of_looks_counts() -> None:
+    made = model(Normed)
+    with hnfc.watch(made, folder=None, budget=0.0) as watching:
+        train(made, lambda z, _: z.mean(), 20)
+    assert len(watching.series["addmm in net.0 (tests/watching/loops.py:31)"].steps) == 1
+
+
 def test_a_jump_of_the_loss_is_one_if_it_is_named() -> None:
     made = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(made.parameters(), 0.0)
