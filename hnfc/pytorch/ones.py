@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hnfc.core.errors import ModelError
 from hnfc.pytorch.effects import unchanged
-from hnfc.pytorch.reads import Reading
+from hnfc.pytorch.reads import Reading, random_states
 from hnfc.pytorch.shadow import shadow
 
 
@@ -100,19 +100,15 @@ def does_the_same(
     # without gradients torch's own layers take other ways than in a capture
     with torch.random.fork_rng(), torch.enable_grad(), warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")  # of the model's operations: they come when it runs
-        followed, drawn = shadow(model), _random_states()
+        followed, drawn = shadow(model), random_states()
         with unchanged(followed, Reading()), OperationRecord(tensors) as of_model:
             returned = followed(*args, **kwargs)
         with OperationRecord(tensors) as of_graph:
             results = exported(*tensors)
         same = of_model.operations == of_graph.operations and pytree.tree_structure(returned) == structure
-        if same and of_model.described(returned) == of_graph.described(results) and all(map(torch.equal, _random_states(), drawn)):
+        if same and of_model.described(returned) == of_graph.described(results) and all(map(torch.equal, random_states(), drawn)):
             return list(results)
     return None
-
-
-def _random_states() -> list[torch.Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]
 
 
 def is_like(found: Sequence[Any], expected: Sequence[Any]) -> bool:

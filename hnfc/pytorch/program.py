@@ -192,7 +192,7 @@ class CapturedProgram:
         ones = self.sizes.assumed_larger(inputs) if structure == self.structure else None
         if self.exported is None or not ones or ones in self.sizes.ones:
             return False
-        self.sizes.ones.add(ones)
+        self.sizes.ones[ones] = True
         if self.accepts(module, inputs, structure):
             tensors = self.signature.gather(module, inputs)
             if not self.fits_state(tensors):
@@ -201,7 +201,7 @@ class CapturedProgram:
                 expected = does_the_same(original, args, kwargs, self.exported, tensors, self.output_structure)
             if expected is not None and is_like(self.graph(*tensors), expected):
                 return True
-        self.sizes.ones.remove(ones)
+        self.sizes.ones[ones] = False
         return False
 
     def changed_sizes(self, inputs: Sequence[Any], structure: pytree.TreeSpec) -> Any:

@@ -100,3 +100,8 @@ class Reading(TorchFunctionMode):
 
 def _is_of_model(file: str) -> bool:
     return not file.startswith((TORCH, HNFC))
+
+
+def random_states() -> list[torch.Tensor]:
+    """States of torch's generators: that of the CPU, then those of CUDA devices."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]

@@ -13,6 +13,8 @@ from hnfc.frontend.signature import Given
 
 Size: TypeAlias = "int | str"
 """A number, or the name of one that differs from call to call."""
+Assigned: TypeAlias = "tuple[tuple[str, int], ...]"
+"""Dynamic sizes with their numbers in a call, in the order in which they come."""
 _LARGEST = 2**62
 _ASSUMED = 2
 """The size from which torch.export takes an open one to be, whatever it is for."""
@@ -26,8 +28,8 @@ class Sizes:
     shapes: tuple[tuple[Size, ...] | None, ...]
     bounds: dict[str, tuple[int, int]]
     guards: tuple[str, ...]
-    ones: set[frozenset[str]] = field(default_factory=set)
-    """Sets of dynamic sizes that may be 1 together, below the 2 that torch.export assumed, as calls have shown."""
+    ones: dict[Assigned, bool] = field(default_factory=dict)
+    """By sizes of which some are 1, where torch.export assumed 2 or more: whether a call showed that the graph is for them."""
     _hold: Callable[[Sequence[Any]], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,17 +65,19 @@ class Sizes:
     def fit(self, inputs: Sequence[Any]) -> bool:
         """Return whether the graph is for inputs of these sizes."""
         ones = self.assumed_larger(inputs)
-        if ones is None or (ones and ones not in self.ones):
+        if ones is None or (ones and not self.ones.get(ones, False)):
             return False
         return not self.guards or self._hold([given.shape if isinstance(given, torch.Tensor) else None for given in inputs])
 
-    def assumed_larger(self, inputs: Sequence[Any]) -> frozenset[str] | None:
-        """The sizes of these inputs that are 1 where torch.export assumed 2 or more; None where others do not fit."""
+    def assumed_larger(self, inputs: Sequence[Any]) -> Assigned | None:
+        """The dynamic sizes of these inputs if one is 1 where torch.export assumed 2 or more, else none; None where they do not fit."""
         sizes: dict[str, int] = {}
         for shape, given in zip(self.shapes, inputs, strict=True):
             if shape is not None and not (isinstance(given, torch.Tensor) and self._fits(shape, given.shape, sizes)):
                 return None
-        return frozenset([size for size, actual in sizes.items() if actual < self.bounds.get(size, (0, 0))[0]])
+        # all of them: a branch on a size of 1 may look at the others, of which torch.export then noted nothing
+        below = any(actual < self.bounds.get(size, (0, 0))[0] for size, actual in sizes.items())
+        return tuple(sizes.items()) if below else ()
 
     def _fits(self, wanted: tuple[Size, ...], found: Sequence[int], sizes: dict[str, int]) -> bool:
         if len(wanted) != len(found):

@@ -22,11 +22,12 @@ from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.events import Event
 from hnfc.tracing.judging import JudgedTensor, LossJudge, Operand, SourcePosition
 from hnfc.tracing.memory import WIDE, Memory, StorageState, is_float
+from hnfc.tracing.modules import ModulePath
 
 _CHANGES_UNSAID = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
 """Operations that write running statistics though their signature does not say so."""
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_UNINITIALIZED = ("empty", "new_empty", "_empty")
+UNINITIALIZED = ("empty", "new_empty", "_empty")
 _MASKS = {"WhereBackward0": "where", "MaskedFillBackward0": "masked_fill", "MaskedFillBackward1": "masked_fill",
           "MaskedFillBackward2": "masked_fill", "IndexPutBackward0": "an assignment by index"}  # fmt: skip
 
@@ -49,37 +50,24 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.count = 0
         self.epsilon = 0.0
         """The roundoff of the narrowest type that something was computed in."""
-        self._names, self._stop = names, stop
-        self._modules: list[str] = []
+        self._modules, self._stop = ModulePath(names), stop
         self._nodes: dict[int, _Node] = {}
         self._running: Any = None
         self._outside: list[Operand] = []
         self._inside: set[int] = set()
-        self._hooks: list[Any] = []
 
     @property
     def events(self) -> list[Event]:
         return self.judge.events
 
     def __enter__(self) -> Run:
-        self._hooks = [
-            torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
-            torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._modules.__enter__()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> Any:
-        for hook in self._hooks:
-            hook.remove()
+        self._modules.__exit__()
         return super().__exit__(*error)  # type: ignore[no-untyped-call]
-
-    def _enter_module(self, module: torch.nn.Module, _: Any) -> None:
-        self._modules.append(self._names.get(id(module), ""))
-
-    def _leave_module(self, *_: Any) -> None:
-        if self._modules:
-            self._modules.pop()
 
     # one operation
 
@@ -93,7 +81,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if _is_view(func._schema) or name == "_local_scalar_dense":
             return func(*args, **kwargs)
         with torch.no_grad():
-            if torch.Tag.nondeterministic_seeded in func.tags or name.startswith(_UNINITIALIZED):
+            if torch.Tag.nondeterministic_seeded in func.tags or name.startswith(UNINITIALIZED):
                 result = func(*args, **kwargs)
                 self._forget(func, args, kwargs)
                 return result
@@ -172,7 +160,7 @@ class Run(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if known is None:
                 return SourcePosition(own, "", True, name, type(node).__name__)
             return SourcePosition(own or known.place.source, known.place.module, True, known.operation, type(node).__name__)
-        place = SourcePosition(found, self._modules[-1] if self._modules else "", False, name, "")
+        place = SourcePosition(found, self._modules.current, False, name, "")
         if torch.is_grad_enabled():
             self._nodes.setdefault(_get_sequence_nr() - 1, _Node(name, place))
         return place

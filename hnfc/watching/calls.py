@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from hnfc.pytorch.reads import random_states
 from hnfc.pytorch.shadow import shadow
 
 
@@ -57,7 +58,7 @@ class Conditions:
         """The present state. steady: names of buffers that calls do not change, which are not copied."""
         buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in model.named_buffers()}
         autocast = {device: torch.get_autocast_dtype(device) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)}
-        return Conditions(buffers, _random_states(), autocast, [part.training for part in model.modules()])
+        return Conditions(buffers, random_states(), autocast, [part.training for part in model.modules()])
 
     @contextlib.contextmanager
     def applied(self, model: torch.nn.Module) -> Iterator[torch.nn.Module]:
@@ -82,10 +83,6 @@ class Conditions:
             finally:
                 random.setstate(python)
                 np.random.set_state(arrays)
-
-
-def _random_states() -> list[torch.Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else ())]
 
 
 @dataclass

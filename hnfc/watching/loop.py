@@ -74,11 +74,11 @@ class Watch:
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
         self._foretold: set[str] = set()
-        self._scale, self._skipped = 0.0, 0
+        self._skipped = 0
         self._removable: list[Any] = []
         self._look: Look | None = None
         self._updating: torch.optim.Optimizer | None = None
-        self._updated = self._failed = False
+        self._updated = self._reported = self._failed = False
 
     def __enter__(self) -> Watch:
         if self._removable:
@@ -97,6 +97,7 @@ class Watch:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         leave_backward(self)
+        self._updating = None
         for hook in self._removable:
             hook.remove()
             _global_forward_hooks_with_kwargs.pop(hook.id, None)  # which torch 2.13 forgets
@@ -193,9 +194,9 @@ class Watch:
         with self._guarded():
             if not self._updated_by(optimizer):
                 return
-            if any(callable(given) for given in (*args[1:], *kwargs.values())):
-                self._updating = optimizer
-            else:
+            has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
+            self._updating = optimizer if has_closure else None
+            if not has_closure:
                 self._settle(self._gradients_of(optimizer))
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -247,12 +248,12 @@ class Watch:
         """Counts the steps that a gradient scaler left out: its scale is halved then."""
         if not self._is_scaled or not self._losses:
             return
-        before, self._scale = self._scale, float(self._scaler.get_scale())
-        left_out = not self._updated and self._scale < before
+        scale = float(self._scaler.get_scale())
+        left_out = not self._updated and scale < self._losses[-1][0].scale
         self._skipped = self._skipped + 1 if left_out else 0
         if self._skipped >= _SKIPPED:
             self._skipped = 0
-            self._found([Bad("scale", f"{_SKIPPED}", self._scale)], None)
+            self._found([Bad("scale", f"{_SKIPPED}", scale)], None)
         if left_out:
             self._end_step()
 
@@ -268,13 +269,15 @@ class Watch:
 
     def _forget_step(self) -> None:
         self._outputs.clear()
-        self._calls, self._losses, self._pending, self._updated = [], [], [], False
+        self._calls, self._losses, self._pending = [], [], []
+        self._updated = self._reported = False
 
     # what was found
 
     def _found(self, bad: list[Bad], optimizer: torch.optim.Optimizer | None, stop: bool | None = None) -> None:
-        if self.bad and self.bad[-1].step == self.step:
-            return  # what follows from what was found
+        if self._reported:
+            return  # it follows from what was found
+        self._reported = True
         began = time.perf_counter()
         step = BadStep(self.step, bad, not self._updated, optimizer is not None)
         first = bad[0].call

@@ -100,6 +100,18 @@ def test_what_changes_for_one_changes_once() -> None:
     assert torch.equal(x, torch.full((1, 6), 2.0)) and float(model.seen) == 1.0
 
 
+def test_a_branch_on_one_and_on_another_size() -> None:
+    def function(self: Form, x: torch.Tensor) -> torch.Tensor:
+        return 2 * log_sum(x) if x.shape[0] == 1 and x.shape[1] > 10 else log_sum(x)
+
+    model = Form(function).eval()
+    better: Any = hnfc.optimize(model, torch.randn(4, 6), dynamic_shapes=(({0: Dim.AUTO, 1: Dim.AUTO},),))
+    for tokens, graphs in ((6, 1), (7, 1), (20, 2), (6, 2)):
+        x = torch.randn(1, tokens)
+        torch.testing.assert_close(better(x), model(x))
+        assert len(better._hnfc.known) == graphs
+
+
 def test_one_is_broadcast_beside_another_size() -> None:
     model, better = optimized(lambda self, x, y: log_sum(x + y), torch.randn(4, 6), torch.randn(4, 6))
     for sizes, graphs in (((1, 1), 1), ((1, 3), 2), ((3, 1), 3)):

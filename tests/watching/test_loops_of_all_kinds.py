@@ -290,6 +290,31 @@ def test_a_stop_names_its_watch() -> None:
     assert stopped.value.watch is watching
 
 
+def test_a_step_that_a_scaler_leaves_out_first() -> None:
+    model = nn.Linear(2, 1)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with quiet(model, scaler=scaler) as watching:
+        for step in range(12):
+            optimizer.zero_grad()
+            scaler.scale(model(X).sum() * (math.nan if step in (0, 7) else 1.0)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert not watching.bad and watching.step == 12
+
+
+def test_a_watch_is_used_again_at_the_same_step() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watching = quiet(model)
+    for _ in range(2):
+        with watching:
+            optimizer.zero_grad()
+            (model(X).sum() * math.nan).backward()
+            optimizer.step()
+    assert len(watching.bad) == 2 and model.weight.isfinite().all()
+
+
 def test_complex_gradients() -> None:
     model = nn.Linear(2, 1, dtype=torch.complex64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
