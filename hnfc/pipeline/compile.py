@@ -17,7 +17,7 @@ from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.context import PipelineContext, Progress
 from hnfc.pipeline.passes import model_passes
 from hnfc.pipeline.request import Request
-from hnfc.pipeline.validating import measure_on, regressions
+from hnfc.pipeline.validating import excuse_rounded_inputs, measure_on, regressions
 from hnfc.validation.differential import cloned
 
 
@@ -81,5 +81,6 @@ def _attempt(source: ir.Module, request: Request, progress: Progress) -> Compile
     if request.runner is not None and any(t.inputs() for t in compiled.trials) and (compiled.applied or request.runner.adapts):
         progress(f"running old and new on {request.runner.name} …")
         measure_on(compiled, request.runner, request.native)
+    excuse_rounded_inputs(compiled)
     compiled.regressions = regressions(compiled)
     return compiled

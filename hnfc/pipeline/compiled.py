@@ -43,10 +43,12 @@ class Output:
     before: Error | None
     after: Error | None
     rules: frozenset[str] = frozenset()
+    as_rounded_inputs: bool = False
+    """True if its error is one of `Trial.is_rounding_of_inputs`."""
 
     @property
     def worse(self) -> bool:
-        return is_worse(self)
+        return is_worse(self) and not self.as_rounded_inputs
 
 
 def is_worse(change: Applied | Output) -> bool:

@@ -54,11 +54,20 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         now = [outcome.final(value) for value in outputs]
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
+            trial.sensitivity = lambda index: original.sensitivity(reference.inputs[index], weight, outputs)
 
 
 def is_observed(request: Request) -> bool:
     """Return whether ranges may be those of samples."""
     return request.observed or request.calibrate is not None
+
+
+def excuse_rounded_inputs(compiled: Compiled) -> None:
+    """Notes the outputs whose errors on the samples grew to what inputs that are rounded have in any form (see `Trial`)."""
+    outputs = iter(compiled.outputs)
+    for trial in compiled.trials:
+        for index, output in zip(range(len(trial.formats)), outputs, strict=False):
+            output.as_rounded_inputs = output.worse and trial.is_rounding_of_inputs(index)
 
 
 def regressions(compiled: Compiled) -> list[tuple[int, str]]:

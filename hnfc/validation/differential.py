@@ -19,6 +19,7 @@ from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, vanished, worst
 from hnfc.validation.probes import Slot, probes
+from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
@@ -63,6 +64,8 @@ class Trial:
     old: list[Results] = field(default_factory=list)
     new: list[Results] = field(default_factory=list)
     """Results before and after: on the samples, then on the probes."""
+    sensitivity: Callable[[int], list[Array | None]] = lambda sample: []
+    """Of each result on a sample: its change as the inputs move within a unit in their last place (see `Original.sensitivity`)."""
 
     def inputs(self) -> list[list[Array]]:
         return [*self.samples, *self.probes]
@@ -76,6 +79,29 @@ class Trial:
             if form is not None and got is not None and want is not None:
                 found.append(measure(got, want, form))
         return worst(found) if found else None
+
+    def is_rounding_of_inputs(self, index: int) -> bool:
+        """Return whether a result may err more on the samples: it is finite on probes where it was not, and each error is one that
+        inputs which are themselves rounded have in any form. Beside the largest element it has to be as small as before."""
+        form, start = self.formats[index], len(self.samples)
+        probes = zip(self.old[start:], self.new[start:], self.probe_truth, strict=False)
+        if form is None or not any(_mended(old[index], new[index], truth[index], form) for old, new, truth in probes):
+            return False
+        for sample, (old, new, truth) in enumerate(zip(self.old[:start], self.new[:start], self.sample_truth, strict=False)):
+            before, after, right = old[index], new[index], truth[index]
+            if before is None or after is None or right is None:
+                return False
+            if not regression(before, after, right, form):
+                continue
+            allowed = (self.sensitivity(sample) or [None] * (index + 1))[index]
+            if allowed is None or regression(before, after, right, form, Leniency(mixing=True)):
+                return False
+            now, then, want = (array.astype(np.float64) for array in (after, before, right))
+            with np.errstate(all="ignore"):
+                limit = TOLERATED_GROWTH * np.maximum(np.abs(then - want), allowed) + 2 * TOLERATED_ULPS * (form.unit_roundoff * np.abs(want) + form.tiny)
+                if not np.all((np.abs(now - want) <= limit) | ~np.isfinite(want)):
+                    return False
+        return True
 
     def regressions(self) -> Iterable[tuple[int, str]]:
         """The results that are worse on a probe, or are no number any more on a sample, with the reason."""
@@ -99,6 +125,13 @@ class Trial:
                 reason = regression(before, after, right, form, Leniency(self.mixing, negligible=negligible, unseen=True))
                 if reason:
                     yield index, f"on a probe ({name}) {reason}"
+
+
+def _mended(old: Array | None, new: Array | None, truth: Array | None, form: Any) -> bool:
+    if old is None or new is None or truth is None:
+        return False
+    before, after = measure(old, truth, form), measure(new, truth, form)
+    return after.not_finite < before.not_finite
 
 
 def slots_of(

@@ -149,6 +149,33 @@ class Original:
 
         return Reference(inputs, [renamed(v) for v in found.observed], [renamed(v) for v in found.truth], found.kind)
 
+    def sensitivity(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> list[Array | None]:
+        """Root mean square change of each wanted value over the reals, as each input moves within a unit in its last place."""
+        values = [self._copies.get(value) for value in wanted]
+        known = [value for value in values if value is not None]
+        given = {self._copies[value]: array for value, array in sample.items()}
+        truth = evaluate_exactly(self._region.block, given, known, weights, budget=EXACT_BUDGET // _DRAWS)
+        squares = {value: np.zeros(array.shape) for value, array in truth.items()}
+        # float64 holds parts of a unit of narrower formats; its own inputs move by more, and changes are divided by as much
+        steps = 8.0 if any(unit_roundoff(value) == FORMATS["f64"].unit_roundoff for value in given) else 1.0
+        random = np.random.default_rng(0)
+        for _ in range(_DRAWS):
+            moved = {value: _moved(array, value, steps, random) for value, array in given.items()}
+            found = evaluate_exactly(self._region.block, moved, known, weights, budget=EXACT_BUDGET // _DRAWS)
+            for value in truth:
+                with np.errstate(all="ignore"):
+                    squares[value] += ((found[value] - truth[value]) / steps) ** 2 if value in found else np.nan
+        return [np.sqrt(squares[value] / _DRAWS) if value in squares else None for value in values]
+
+
+_DRAWS = 8
+
+
+def _moved(array: Array, value: SSAValue, steps: float, random: np.random.Generator) -> Array:
+    if _format(value) is None:
+        return array
+    return array.astype(np.float64) * (1 + steps * 2 * unit_roundoff(value) * random.uniform(-1, 1, array.shape))
+
 
 @dataclass
 class Reference:
