@@ -26,6 +26,7 @@ from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Sample: TypeAlias = Mapping[SSAValue, Array]
+OutputOfRun: TypeAlias = tuple[SSAValue, int]
 LEAST_LOSS = 6.0
 """Bits beyond chance that a result must lose to count as inaccurate, and that one operation must lose of correctly rounded operands."""
 
@@ -147,14 +148,14 @@ class MixedRun:
 class Losses:
     """Losses on samples: the outputs that are inaccurate, and the operations upstream of them that lose digits.
 
-    counted: the type whose digits count, of each output. now: the bits beyond chance that it loses. runs, truth: runs of the program,
-    and its outputs in float64.
+    counted: the type whose digits count, of each output. now: the bits beyond chance that it loses on each sample. runs, truth: runs of the
+    program, and its outputs in float64.
     """
 
     inaccurate: Sequence[SSAValue]
     lost: frozenset[Operation]
     counted: Mapping[SSAValue, str]
-    now: Mapping[SSAValue, float]
+    now: Mapping[OutputOfRun, float]
     runs: Sequence[MixedRun]
     truth: Sequence[Mapping[SSAValue, Array]]
 
@@ -168,8 +169,8 @@ def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequenc
     truth = [run.true_outputs(EXACT_BUDGET // len(runs)) for run in runs]
     computed_in = narrowest(block)
     counted = {value: computed_in.get(value, float_type(value)) for value in outputs if float_type(value)}
-    now = worst_losses(counted, before, truth)
-    inaccurate = [value for value, bits in now.items() if bits >= least_loss(counted[value])]
+    now = losses_by_run(counted, before, truth)
+    inaccurate = list(dict.fromkeys(value for (value, _), bits in now.items() if bits >= least_loss(counted[value])))
     if not inaccurate:
         return None
     behind = upstream(inaccurate)
@@ -238,20 +239,18 @@ def narrowest(block: Block) -> dict[SSAValue, str]:
     return found
 
 
-def worst_losses(
+def losses_by_run(
     outputs: Mapping[SSAValue, str], computed: Sequence[Mapping[SSAValue, Array]], true: Sequence[Mapping[SSAValue, Array]]
-) -> dict[SSAValue, float]:
-    """Bits beyond chance that each output loses on the sample where it loses most. outputs: each with the type whose digits count."""
+) -> dict[OutputOfRun, float]:
+    """Bits beyond chance that each output loses on each sample. outputs: each with the type whose digits count."""
     found = {}
     for value, element in outputs.items():
-        pairs = [(c[value], t[value]) for c, t in zip(computed, true, strict=True) if value in c and value in t]
-        if element and len(pairs) < len(true):
-            found[value] = math.inf if any(value in t for t in true) else 0.0
-        elif element and pairs:
-            found[value] = max(loss(got, want, element, stored=False) for got, want in pairs)
+        for run, (got, want) in enumerate(zip(computed, true, strict=True)):
+            if element and value in want:
+                found[value, run] = loss(got[value], want[value], element, stored=False) if value in got else math.inf
     return found
 
 
-def total_loss(losses: Mapping[SSAValue, float]) -> float:
-    """The bits that all outputs lose together, one of each not counted."""
+def total_loss(losses: Mapping[OutputOfRun, float]) -> float:
+    """The bits that all outputs lose together on all samples, one of each not counted."""
     return math.fsum(max(0.0, bits - 1.0) for bits in losses.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, lossy_operations, total_loss, worst_losses
+from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, losses_by_run, lossy_operations, total_loss
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
@@ -83,8 +83,8 @@ def rescaled_where_lost(
     now = results_of(block)
     runs = [MixedRun(block, run.sample, run.weights, now).outputs() for run in losses.runs]
     renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
-    after = worst_losses(losses.counted, renamed, losses.truth)
-    if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[v] > bits + 1 for v, bits in losses.now.items()):
+    after = losses_by_run(losses.counted, renamed, losses.truth)
+    if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[of] > bits + 1 for of, bits in losses.now.items()):
         change.undo()
         return Found(), {}
     return change.recorded(outcome, place)

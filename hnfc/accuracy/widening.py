@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hnfc.accuracy.losses import Losses, float_type, is_narrowing, least_loss, total_loss, worst_losses
+from hnfc.accuracy.losses import Losses, OutputOfRun, float_type, is_narrowing, least_loss, losses_by_run, total_loss
 from hnfc.analysis.cost import flops
 from hnfc.core.dead_code import erase_dead
 from hnfc.dialects.facts import Access
@@ -72,7 +72,7 @@ def wide_parts(block: Block, found: Losses, excluded: Collection[str] = ()) -> l
         of_element = choice.parts(region, excluded)
         if of_element and total_loss(left) <= least - LEAST_GAIN:
             parts, least = of_element, total_loss(left)
-            if all(bits < least_loss(found.counted[value]) for value, bits in left.items()):
+            if all(bits < least_loss(found.counted[value]) for (value, _), bits in left.items()):
                 break
     return parts
 
@@ -105,11 +105,11 @@ class _Choice:
                 return larger
         return [part for part in found if part.name not in excluded]
 
-    def losses_with(self, region: Collection[Operation]) -> dict[SSAValue, float]:
-        """The bits that each output loses if the region is wide."""
+    def losses_with(self, region: Collection[Operation]) -> dict[OutputOfRun, float]:
+        """The bits that each output loses on each sample if the region is wide."""
         wide = frozenset(region)
         runs = [run.outputs(wide, self.element) for run in self.losses.runs]
-        return worst_losses(self.losses.counted, runs, self.losses.truth)
+        return losses_by_run(self.losses.counted, runs, self.losses.truth)
 
     def _around(self, seeds: Collection[Operation], can_be_wide: Callable[[Operation], bool]) -> Collection[Operation]:
         before = total_loss(self.losses.now)

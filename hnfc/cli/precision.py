@@ -69,8 +69,8 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
     say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
     unit = "" if options.absolute else " of their root mean square"
     say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples{_allowed(found)}")
-    if found.outcome.infinite:
-        say(f"  not counted: {found.outcome.infinite} elements that are infinite in the model as it is; rules may mend that (-O stability)")
+    if found.outcome.not_counted:
+        say(f"  {found.outcome.not_counted}")
     for of in found.outputs:
         allowed = f"allowed {of.allowed:.3g}" if of.allowed < float("inf") else "no target"
         proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"

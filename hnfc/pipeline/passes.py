@@ -36,7 +36,7 @@ from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.value_numbering import eliminate_common
-from hnfc.validation.differential import MOST_ELEMENTS, elements_of
+from hnfc.validation.differential import MOST_ELEMENTS, elements_of, with_variations
 from hnfc.validation.measurement import Original, affordable
 
 _MOST_OPERATIONS = 5_000
@@ -202,7 +202,9 @@ class FormsPass(ModulePass):
             if request.forms is None or context.compiled is None:
                 continue
             context.progress("searching for better forms …")
-            found = request.forms(block, *_known(state, context))
+            samples = with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+            observations = Observations(samples, _weights(context))
+            found = request.forms(block, Ranges(state.intervals, _weights(context)), observations)
             context.compiled.found.rules.update(found)
             _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
 
@@ -220,7 +222,8 @@ class WidenPass(ModulePass):
             if request.widening is None or context.compiled is None:
                 continue
             place = origin_of(state.origins, _place(context))
-            found, made = request.widening(block, state.samples, _weights(context), state.outcome, place, request.excluded)
+            samples = with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+            found, made = request.widening(block, samples, _weights(context), state.outcome, place, request.excluded)
             context.compiled.found = context.compiled.found.with_(found)
             state.origins |= made
 

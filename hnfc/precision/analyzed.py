@@ -128,7 +128,8 @@ class PrecisionAnalysis:
         if isinstance(self.outcome, Infeasible):
             return table_of(self.sites, self.outcome)
         kind = "relative" if self.requirements.relative else "absolute"
-        return f"{table_of(self.sites, self.outcome)}\n{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
+        errors = f"{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
+        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, self.outcome.not_counted)))
 
     def __repr__(self) -> str:
         kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}

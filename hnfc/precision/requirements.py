@@ -117,6 +117,14 @@ class Assignment:
     moved: float = math.nan
     """Bytes that operations and casts read and write, counted."""
 
+    @property
+    def not_counted(self) -> str:
+        """A sentence on the infinite elements; empty where there are none."""
+        if not self.infinite:
+            return ""
+        are = "element that is" if self.infinite == 1 else "elements that are"
+        return f"not counted: {self.infinite} {are} infinite in the model as it is; rules may mend that (stability)"
+
     def cost(self, least: str) -> float:
         """Cost by an objective."""
         found = {"moved": self.moved, "bytes": self.size, "peak": self.peak, "time": self.seconds}[least]

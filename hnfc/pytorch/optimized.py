@@ -241,7 +241,7 @@ class Programs:
         sample where a call leaves them."""
         inputs, structure = pytree.tree_flatten((args, kwargs))
         beyond = self.settings.observed and not all(program.sees(inputs) for program in self.known)
-        base = replace(self.settings, ranges=None) if beyond else self.settings
+        base = replace(self.settings, ranges=None, found=None) if beyond else self.settings
         for program in self.known if base.dynamic_shapes is None else ():
             changed = program.changed_sizes(inputs, structure)
             if changed is not None:

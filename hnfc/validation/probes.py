@@ -4,7 +4,7 @@ one-hot elements, the smallest and the largest numbers, and everyday numbers of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -63,6 +63,42 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
     least = min((slot.least_size for slot in slots if slot.open_axes), default=2)
     for size in range(1, least - 1, -1):
         yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
+
+
+def variations(slots: Sequence[Slot], fixed: frozenset[int]) -> Iterator[tuple[Array, ...]]:
+    """Inputs that a later call may well have, in the ranges of the slots: the sample on other scales, elements near ±1 if all lie between
+    (probabilities, cosines), and floating-point inputs of one shape that nearly agree. Those at `fixed` stay as they are."""
+    changes: list[Change] = [partial(_scaled, exponent) for exponent in _LATER_SCALES]
+    floating = {index: slot for index, slot in enumerate(slots) if slot.format is not None and slot.sample.size and index not in fixed}
+    if any(map(_is_fraction, floating.values())):
+        changes.append(_near_one)
+    if len({slot.sample.shape for slot in floating.values()}) < len(floating):
+        changes.append(partial(_near_first, floating))
+    for change in changes if floating else ():
+        with np.errstate(all="ignore"):
+            changed = {index: change(index, slot) for index, slot in floating.items()}
+        if all(np.isfinite(array).all() and _inside(array, floating[index]) for index, array in changed.items()):
+            yield tuple(changed.get(index, slot.sample) for index, slot in enumerate(slots))
+
+
+_LATER_SCALES = (-20, -10, -4, 3, 6, 10, 20)
+_NEAR = 2.0**-12
+
+
+def _is_fraction(slot: Slot) -> bool:
+    return bool((np.abs(slot.sample.astype(np.float64)) <= 1).all())
+
+
+def _near_one(index: int, slot: Slot) -> Array:
+    wide = slot.sample.astype(np.float64)
+    return _typed(slot, np.copysign(1 - _NEAR * np.abs(wide), wide)) if _is_fraction(slot) else slot.sample
+
+
+def _near_first(slots: Mapping[int, Slot], index: int, slot: Slot) -> Array:
+    """The first of the inputs of this shape, with small relative changes but for itself."""
+    first = next(i for i, other in slots.items() if other.sample.shape == slot.sample.shape)
+    away = _NEAR * np.random.default_rng(index).standard_normal(slot.sample.shape) if first != index else 0.0
+    return _typed(slot, slots[first].sample.astype(np.float64) * (1 + away))
 
 
 Change: TypeAlias = "Callable[[int, Slot], Array]"

@@ -58,4 +58,5 @@ def test_infinite_outputs_are_counted() -> None:
     x = torch.tensor([1000.0, 1.0, -4.0])
     found = PrecisionOptimizer(1e-2).analyze(_Softplus(), x)
     assert found.infinite == 1 and found.apply()(x)[0] == torch.inf
+    assert "not counted: 1 element that is infinite in the model as it is" in str(found)
     assert PrecisionOptimizer(1e-2).analyze(_Softplus(), x[1:]).infinite == 0
