@@ -81,7 +81,7 @@ def variations(slots: Sequence[Slot], fixed: frozenset[int]) -> Iterator[tuple[A
             yield tuple(changed.get(index, slot.sample) for index, slot in enumerate(slots))
 
 
-_LATER_SCALES = (-20, -10, -4, 3, 6, 10, 20)
+_LATER_SCALES = (-30, -20, -10, -4, 3, 6, 10, 20, 30)
 _NEAR = 2.0**-12
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,11 +36,52 @@ def test_beyond_the_sample(name: str, level: str) -> None:
     better = hnfc.optimize(Plain(function), sample, level, ranges="sample")
     for point in points:
         found: list[Any] = []
-        for module in (Plain(function), better):
-            given = [torch.full_like(x, value).requires_grad_() for x, value in zip(sample, point, strict=True)]
+        for module, kind in ((Plain(function), torch.float32), (better, torch.float32), (Plain(function), torch.float64)):
+            given = [torch.full_like(x, value, dtype=kind).requires_grad_() for x, value in zip(sample, point, strict=True)]
             result = module(*given)
             found.append((result.detach(), *torch.autograd.grad((result * torch.arange(1.0, 5.0)).sum(), given)))
-        for before, after in zip(*found, strict=True):
-            kept = before.isfinite()
+        for before, after, wide in zip(*found, strict=True):
+            kept, mended = before.isfinite(), ~before.isfinite() & after.isfinite()
             torch.testing.assert_close(after[kept], before[kept])
-            assert (after[~kept].isnan() | after[~kept].isinf() | (name == "masked softmax")).all()
+            torch.testing.assert_close(after[mended], wide[mended].float())
+
+
+LATER: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor], float]] = {
+    "mean of exponentials": (
+        lambda x: torch.log(torch.exp(5 * x).mean(-1)) / 5, lambda x: (torch.logsumexp(5 * x, -1) - math.log(6)) / 5, 40.0,
+    ),
+    "one more class": (
+        lambda x: torch.exp(x) / (1 + torch.exp(x).sum(-1, keepdim=True)),
+        lambda x: torch.softmax(torch.cat([x, torch.zeros(3, 1, dtype=x.dtype)], -1), -1)[:, :-1],
+        90.0,
+    ),
+    "mean of a high power": (lambda x: (x.abs() ** 9).mean(-1) ** (1 / 9), lambda x: (x.abs() ** 9).mean(-1) ** (1 / 9), 1e5),
+    "expectation": (lambda x: (x * torch.exp(x)).sum(-1) / torch.exp(x).sum(-1), lambda x: (x * torch.softmax(x, -1)).sum(-1), 200.0),
+}
+
+
+@pytest.mark.parametrize("ranges", ["sample", None])
+@pytest.mark.parametrize("name", LATER)
+def test_what_the_sample_does_not_show(name: str, ranges: Any) -> None:
+    """A sample on which nothing is lost, and later inputs that are larger."""
+    function, stable, scale = LATER[name]
+    sample = torch.randn(3, 6, generator=torch.Generator().manual_seed(4))
+    better = hnfc.optimize(Plain(function), sample, ranges=ranges)
+    later = scale * torch.randn(3, 6, generator=torch.Generator().manual_seed(5))
+    assert not function(later).isfinite().all()
+    torch.testing.assert_close(better(later).double(), stable(later.double()), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(better(sample), function(sample), rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_stable_at_every_size_stays() -> None:
+    torch.manual_seed(0)
+    model, x = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval(), torch.randn(2, 5, 16)
+    assert torch.equal(hnfc.optimize(model, x)(x), model(x))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_elements_may_err_as_rounded_inputs_do(seed: int) -> None:
+    """Just below the overflow the written form has more digits of its smallest elements: those that the inputs do not have."""
+    x = torch.rand(4, 7, generator=torch.Generator().manual_seed(seed)) * 140 - 60
+    better = hnfc.optimize(Plain(lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)), x)
+    torch.testing.assert_close(better(2 * x).double(), torch.softmax(2 * x.double(), -1), rtol=1e-4, atol=1e-30)
