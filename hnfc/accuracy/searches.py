@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, losses_by_run, lossy_operations, total_loss
+from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, least_loss, losses_by_run, lossy_operations, total_loss
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
@@ -70,6 +70,10 @@ def results_of(block: Block) -> list[SSAValue]:
     return list(block.last_op.operands) if block.last_op is not None else []
 
 
+_MOST_HARM = 3.0
+"""Bits that an output may lose more on one sample while it gains on others."""
+
+
 def rescaled_where_lost(
     block: Block, losses: Losses, outcome: RewriteOutcome, place: Callable[[Operation], str], excluded: Collection[str]
 ) -> tuple[Found, Mapping[Operation, Operation]]:
@@ -84,7 +88,8 @@ def rescaled_where_lost(
     runs = [MixedRun(block, run.sample, run.weights, now).outputs() for run in losses.runs]
     renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
     after = losses_by_run(losses.counted, renamed, losses.truth)
-    if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[of] > bits + 1 for of, bits in losses.now.items()):
+    allowed = {of: max(bits + _MOST_HARM, least_loss(losses.counted[of[0]])) for of, bits in losses.now.items()}
+    if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[of] > bits for of, bits in allowed.items()):
         change.undo()
         return Found(), {}
     return change.recorded(outcome, place)

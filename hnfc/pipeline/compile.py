@@ -27,7 +27,10 @@ def compile_module(source: ir.Module, request: Request, progress: Progress = lam
     Raises ModelError where ranges or samples do not fit the model.
     """
     excluded, withdrawn = list(request.excluded), list(request.withdrawn)
+    deadline = time.monotonic() + _SEARCH_SECONDS
     while True:
+        if time.monotonic() > deadline:
+            request = replace(request, forms=None, widening=None)
         compiled = _attempt(source, replace(request, excluded=tuple(excluded)), progress)
         guilty, why = _guilty(compiled)
         if not guilty:
@@ -57,6 +60,8 @@ def sufficient(guilty: list[str], mends: Callable[[str], bool]) -> list[str]:
 
 _MOST_TRIED = 6
 _SECONDS = 8.0
+_SEARCH_SECONDS = 30.0
+"""Time after which an attempt searches no more: each one without a rule that made something worse searches again."""
 
 
 def _guilty(compiled: Compiled) -> tuple[list[str], list[str]]:

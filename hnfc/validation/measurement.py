@@ -65,9 +65,9 @@ class Leniency:
     """Rules for the comparison of results.
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
-    numbers that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN may become a number that is off by
-    no more, without a right digit, as where a difference of logarithms is 0. unseen: the input is no sample; where no digit was right
-    an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
+    numbers that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN, or a number without a right
+    digit, may become a number that is off by no more, as where a difference of logarithms is 0. unseen: the input is no sample; where
+    no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
     """
 
     mixing: bool = False
@@ -102,6 +102,10 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     both = np.isfinite(before) & np.isfinite(after)
     if not (both & meant).any():
         return ""
+    if math.isfinite(leniency.negligible):
+        with np.errstate(all="ignore"):
+            without_digit = both & meant & (np.abs(before - want) > NO_DIGIT * np.abs(want))
+            after = np.where(without_digit & (np.abs(after - want) <= leniency.negligible), before, after)
     known = np.where(both, want, np.nan)
     first, second = measure(before, known, format), measure(after, known, format)
     unit = format.unit_roundoff

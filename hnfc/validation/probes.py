@@ -46,8 +46,8 @@ class Probe:
     name: str
     arrays: tuple[Array, ...]
     negligible: float = 0.0
-    """Error up to which a NaN may become a number: any if sums of products of an array's elements leave the range that sums are kept in;
-    2^-48 if it has only numbers below 2^-40, or one above 2^40."""
+    """Error up to which a NaN or a number without a right digit may become a number: 2^-48 if all numbers are below 2^-40, or one is
+    above 2^40; any, for a NaN, if sums of products of an array's elements leave the range that sums are kept in."""
     resized: bool = False
     """True if axes have other sizes than in the sample."""
 
@@ -81,7 +81,7 @@ def variations(slots: Sequence[Slot], fixed: frozenset[int]) -> Iterator[tuple[A
             yield tuple(changed.get(index, slot.sample) for index, slot in enumerate(slots))
 
 
-_LATER_SCALES = (-30, -20, -10, -4, 3, 6, 10, 20, 30)
+_LATER_SCALES = (-16, -8, -4, 2, 4, 6, 8, 12, 16)
 _NEAR = 2.0**-12
 
 
