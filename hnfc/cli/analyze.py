@@ -13,7 +13,7 @@ from hnfc.analysis.programs import bound_program
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
-from hnfc.cli.terminal import DONE, WRONG, Progress, say, show, write
+from hnfc.cli.terminal import DONE, WRONG, Progress, is_fpcore, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.samples import from_file
 from hnfc.frontend.fpcore import read_programs
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--top takes a number from 1, and --seconds one above 0")
     if options.output and not options.emit:
         raise UsageError("-o says where --emit writes the model; give both")
-    if options.model.endswith(".fpcore"):
+    if is_fpcore(options.model):
         given = [flag for flag, value in (("--range", options.ranges), ("--calibrate", options.calibrate), ("--estimate", options.estimate),
                                           ("--picture", options.picture), ("--emit", options.emit),
                                           ("--weights", options.weights)) if value]  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.parsing import CommandParser
+
 EXAMPLE = """example:
   hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
   hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
@@ -12,8 +14,8 @@ EXAMPLE = """example:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="hnfc analyze", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = CommandParser(
+        "analyze", examples=EXAMPLE,
         description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
         "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
     )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hnfc.cli.rule_files import close_name, with_book
+from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, Progress, show
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, suggestion
 from hnfc.dsl.rulebook import shipped
 from hnfc.report.explain import explain_page
 from hnfc.report.table import width
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
             book = own if own.named(name) is not None else shipped()
             rule = book.named(name)
             if rule is None:
-                raise UsageError(f"there is no rule `{name}`" + close_name(name, [r.name for r in [*own.rules, *shipped().rules]]))
+                raise UsageError(f"there is no rule `{name}`" + suggestion(name, [r.name for r in [*own.rules, *shipped().rules]]))
             with Progress() as progress:
                 pages.append(explain_page(book, rule, width(), progress))
         show("\n\n".join(pages))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, write
+from hnfc.cli.terminal import DONE, STDIN, WRONG, read_stdin, report_diagnostics, say, write
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
@@ -16,7 +16,7 @@ def run(options: argparse.Namespace) -> int:
     code = DONE
     for path in options.files:
         try:
-            source = Path(path).read_text(encoding="utf-8")
+            source = read_stdin() if path == STDIN else Path(path).read_text(encoding="utf-8")
             formatted = print_file(parse(source, path))
         except HnfError as error:
             code = report_diagnostics(error)
@@ -25,12 +25,13 @@ def run(options: argparse.Namespace) -> int:
             say(f"error: {path}: the file is not text in UTF-8")
             code = WRONG
             continue
-        if formatted == source:
-            continue
         if options.check:
-            say(f"{path} is not formatted")
-            code = WRONG
-        else:
+            if formatted != source:
+                say(f"{path} is not formatted")
+                code = WRONG
+        elif path == STDIN:
+            write(None, formatted.encode())
+        elif formatted != source:
             write(path, formatted.encode())
             say(f"{path} formatted")
     return code

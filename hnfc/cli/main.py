@@ -10,27 +10,31 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from hnfc.cli.terminal import INTERRUPTED, USAGE, WRONG, prepare, say
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.cli.terminal import INTERRUPTED, PIPE_CLOSED, USAGE, WRONG, is_fpcore, prepare, say
+from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.store import no_store
 
-_OPTIONS = {
+COMMANDS = {
     "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
     "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
-    "replay": "replay_options", "model": "model_options",
+    "replay": "replay_options", "doctor": "own_options", "completion": "own_options", "model": "model_options",
 }  # fmt: skip
 """By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0 done, 1 the input is wrong or a rule is refuted, 2 usage, 3 not proved."""
+    """Runs a command and returns its exit code (see `parsing.EXIT_CODES`)."""
     prepare()
     given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        named = bool(given) and given[0] in _OPTIONS and given[0] != "model"
+        if given[:1] == ["help"] or not given:
+            given = [*given[1:2], "--help"]
+        named = given[0] in COMMANDS and given[0] != "model"
         command = given.pop(0) if named else "model"
-        parser = import_module(f"hnfc.cli.{_OPTIONS[command]}").parser(command)
+        if not named:
+            _check_word(given[0])
+        parser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
         if command != "check":  # which has its own: it judges shipped rules anew too
             parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
         options = parser.parse_args(given)
@@ -42,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # whoever read our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return WRONG
+        return PIPE_CLOSED
     except UsageError as error:
         say(f"hnfc: {error}")
         return USAGE
@@ -59,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(command: str, options: argparse.Namespace) -> int:
-    if command == "model" and options.model.endswith(".fpcore"):
+    if command == "model" and is_fpcore(options.model):
         command = "accuracy"
-    if _OPTIONS.get(command) == "rule_options":
+    if COMMANDS.get(command) == "rule_options":
         # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
         gc.set_threshold(100_000)
         return with_room(_run, command, options)
@@ -80,6 +84,12 @@ def _run(command: str, options: argparse.Namespace) -> int:
         raise ModelError(f"hnfc {command} runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
     code: int = module.run(options)
     return code
+
+
+def _check_word(word: str) -> None:
+    """Raises UsageError for what is no option and no file, and looks like a command."""
+    if word.isalpha() and not os.path.exists(word):
+        raise UsageError(f"there is no command and no file `{word}`{suggestion(word, [*COMMANDS, 'help'])}")
 
 
 def _join_ranges(given: list[str]) -> list[str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from importlib.metadata import PackageNotFoundError, version
 
+from hnfc.cli.parsing import CommandParser
+from hnfc.cli.terminal import show
 from hnfc.validation.tolerance import TOLERANCE
 
 EXAMPLE = """example:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
   hnfc programs.fpcore -O accuracy -o better.fpcore
 
-`hnfc COMMAND --help` explains a command: run, analyze, precision, replay, check, explain, test, fmt, rules."""
+commands (`hnfc help COMMAND` explains one):
+  models    run, analyze, precision, replay
+  rules     check, explain, test, fmt, rules
+  hnfc      doctor, completion, help"""
 
 _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
@@ -24,10 +28,9 @@ CODE = ("c", "python")
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="hnfc", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
+    made = CommandParser(
+        "", examples=EXAMPLE, usage="hnfc MODEL [options]\n       hnfc COMMAND [options] …", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
         f"A rewrite is taken back unless each output has {TOLERATED}.",
-        epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     made.add_argument("model", metavar="MODEL", help=_MODEL)
     add_rewriting(made, "stability")
@@ -43,7 +46,7 @@ def parser(command: str) -> argparse.ArgumentParser:
                         help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
     made.add_argument("--why-not", action="append", default=[], metavar="RULE",
                         help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
-    made.add_argument("--version", action="version", version=f"hnfc {_version()}")
+    made.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     return made
 
 
@@ -77,8 +80,9 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="no report")
 
 
-def _version() -> str:
-    try:
-        return version("hnfc")
-    except PackageNotFoundError:
-        return "(not installed)"
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from hnfc.cli.doctor import version_of
+
+        show(f"hnfc {version_of('hnfc')}")
+        parser.exit()

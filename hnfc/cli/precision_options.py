@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.parsing import CommandParser
+
 EXAMPLE = """example:
   hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
   hnfc precision model.mlir --calibrate samples.npz --formats bf16,fp32 --pin '*norm*=fp32' --emit torch -o mixed.mlir
@@ -11,8 +13,8 @@ EXAMPLE = """example:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="hnfc precision", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = CommandParser(
+        "precision", examples=EXAMPLE,
         description="Gives every value of a model the cheapest number format with which the error of the outputs stays below a target, as\n"
         "estimated from samples; or says which values make that impossible, and what would help. Needs torch.",
     )  # fmt: skip

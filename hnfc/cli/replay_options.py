@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.parsing import CommandParser
+
 EXAMPLE = """example:
   hnfc replay hnfc-watch/step-95                                        what the watch found
   hnfc replay hnfc-watch/step-95 --model train.py:make_model            the step again, traced, with remedies
@@ -11,8 +13,8 @@ EXAMPLE = """example:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="hnfc replay", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = CommandParser(
+        "replay", examples=EXAMPLE,
         description="Makes a step again that `hnfc.watch` saved: the same inputs, parameters and random numbers.",
     )  # fmt: skip
     made.add_argument("folder", metavar="FOLDER", help="the folder of the step")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.parsing import CommandParser
+
 
 def parser(command: str) -> argparse.ArgumentParser:
     """The options of the command."""
     return _PARSERS[command]()
 
 
-def _rules_parser(name: str, description: str, example: str, files: str = "+") -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"hnfc {name}", description=description, epilog=f"example:\n  {example}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", nargs=files, metavar="F.hnf")
+def _rules_parser(name: str, description: str, example: str) -> argparse.ArgumentParser:
+    parser = CommandParser(name, description, f"example:\n  {example}")
+    parser.add_argument("files", nargs="+", metavar="F.hnf", help="files of rules; - alone is stdin")
     return parser
 
 
@@ -29,6 +29,7 @@ def _check() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--why", action="store_true", help="print the proofs and what differs in each format, in words")
     parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
+    parser.add_argument("--sarif", metavar="OUT.sarif", help="write what is wrong in SARIF 2.1, which code hosts show beside the lines")
     parser.add_argument("--smt2", metavar="DIR", help="write every obligation of the proofs as SMT-LIB 2, for another solver to check")
     parser.add_argument(
         "--formats", metavar="F,…", help="the formats to judge: f64, f32, f16, bf16, f8E4M3FN, f8E5M2 (default: all of them)"
@@ -42,32 +43,31 @@ def _check() -> argparse.ArgumentParser:
 
 
 def _explain() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hnfc explain", epilog="example:\n  hnfc explain softmax_fusion", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Explains a rule: what it is for, both verdicts, the proof in steps, and the errors of both sides as formulas.",
-    )  # fmt: skip
+    description = "Explains a rule: what it is for, both verdicts, the proof in steps, and the errors of both sides as formulas."
+    parser = CommandParser("explain", description, "example:\n  hnfc explain softmax_fusion")
     parser.add_argument("names", nargs="+", metavar="RULE", help="shipped rules, or rules of the files in --rules")
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="a file of your own that has the rule")
+    parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
     return parser
 
 
 def _test() -> argparse.ArgumentParser:
-    return _rules_parser("test", "Runs the tests inside rule files.", "hnfc test my.hnf")
+    parser = _rules_parser("test", "Runs the tests inside rule files.", "hnfc test my.hnf")
+    parser.add_argument("--json", metavar="OUT.json", help="write the results as JSON too")
+    return parser
 
 
 def _fmt() -> argparse.ArgumentParser:
-    parser = _rules_parser("fmt", "Formats rule files in place; comments stay.", "hnfc fmt my.hnf")
+    parser = _rules_parser("fmt", "Formats rule files in place, or stdin to stdout; comments stay.", "hnfc fmt my.hnf")
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a file is not formatted")
     return parser
 
 
 def _list() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hnfc rules", description="Lists rules with their verdicts, or shows some of them.",
-        epilog="examples:\n  hnfc rules softmax_fusion\n  hnfc rules my.hnf --emit pdl",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    examples = "examples:\n  hnfc rules softmax_fusion\n  hnfc rules my.hnf --emit pdl"
+    parser = CommandParser("rules", "Lists rules with their verdicts, or shows some of them.", examples)
     parser.add_argument("names", nargs="*", metavar="NAME", help="shipped rules or groups, or files (.hnf); by default all shipped rules")
+    parser.add_argument("--json", metavar="OUT.json", help="write the rules with their verdicts as JSON too")
     parser.add_argument("--emit", choices=("pdl",), help="write the proved rules in MLIR's PDL dialect; stderr names the others")
     return parser
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from hnfc.cli.rule_files import close_name, with_book
-from hnfc.cli.terminal import DONE, Progress, say, show
-from hnfc.core.errors import UsageError
+from hnfc.cli.rule_files import with_book
+from hnfc.cli.terminal import DONE, Progress, say, show, write
+from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import Rulebook, shipped
+from hnfc.report.rule_data import rules_json
 from hnfc.report.rules import rule_page, rule_table
 from hnfc.report.table import width
 from hnfc.rewrite.pdl import pdl_module
@@ -34,10 +35,12 @@ def _run(options: argparse.Namespace, book: Rulebook) -> int:
         for name in options.names:
             rule = book.named(name)
             if rule is None and name not in groups:
-                raise UsageError(f"there is no rule or group `{name}`" + close_name(name, [r.name for r in book.rules] + list(groups)))
+                raise UsageError(f"there is no rule or group `{name}`" + suggestion(name, [*(r.name for r in book.rules), *groups]))
             rules += [rule] if rule is not None else groups[name]
     with Progress() as progress:
         found = verdicts(rules, progress=progress)
+    if options.json:
+        write(options.json, rules_json(book, rules, found).encode())
     if options.emit == "pdl":
         _emit_pdl(rules, {name for name, verdict in found.items() if verdict.proved})
     elif options.names and all(name not in groups for name in options.names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.model_options import TOLERATED, add_rewriting
+from hnfc.cli.parsing import CommandParser
 
 EXAMPLE = """example:
   python -c "import numpy as np; np.savez('F.npz', *[np.full((1, 2, 8, 16), 8, 'f4')] * 3)"
@@ -15,8 +16,8 @@ EXAMPLE = """example:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="hnfc run", epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    made = CommandParser(
+        "run", examples=EXAMPLE,
         description="Runs a function of a model on arrays and says what comes out: types, the least and greatest finite value,\n"
         "how many values are not finite. Rules fire as with `hnfc MODEL --calibrate F.npz`: for inputs like these;\n"
         f"a rewrite is taken back unless each output has {TOLERATED}.",

@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hnfc.core.errors import ModelError
 from hnfc.dsl.diagnostics import HnfError, render
 
-DONE, WRONG, USAGE, NOT_PROVED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: done; the input is wrong or a rule is refuted; usage; not proved within the limits; Ctrl-C."""
+DONE, WRONG, USAGE, NOT_PROVED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
+"""Exit codes: done; the input is wrong or a rule is refuted; usage; not proved within the limits; Ctrl-C; the reader has gone."""
+STDIN = "-"
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -47,6 +49,21 @@ def _stdout() -> Any:
     if sys.stdout is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), "stdout")
     return sys.stdout
+
+
+def read_stdin() -> str:
+    """The whole of stdin. Raises ModelError where it is not text."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise ModelError("it is not text in UTF-8", "<stdin>") from None
+
+
+def is_fpcore(source: str) -> bool:
+    """Return whether a file, by its name, or stdin, by its first character, holds FPCore programs."""
+    if source != STDIN:
+        return source.endswith(".fpcore")
+    return isinstance(sys.stdin.buffer, io.BufferedReader) and sys.stdin.buffer.peek(64).lstrip()[:1] in (b"(", b";")
 
 
 def prepare() -> None:

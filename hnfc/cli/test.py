@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, WRONG, say
+from hnfc.cli.terminal import DONE, WRONG, say, write
 from hnfc.dsl.diagnostics import render
+from hnfc.report.rule_data import results_json
 from hnfc.rewrite.rule_tests import run_tests
 
 
@@ -20,6 +21,8 @@ def run(options: argparse.Namespace) -> int:
             if result.diagnostic is not None:
                 say(render(result.diagnostic, book.sources.get(result.diagnostic.file)))
                 say("")
+        if options.json:
+            write(options.json, results_json(results).encode())
         failed = sum(not result.passed for result in results)
         untested = [rule.name for rule in book.rules if rule.name not in {result.rule for result in results}]
         say(f"{len(results) - failed} of {len(results)} tests passed" + (f"; no test: {', '.join(untested)}" if untested else ""))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
 
 class ModelError(Exception):
     """A model that cannot be read: what is wrong, and where."""
@@ -17,3 +21,21 @@ class ModelError(Exception):
 
 class UsageError(Exception):
     """The command line does not fit together."""
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """The words `; did you mean …?` with the closest of the known names; empty where none is close."""
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def missing(file: str | Path) -> ModelError:
+    """Error of a file that is not there, with the name beside it that was probably meant."""
+    path = Path(file)
+    if path.exists():
+        return ModelError("this is not a file", str(file))
+    try:
+        beside = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ModelError(f"there is no such file, and no folder {path.parent}", str(file))
+    return ModelError("there is no such file" + suggestion(path.name, beside), str(file))

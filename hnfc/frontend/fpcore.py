@@ -7,6 +7,7 @@ so that its rounding counts. Loops, arrays, functions that call others and round
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -48,7 +49,7 @@ def read_programs(source: str | Path, refused: list[str] | None = None) -> list[
 
 def _text_of(source: str | Path) -> str:
     try:
-        return Path(source).read_text(encoding="utf-8")
+        return sys.stdin.buffer.read().decode() if str(source) == "-" else Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{source}: cannot be read as text ({error.strerror if isinstance(error, OSError) else 'no UTF-8'})") from None
 

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ComplexType, FunctionType, ModuleOp, TensorTyp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, missing
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
@@ -51,7 +51,7 @@ def read(source: str | Path | bytes, context: ir.Context | None = None, name: st
     if isinstance(source, str | Path) and str(source) != "-":
         name = str(source)
         if not Path(source).is_file():
-            raise ModelError("there is no such file" if not Path(source).exists() else "this is not a file", name)
+            raise missing(source)
         if not name.isprintable():  # MLIR takes names in UTF-8 only
             return _parsed(ir.Module.parse, Path(source).read_bytes(), context, name)
         return _parsed(ir.Module.parseFile, name, context, name)

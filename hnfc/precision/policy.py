@@ -5,7 +5,6 @@ JMP: github.com/google-deepmind/jmp; Haliax adds the semantic dtypes and a polic
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from hnfc.core.errors import suggestion
 from hnfc.dialects.formats import Format
 from hnfc.formats.named import LIBRARY_NAMES, UnknownFormat, format_named, known_formats
 from hnfc.precision.casting import cast_tree
@@ -160,9 +160,9 @@ def _format(name: str, context: str = "") -> Format:
     except UnknownFormat as error:
         if "(" in name:
             raise ValueError(f"{context}{error}") from None
-        close = difflib.get_close_matches(name, [*DTYPE_NAMES, *known_formats().names()], n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(DTYPE_NAMES)}, and the names of formats"
-        raise ValueError(f"{context}there is no format `{name}`; {hint}") from None
+        there_are = f"; there are {', '.join(DTYPE_NAMES)}, and the names of formats"
+        meant = suggestion(name, [*DTYPE_NAMES, *known_formats().names()])
+        raise ValueError(f"{context}there is no format `{name}`{meant or there_are}") from None
 
 
 _current: ContextVar[Policy | None] = ContextVar("policy", default=None)

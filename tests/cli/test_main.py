@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hnfc.cli.main import COMMANDS
+from hnfc.cli.own_options import SHELLS
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
@@ -254,3 +256,76 @@ def test_opt_runs_any_part_of_the_road():
     ):
         bad = hnfc(ATTENTION if "{group" not in arguments[1] else "-", *arguments, module="hnfc.cli.opt", input=done.stdout)
         assert bad.returncode == 1 and words in bad.stderr and "Traceback" not in bad.stderr
+
+
+RULE = 'library own\n\nrule zero "adding nothing"\n    x + 0 => x\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["chekc", "my.hnf"], "there is no command and no file `chekc`; did you mean `check`?"),
+        (["rules", "--jsn"], "did you mean `--json`?"),
+        (["check", "-", "other.hnf"], "- is stdin, and stands alone"),
+        (["run", "model.mlir", "--input", "F.npz"], "did you mean `--inputs`?"),
+    ],
+)
+def test_what_was_misspelt(command, words):
+    done = hnfc(*command)
+    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) <= 2
+
+
+def test_a_file_that_was_misspelt(tmp_path):
+    (tmp_path / "model.mlir").write_text("")
+    done = hnfc(tmp_path / "modle.mlir")
+    assert done.returncode == 1 and "there is no such file; did you mean `model.mlir`?" in done.stderr
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"model"}))
+def test_help(command):
+    first, second = hnfc("help", command), hnfc(command, "--help")
+    assert first.returncode == 0 and first.stdout == second.stdout
+    assert "exit code:" in first.stdout and "example" in first.stdout and command in hnfc("help").stdout
+
+
+def test_stdin_holds_rules_and_programs():
+    assert "1 proved" in hnfc("check", "-", "--no-cache", input=RULE).stderr
+    assert hnfc("fmt", "-", input=RULE.replace("x + 0", "x+0")).stdout == RULE
+    assert "0 of 0 tests" in hnfc("test", "-", input=RULE).stderr
+    assert hnfc("check", "-", input="rule (").returncode == 1
+    program = hnfc("-", "-O", "accuracy", input="(FPCore (x) :pre (<= 0 x 1) (- (sqrt (+ x 1)) 1))")
+    assert program.stdout.startswith("(FPCore (x)") and "bits of error" in program.stderr
+    assert "error at most" in hnfc("analyze", "-", input="; one\n(FPCore (x) :pre (<= 1 x 2) (* x x))").stdout
+
+
+def test_data_of_rules(tmp_path):
+    (tmp_path / "own.hnf").write_text(RULE + '\nrule wrong "off by one"\n    x + 1 => x\n\ntest zero\n    x = [1] gives [1]\n')
+    hnfc("check", "own.hnf", "--sarif", "s.json", "--no-ieee", cwd=tmp_path)
+    run = json.loads((tmp_path / "s.json").read_text())["runs"][0]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert [result["level"] for result in run["results"]] == ["error"] and "wrong" in run["results"][0]["message"]["text"]
+    assert place["artifactLocation"]["uri"] == "own.hnf" and place["region"]["startLine"] == 7
+    for command in ("rules", "test", "explain"):
+        given = ["zero", "--rules", "own.hnf"] if command == "explain" else ["own.hnf"]
+        assert hnfc(command, *given, "--json", "out.json", cwd=tmp_path).returncode == 0
+        data = json.loads((tmp_path / "out.json").read_text())
+        assert data == [{"rule": "zero", "passed": True}] if command == "test" else data["zero"]["status"] == "PROVED"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_knows_commands_and_options(shell):
+    script = hnfc("completion", shell).stdout
+    assert "precision" in script and "target-accuracy" in script and "calibrate" in script
+
+
+def test_doctor():
+    done = hnfc("doctor")
+    assert done.returncode == 0 and "z3-solver" in done.stdout and "cache:" in done.stdout and "all that hnfc needs is there" in done.stdout
+
+
+def test_a_reader_that_goes_away():
+    command = [sys.executable, "-m", "hnfc.cli.main", "rules", "stability", "cancellation", "fusion", "canonical"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.wait() in (0, 141) and process.stderr.read() == b""

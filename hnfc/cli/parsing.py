@@ -1,0 +1,33 @@
+"""Options of commands by argparse, with the exit codes in each help and suggestions for what was misspelt."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NoReturn
+
+from hnfc.cli.terminal import USAGE, say
+from hnfc.core.errors import suggestion
+
+EXIT_CODES = """exit code:
+  0 done; 1 the input is wrong, or a rule is refuted; 2 usage; 3 a rule is not proved within its limits;
+  130 interrupted; 141 the reader of the output has gone"""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parser of a command's options. A wrong one is named in one line, with what was probably meant."""
+
+    def __init__(self, command: str, description: str, examples: str, usage: str | None = None) -> None:
+        super().__init__(
+            prog=f"hnfc {command}".strip(), usage=usage, description=description, epilog=f"{examples}\n\n{EXIT_CODES}", allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong, and ends the process."""
+        say(f"{self.prog}: {message}{self._meant(message)}\n  `{self.prog} --help` lists the options")
+        self.exit(USAGE)
+
+    def _meant(self, message: str) -> str:
+        unknown = re.match(r"unrecognized arguments: (-[^ =]*)", message)
+        return suggestion(unknown[1], self._option_string_actions) if unknown else ""
