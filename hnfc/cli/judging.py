@@ -35,6 +35,10 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
         say(report.text(table))
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
+        if options.report:
+            from hnfc.cli import pages
+
+            pages.write_page(options.report, pages.check_page, book, found, judged)
         unknown = "UNKNOWN" in statuses or any(each.status.value == "unknown" for several in judged.values() for each in several)
         if kept is not None and not unknown and not book.faults:
             kept.keep(book.sources, report)

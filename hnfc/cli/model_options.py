@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib.metadata import PackageNotFoundError, version
 
+from hnfc.cli.report_options import add_report
 from hnfc.validation.tolerance import TOLERANCE
 
 EXAMPLE = """example:
@@ -74,6 +75,7 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run unproved, unless vacuous")
     parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
     parser.add_argument("--json", metavar="OUT.json", help="write the report as JSON too")
+    add_report(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="no report")
 
 

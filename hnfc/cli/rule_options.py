@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.report_options import add_report
+
 
 def parser(command: str) -> argparse.ArgumentParser:
     """The options of the command."""
@@ -29,6 +31,7 @@ def _check() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--why", action="store_true", help="print the proofs and what differs in each format, in words")
     parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
+    add_report(parser)
     parser.add_argument("--smt2", metavar="DIR", help="write every obligation of the proofs as SMT-LIB 2, for another solver to check")
     parser.add_argument(
         "--formats", metavar="F,…", help="the formats to judge: f64, f32, f16, bf16, f8E4M3FN, f8E5M2 (default: all of them)"
@@ -48,6 +51,7 @@ def _explain() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("names", nargs="+", metavar="RULE", help="shipped rules, or rules of the files in --rules")
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="a file of your own that has the rule")
+    add_report(parser)
     return parser
 
 
