@@ -36,7 +36,7 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
     for rule in book.rules:
         verdict = verdicts[rule.name]
         if verdict.status.value in _CODES:
-            blocks.append(render(_finding(rule, verdict), book.sources.get(rule.file)))
+            blocks.append(render(finding(rule, verdict), book.sources.get(rule.file)))
         if why and verdict.steps:
             blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
         if why and judged.get(rule.name):
@@ -81,7 +81,8 @@ def verdict_counts(rules: Sequence[core.Rule], verdicts: Mapping[str, Verdict]) 
     return f"{len(rules)} rule{'s' if len(rules) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n)
 
 
-def _finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
+def finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
+    """The diagnostic of a rule that is not proved."""
     status = verdict.status.value
     message = f"rule `{rule.name}` is {_FAULTS[status]}: {verdict.reason}"
     note = f"counterexample over the reals: {verdict.counterexample}" if verdict.counterexample else ""
