@@ -180,6 +180,17 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/tracing": "the reason of a bad step",
         "safetensors": "saved steps",
     },
+    "hnfc/language_server": LANGUAGE
+    | {
+        "dsl/soundness": "the prover",
+        "dsl/ieee": "verdicts in formats",
+        "hnfc/rewrite": "tests that are written",
+        "hnfc/report": "proofs and verdicts in words",
+        "hnfc/pages": "the page of a rule",
+        "pygls": "the protocol",
+        "pygments": "colours of documentation",
+        "lsprotocol": "its types",
+    },
     "hnfc/runners": FACTS
     | {
         "dsl/soundness": "exact values",
@@ -214,6 +225,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/precision": "hnfc precision",
         "hnfc/pages": "--report",
         "hnfc/watching": "hnfc replay",
+        "hnfc/language_server": "hnfc lsp",
         "rich": "the spinner",
     },
 }
@@ -256,6 +268,8 @@ LATE = {
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
     **{(f"hnfc/cli/{command}.py", "hnfc.cli.pages"): PAGES for command in REPORTING},
     ("hnfc/pages/vega.py", "vl_convert"): OPTIONAL,
+    ("hnfc/cli/lsp.py", "hnfc.language_server.server"): OPTIONAL,
+    ("hnfc/language_server/judging.py", "resource"): "not on every system",
     ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
     ("hnfc/pipeline/universe.py", "hnfc.dialects.num"): NAMED,
