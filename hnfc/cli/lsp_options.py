@@ -1,0 +1,13 @@
+"""Options of `hnfc lsp`."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog="hnfc lsp", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Serves an editor over standard input and output: verdicts while a rule is typed, hover, completion, definitions,\n"
+        "references, renaming, formatting, and edits that make a rule hold. docs/editors.md says how to set up an editor.",
+    )  # fmt: skip
