@@ -40,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "reports that ship",
         "flint": "exact values",
+        "markupsafe": "results in notebooks",
         "ml_dtypes": "tensors of narrow types",
         "torch_mlir": "operations of the torch dialect",
     },
