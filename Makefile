@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped docs models slow suites bench experiments clean
+.PHONY: demo test quick shipped docs models slow suites bench experiments editors clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -53,6 +53,10 @@ bench: $(VENV)/.installed-models
 experiments: $(VENV)/.installed-models
 	@echo "== measuring what docs/experiments.md says (about half an hour)"
 	$(BIN)/python benchmarks/experiments.py all
+
+editors:
+	@echo "== building the extension for Visual Studio Code, running its tests, packing editors/vscode/hnfc-rules.vsix (needs npm)"
+	cd editors/vscode && npm ci --no-audit --no-fund && npm test && npm run package
 
 $(VENV)/bin/python:
 	@echo "== making a virtual environment in $(VENV)"

@@ -40,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "reports that ship",
         "flint": "exact values",
+        "markupsafe": "results in notebooks",
         "ml_dtypes": "tensors of narrow types",
         "torch_mlir": "operations of the torch dialect",
     },
@@ -149,6 +150,23 @@ ALLOWED: dict[str, dict[str, str]] = {
         "scipy": "integer programs",
         "torch_mlir": "modules",
     },
+    "hnfc/pages": {
+        "dialects": "intervals and formats of values",
+        "dsl": "rules",
+        "dsl/soundness": "verdicts and counterexamples",
+        "dsl/ieee": "verdicts in formats",
+        "dsl/error": "error formulas",
+        "hnfc/core": "errors",
+        "hnfc/validation": "errors, tolerances",
+        "hnfc/analysis": "findings",
+        "hnfc/pipeline": "what was compiled, graphs",
+        "hnfc/accuracy": "FPCore programs",
+        "hnfc/report": "the words of the text reports",
+        "hnfc/precision": "assignments and refusals",
+        "jinja2": "templates",
+        "markupsafe": "escaping",
+        "vl_convert": "scripts of Vega-Lite",
+    },
     "hnfc/tracing": {
         "hnfc/core": "errors",
         "hnfc/frontend": "places of operations",
@@ -162,6 +180,17 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pytorch": "a copy of the model that is run again",
         "hnfc/tracing": "the reason of a bad step",
         "safetensors": "saved steps",
+    },
+    "hnfc/language_server": LANGUAGE
+    | {
+        "dsl/soundness": "the prover",
+        "dsl/ieee": "verdicts in formats",
+        "hnfc/rewrite": "tests that are written",
+        "hnfc/report": "proofs and verdicts in words",
+        "hnfc/pages": "the page of a rule",
+        "pygls": "the protocol",
+        "pygments": "colours of documentation",
+        "lsprotocol": "its types",
     },
     "hnfc/runners": FACTS
     | {
@@ -195,7 +224,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/accuracy": "FPCore programs",
         "hnfc/report": "what is printed",
         "hnfc/precision": "hnfc precision",
+        "hnfc/pages": "--report",
         "hnfc/watching": "hnfc replay",
+        "hnfc/language_server": "hnfc lsp",
         "rich": "the spinner",
     },
 }
@@ -210,6 +241,8 @@ LOOP = "closes a circle: see LOOPS"
 SPECIAL = "scipy.special takes as long to load as the rest of the dialect"
 OPTIONAL = "an optional package"
 NAMED = "xDSL's tools load a dialect, pass or target once it is named"
+REPORTING = ("accuracy", "analyze", "explain", "judging", "precision", "rewriting", "run")
+PAGES = "templates are loaded once there is a page to write"
 TORCH = "runs on torch, which is an optional package"
 LATE = {
     ("dialects/num/activation.py", "scipy.special"): SPECIAL,
@@ -234,6 +267,10 @@ LATE = {
     ("hnfc/watching/folder.py", "safetensors"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
+    **{(f"hnfc/cli/{command}.py", "hnfc.cli.pages"): PAGES for command in REPORTING},
+    ("hnfc/pages/vega.py", "vl_convert"): OPTIONAL,
+    ("hnfc/cli/lsp.py", "hnfc.language_server.server"): OPTIONAL,
+    ("hnfc/language_server/judging.py", "resource"): "not on every system",
     ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
     ("hnfc/pipeline/universe.py", "hnfc.dialects.num"): NAMED,

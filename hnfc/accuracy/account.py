@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import TermEvaluator
-from hnfc.accuracy.improving import Branch, Improved
+from hnfc.accuracy.improving import Branch, Improved, ImprovedProgram
 from hnfc.accuracy.points import Sample
 from hnfc.accuracy.reading import expression
 from hnfc.accuracy.reference import holds
@@ -81,6 +82,17 @@ class BranchAccount:
             series = {"place": str(self.series.cut.place), "terms": self.series.cut.count, "verdict": self.series.text,
                       "relative_bound": None if rest is None else rest.relative}  # fmt: skip
         return {"where": self.where, "form": expression(self.branch.form.term), "points": self.points, "rules": rules, "series": series}
+
+
+@dataclass
+class ProgramResult:
+    """A program of a file, in its order: what was found, or in `problem` why nothing was."""
+
+    name: str
+    text: str
+    problem: str = ""
+    improved: ImprovedProgram | None = None
+    branches: Sequence[BranchAccount] = field(default_factory=list)
 
 
 def account(improved: Improved) -> list[BranchAccount]:

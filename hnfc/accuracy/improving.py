@@ -15,7 +15,7 @@ from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.guarding import Guard, asking
 from hnfc.accuracy.harm import costs, worse
-from hnfc.accuracy.ordinals import bits_of_error
+from hnfc.accuracy.ordinals import Floats, bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.reach import reach
 from hnfc.accuracy.reading import NotImproved, expression, program_term
@@ -82,6 +82,12 @@ class Improved:
     @property
     def improved(self) -> bool:
         return self.term is not self.original
+
+    def bits(self) -> tuple[Floats, Floats]:
+        """Bits of error at each point of `test`, before and after."""
+        evaluator = TermEvaluator(self.test.inputs)
+        before, after = (bits_of_error(evaluator.values(t), self.test.exact) for t in (self.original, self.term))
+        return before, after
 
 
 @dataclass(frozen=True)

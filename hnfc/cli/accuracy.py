@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
-from hnfc.accuracy.account import BranchAccount
+from hnfc.accuracy.account import BranchAccount, ProgramResult
 from hnfc.accuracy.code import LANGUAGES, NotWritten, written
 from hnfc.accuracy.harm import MOST_LOST
 from hnfc.accuracy.improving import ImprovedProgram
@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     texts: list[str] = []
     found: list[ImprovedProgram] = []
     data: list[dict[str, Any]] = []
+    results: list[ProgramResult] = []
     lines: list[str] = []
     with Progress() as progress:
         progress("reading …")
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
                 lines.append(f"{program}; it is left as it is")
                 data.append({"problem": str(program), "improved": False, "fpcore": text})
                 texts.append(text)
+                results.append(ProgramResult(f"program {len(texts)}", text, str(program)))
                 continue
             progress(f"improving {program.name} …")
             try:
@@ -64,18 +66,24 @@ def run(options: argparse.Namespace) -> int:
                 lines.append(f"{program.name}: {reason}; it is left as it is")
                 data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})
                 texts.append(text)
+                results.append(ProgramResult(program.name, text, str(reason)))
                 continue
             branches = account(improved) if improved.improved else []
             lines += _words(improved, branches)
             data.append(_data(improved, branches))
             texts.append(improved.text)
             found.append(improved)
+            results.append(ProgramResult(program.name, text, improved=improved, branches=branches))
     lines += _summary(data)
     output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit == "torch" else _functions(options.emit, found)
     if not options.quiet:
         say("\n".join([*lines, *unwritten]))
     if options.json:
         write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
+    if options.report:
+        from hnfc.cli import pages
+
+        pages.write_page(options.report, pages.improved_page, results, options.model)
     write(options.output, output.encode())
     return DONE
 

@@ -18,6 +18,7 @@ from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.samples import from_file
 from hnfc.frontend.fpcore import read_programs
 from hnfc.frontend.models import read_model
+from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
 from hnfc.report.table import table, width
 
@@ -56,6 +57,7 @@ def _per(options: argparse.Namespace) -> int | str:
 def _programs(options: argparse.Namespace) -> int:
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
+    bounded: dict[str, Any] = {}
     refused: list[str] = []
     with Progress() as progress:
         for program in read_programs(options.model, refused):
@@ -66,6 +68,7 @@ def _programs(options: argparse.Namespace) -> int:
                 refused.append(f"{options.model}: {program.name}: {error}")
                 data.append({"name": program.name, "problem": str(error)})
                 continue
+            bounded[program.name] = found
             most = found.maximum
             culprit = f"{found.shares[0][1]:.0%} {found.shares[0][0]}" if found.shares else ""
             rows.append([program.name, f"{most.bound:.4g}", f"{most.attained:.4g}", culprit])
@@ -78,6 +81,10 @@ def _programs(options: argparse.Namespace) -> int:
         say(f"error: {problem}")
     if not rows:
         raise ModelError(f"{options.model} has no program that can be analyzed")
+    if options.report:
+        from hnfc.cli import pages
+
+        pages.write_page(options.report, pages.bounded_page, bounded, refused, options.model)
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
     return WRONG if refused else DONE
@@ -103,6 +110,11 @@ def _model(options: argparse.Namespace) -> int:
         write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
     if options.picture:
         write(options.picture, growth_picture(found).encode())
+    if options.report:
+        from hnfc.cli import pages
+
+        graph = graph_of(block, function.sym_name.data, imported.location)
+        pages.write_page(options.report, pages.analysis_page, found, graph, matrices, options.model)
     if options.emit:
         annotate(found)
         write(options.output, (str(imported.module) + "\n").encode())

@@ -6,20 +6,24 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from hnfc.cli.doctor import version_of
 from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import ieee, verdicts
+from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.ieee import ASSUMPTIONS, FORMATS_JUDGED
 from hnfc.dsl.soundness.smtlib import write_smt2
 from hnfc.report.check_cache import CheckQuery
-from hnfc.report.rules import check_report, verdicts_json
+from hnfc.report.rule_data import sarif
+from hnfc.report.rules import check_report, finding, verdicts_json
 from hnfc.report.table import table
 
 
 def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
     """Judges the rules and prints the report; the exit code. kept: where an answer is kept in which every rule is decided."""
     formats, assume = _judged(options.formats, options.assume)
+    wrong: list[Diagnostic] = []
 
     def report_on(book: Any) -> int:
         how = {"jobs": options.jobs, "limit": options.limit, "cached": not options.no_cache}
@@ -35,12 +39,20 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
         say(report.text(table))
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
+        if options.report:
+            from hnfc.cli import pages
+
+            pages.write_page(options.report, pages.check_page, book, found, judged)
+        wrong.extend(finding(rule, found[rule.name]) for rule in book.rules if not found[rule.name].proved)
         unknown = "UNKNOWN" in statuses or any(each.status.value == "unknown" for several in judged.values() for each in several)
         if kept is not None and not unknown and not book.faults:
             kept.keep(book.sources, report)
         return code
 
-    return with_book(options.files, report_on, lenient=True)
+    code = with_book(options.files, report_on, lenient=True, found=wrong)
+    if options.sarif:
+        write(options.sarif, sarif(wrong, version_of("hnfc")).encode())
+    return code
 
 
 def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozenset[str]]:

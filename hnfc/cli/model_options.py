@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.parsing import CommandParser
+from hnfc.cli.report_options import add_report
 from hnfc.cli.terminal import show
 from hnfc.validation.tolerance import TOLERANCE
 
@@ -15,7 +16,7 @@ EXAMPLE = """example:
 commands (`hnfc help COMMAND` explains one):
   models    run, analyze, precision, replay
   rules     check, explain, test, fmt, rules
-  hnfc      doctor, completion, help"""
+  hnfc      lsp, doctor, completion, help"""
 
 _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
@@ -29,7 +30,8 @@ CODE = ("c", "python")
 
 def parser(command: str) -> argparse.ArgumentParser:
     made = CommandParser(
-        "", examples=EXAMPLE, usage="hnfc MODEL [options]\n       hnfc COMMAND [options] …", description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
+        "", examples=EXAMPLE, usage="hnfc MODEL [options]\n       hnfc COMMAND [options] …",
+        description="Rewrites a model so that it stays finite and accurate, and says why that is safe.\n"
         f"A rewrite is taken back unless each output has {TOLERATED}.",
     )  # fmt: skip
     made.add_argument("model", metavar="MODEL", help=_MODEL)
@@ -77,6 +79,7 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("--allow-unproved", action="append", default=[], metavar="RULE", help="let this rule run unproved, unless vacuous")
     parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
     parser.add_argument("--json", metavar="OUT.json", help="write the report as JSON too")
+    add_report(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="no report")
 
 

@@ -42,6 +42,12 @@ def run(options: argparse.Namespace) -> int:
             write(options.picture, picture(found.sites, found.outcome, cochain_of(found.sites, found.outcome)).encode())
         if options.json:
             write(options.json, (json.dumps(found.data(), indent=1, allow_nan=False) + "\n").encode())
+        if options.report:
+            from hnfc.cli import pages
+
+            words = [] if found.refused else _words(found, options)
+            errors = () if found.refused else found.outputs
+            pages.write_page(options.report, pages.precision_page, found.sites, found.outcome, words, errors, options.model)
         output = found.emit() if options.emit and not found.refused else None
     return _tell(found, options, output)
 
@@ -67,26 +73,34 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
     kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
     say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
+    say("\n".join(_words(found, options)))
+    return DONE
+
+
+def _words(found: Any, options: argparse.Namespace) -> list[str]:
+    """Errors and costs of an assignment."""
     unit = "" if options.absolute else " of their root mean square"
-    say(f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples{_allowed(found)}")
+    lines = [f"error of the outputs about {found.error:.3g}{unit}, {found.measured:.3g} on the samples{_allowed(found)}"]
     if found.outcome.not_counted:
-        say(f"  {found.outcome.not_counted}")
+        lines.append(f"  {found.outcome.not_counted}")
     for of in found.outputs:
         allowed = f"allowed {of.allowed:.3g}" if of.allowed < float("inf") else "no target"
         proved = "" if of.proved is None else f", at most {of.proved:.3g} proved"
-        say(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
-    say(f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's; "
-        f"{found.outcome.peak:,.0f} live at the worst moment, {found.outcome.moved:,.0f} read and written")  # fmt: skip
+        lines.append(f"  {of.name}: about {of.estimated:.3g}, {of.measured:.3g} on the samples{proved}, {allowed}")
+    lines.append(
+        f"{found.outcome.size:,.0f} bytes in all, {found.outcome.size / found.original_size:.0%} of the original's; "
+        f"{found.outcome.peak:,.0f} live at the worst moment, {found.outcome.moved:,.0f} read and written"
+    )
     if found.outcome.seconds is not None:
         late = options.least == "time" and found.outcome.bound < found.outcome.seconds * (1 - 1e-6)
         least = f"; what is proved is that nothing takes less than {found.outcome.bound:.3g} s" if late else ""
-        say(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, with casts, nothing fused or overlapped{least}")
+        lines.append(f"{found.outcome.seconds:.3g} s by the model of {options.machine}, with casts, nothing fused or overlapped{least}")
     if found.proved is not None:
         reach = f"all inputs within {options.width:g} of the samples" if options.width else "the samples"
-        say(f"at most {found.proved:.3g}{unit} for {reach}, where each operation rounds once: proved")
-    say("formats were chosen by estimates from the samples" if found.proved is not None else "an estimate from the samples, not a bound")
-    return DONE
-
+        lines.append(f"at most {found.proved:.3g}{unit} for {reach}, where each operation rounds once: proved")
+    by_estimates = "formats were chosen by estimates from the samples"
+    lines.append(by_estimates if found.proved is not None else "an estimate from the samples, not a bound")
+    return lines
 
 def _allowed(found: Any) -> str:
     return "" if found.outputs else f", allowed {found.requirements.target:.3g}"

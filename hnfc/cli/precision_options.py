@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.parsing import CommandParser
+from hnfc.cli.report_options import add_report
 
 EXAMPLE = """example:
   hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
@@ -49,4 +50,5 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--picture", metavar="OUT.svg", help="draw the sites that are wider than others, or what stands in the way")
     made.add_argument("--emit", choices=("torch",), help="write the model with its casts, in the torch dialect")
     made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    add_report(made)
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,17 @@ class Rewriting:
     request: Any
     rules: Any
 
-    def report(self, compiled: Any) -> None:
-        """The report, where the options want it."""
+    def report(self, compiled: Any, more: Sequence[Any] = ()) -> None:
+        """The report, where the options want it. more: parts of the page of a command that also runs the model."""
         if not self.options.quiet:
             say(text_report(compiled, self.rules.verdicts, self.rules.withheld, width()))
         if self.options.json:
             write(self.options.json, json_report(compiled, self.rules.verdicts).encode())
+        if self.options.report:
+            from hnfc.cli import pages
+
+            rules = self.rules
+            pages.write_page(self.options.report, pages.model_page, compiled, rules.verdicts, rules.withheld, self.options.model, more=more)
 
 
 def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -> Rewriting | None:
@@ -63,6 +69,7 @@ def rewriting(options: argparse.Namespace, progress: Progress, **request: Any) -
         assume=frozenset(options.assume),
         unproved=rules.unproved,
         validate=not options.no_validate,
+        drawn=bool(options.report),
         search=search,
         **searches(rules.searches),
         **request,

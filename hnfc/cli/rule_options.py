@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.parsing import CommandParser
+from hnfc.cli.report_options import add_report
 
 
 def parser(command: str) -> argparse.ArgumentParser:
@@ -30,6 +31,7 @@ def _check() -> argparse.ArgumentParser:
     parser.add_argument("--why", action="store_true", help="print the proofs and what differs in each format, in words")
     parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
     parser.add_argument("--sarif", metavar="OUT.sarif", help="write what is wrong in SARIF 2.1, which code hosts show beside the lines")
+    add_report(parser)
     parser.add_argument("--smt2", metavar="DIR", help="write every obligation of the proofs as SMT-LIB 2, for another solver to check")
     parser.add_argument(
         "--formats", metavar="F,…", help="the formats to judge: f64, f32, f16, bf16, f8E4M3FN, f8E5M2 (default: all of them)"
@@ -48,6 +50,7 @@ def _explain() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="+", metavar="RULE", help="shipped rules, or rules of the files in --rules")
     parser.add_argument("--rules", action="append", default=[], metavar="F.hnf", help="a file of your own that has the rule")
     parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
+    add_report(parser)
     return parser
 
 

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from hnfc.backend.execution import arrays_for, comparing, entry, runner
 from hnfc.cli.rewriting import prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, show, write
+from hnfc.core.errors import UsageError
 from hnfc.dialects.types import format_of
 from hnfc.frontend.models import read_model
 from hnfc.frontend.torch_mlir import import_module
@@ -27,6 +28,8 @@ def run(options: argparse.Namespace) -> int:
     if options.level is None:
         searching = options.search != "greedy" or options.cost is not None or options.target is not None
         options.level = "stability" if options.compare or searching else "none"
+        if options.report and options.level == "none" and not options.rules:
+            raise UsageError("--report shows what rewriting changed; give --compare or -O LEVEL too")
     with Progress() as progress:
         progress("reading …")
         module = read_model(options.model)
@@ -51,12 +54,21 @@ def run(options: argparse.Namespace) -> int:
             progress(f"running on {options.on} …")
             output = prepared(compiled, options.on)
             results["rewritten" if options.compare else ""] = runner(output, target.name, options.on)(inputs)
+    headings, rows = _rows(results, reference)
     if rules is not None:
-        rules.report(compiled)
+        rules.report(compiled, _section(headings, rows, kind) if options.report else ())
     if options.output:
         write(options.output, _stored(list(results.values())[-1]))
-    show(_summary(results, reference, kind))
+    show(_summary(headings, rows, kind))
     return DONE
+
+
+def _section(headings: list[str], rows: list[list[str]], kind: str) -> list[Any]:
+    """The results as a part of the page."""
+    from hnfc.cli import pages
+
+    intro = f"{_AGAINST.get(kind, _UNKNOWN)}." if "error" in headings else ""
+    return [pages.table_section("results", "Results on the given inputs", intro, headings, rows)]
 
 
 def _truth(module: Any, function: str, inputs: list[Array]) -> tuple[list[tuple[Array, Any] | None], str]:
@@ -76,8 +88,12 @@ def _truth(module: Any, function: str, inputs: list[Array]) -> tuple[list[tuple[
     return truth, reference.kind
 
 
-def _summary(results: dict[str, list[Array]], truth: list[tuple[Array, Any] | None], kind: str) -> str:
-    """A table: one line for each result, or two where the model and its rewritten form are compared."""
+_AGAINST = {"exact": "errors are relative to the values over the reals", "float64": "errors are relative to the model in float64"}
+_UNKNOWN = "hnfc cannot compute what should come out: the model has operations that it does not know"
+
+
+def _rows(results: dict[str, list[Array]], truth: list[tuple[Array, Any] | None]) -> tuple[list[str], list[list[str]]]:
+    """Headings, and one line for each result, or two where the model and its rewritten form are compared."""
     compared = len(results) > 1
     headings = ["output", *(["of"] if compared else []), "type", "min", "max", "mean", "NaN", "inf", *(["error"] if compared else [])]
     rows = []
@@ -85,13 +101,14 @@ def _summary(results: dict[str, list[Array]], truth: list[tuple[Array, Any] | No
         for name, arrays in results.items():
             row = [str(index), *([name] if compared else []), *_described(arrays[index])]
             rows.append([*row, *([_error(arrays[index], truth, index)] if compared else [])])
+    return headings, rows
+
+
+def _summary(headings: list[str], rows: list[list[str]], kind: str) -> str:
     if not rows:
         return "the function has no results"
     text = table(headings, rows, 0)
-    if not compared:
-        return text
-    against = {"exact": "errors are relative to the values over the reals", "float64": "errors are relative to the model in float64"}
-    return f"{text}\n{against.get(kind, 'hnfc cannot compute what should come out: the model has operations that it does not know')}"
+    return f"{text}\n{_AGAINST.get(kind, _UNKNOWN)}" if "error" in headings else text
 
 
 def _described(array: Array) -> list[str]:

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.backend.torch_mlir import export
 from hnfc.dsl import core
 from hnfc.frontend.torch_mlir import Imported
+from hnfc.pipeline.graphs import Drawing
 from hnfc.pipeline.request import Found
 from hnfc.rewrite.record import NearMiss, Statistics
 from hnfc.validation.differential import Trial
@@ -84,6 +85,8 @@ class Compiled:
     trials: list[Trial] = field(default_factory=list)
     mended_gradients: int = 0
     """Places whose gradient no longer multiplies 0 by infinity (see `backend.gradients`)."""
+    drawings: list[Drawing] = field(default_factory=list)
+    """Each function before and after, where the request is for a report with graphs."""
     whole_rows: set[Operation] = field(default_factory=set)
     """See `RewriteOutcome.whole_rows`."""
     _exported: bool = False

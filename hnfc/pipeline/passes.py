@@ -26,10 +26,11 @@ from hnfc.egraph.search import Search, search_of
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.context import PipelineContext
+from hnfc.pipeline.graphs import Drawing, graph_of
 from hnfc.pipeline.levels import FORMS, UnknownLevel, phases
 from hnfc.pipeline.request import Request
 from hnfc.pipeline.state import FunctionState
-from hnfc.pipeline.validating import count_operations, is_observed, validate_function
+from hnfc.pipeline.validating import count_operations, intervals_of, is_observed, validate_function
 from hnfc.rewrite.canonicalization import canonicalize
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
@@ -132,7 +133,7 @@ class ObservePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         context = _in(ctx)
         request = _request(context)
-        for _, block, state in _functions(context, op):
+        for function, block, state in _functions(context, op):
             state.intervals = declared(block, request.ranges)
             state.inputs = _samples(block, request, state.intervals)
             if is_observed(request) and state.inputs:
@@ -142,6 +143,9 @@ class ObservePass(ModulePass):
             compared = request.measured and (bool(state.samples) or (request.validate and small))
             state.original = Original(block) if compared else None
             state.outputs = list(block.last_op.operands) if block.last_op is not None else []
+            if request.drawn:
+                state.drawing = Drawing(graph_of(block, function.sym_name.data, origin_of(state.origins, _place(context))))
+                state.drawing.intervals = intervals_of(block, state.intervals, _weights(context))
 
 
 def _samples(block: Block, request: Request, intervals: Mapping[SSAValue, Interval]) -> list[dict[SSAValue, Array]]:

@@ -92,6 +92,8 @@ class Request:
     """True if the model is exported for torch alone (see `Compiled.export`)."""
     measured: bool = True
     """True if old and new are compared; without it the samples serve conditions of rules only."""
+    drawn: bool = False
+    """True if the graphs of functions are kept for a report, with what is known of every value."""
     excluded: tuple[str, ...] = ()
     """Rules that do not run, since `withdrawn` was seen of them."""
     withdrawn: tuple[str, ...] = ()

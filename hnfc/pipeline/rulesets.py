@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.core.verdicts import Progress, verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
@@ -16,9 +17,9 @@ from hnfc.egraph.search import Search
 from hnfc.pipeline.levels import FORMS, SEARCHES, Searches, UnknownLevel, phases
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RuleSet:
-    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run."""
+    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run. Notebooks show them as HTML."""
 
     phases: tuple[tuple[core.Rule, ...], ...]
     verdicts: Mapping[str, Verdict]
@@ -59,6 +60,23 @@ class RuleSet:
     def check(self, names: Sequence[str]) -> None:
         """Raises UsageError for a name that is none of these rules'."""
         _known(names, self.verdicts)
+
+    def _rows(self) -> list[list[str]]:
+        rules = {rule.name: rule for phase in self.phases for rule in phase}
+        return [[name, rule.group, self.verdicts[name].status.value, rule.reason] for name, rule in rules.items()]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        proved = sum(status == Status.PROVED.value for _, _, status, _ in rows)
+        return f"RuleSet({len(rows)} rules in {len(self.phases)} phases, {proved} proved)"
+
+    def __str__(self) -> str:
+        """A line for each rule, below the counts."""
+        return "\n".join([repr(self), *(f"  {status.lower():8} {name:32} {reason}".rstrip() for name, _, status, reason in self._rows())])
+
+    def _repr_html_(self) -> str:
+        headings = ("rule", "group", "over the reals", "reason")
+        return notebook_html(repr(self), "warn" if self.withheld else "plain", NotebookTable(headings, self._rows()))
 
     def __len__(self) -> int:
         return len(self.verdicts)

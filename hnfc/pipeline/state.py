@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.core.samples import Array
 from hnfc.dialects.interval import Interval
 from hnfc.egraph.explorer import Explorer
+from hnfc.pipeline.graphs import Drawing
 from hnfc.rewrite.record import RewriteOutcome
 from hnfc.validation.measurement import Original
 
@@ -26,6 +27,8 @@ class FunctionState:
     """The function before any rewrite, if it is compared."""
     outputs: list[SSAValue] = field(default_factory=list)
     """The values that it returned before any rewrite."""
+    drawing: Drawing | None = None
+    """The function before any rewrite, for a report."""
     outcome: RewriteOutcome = field(default_factory=RewriteOutcome)
     origins: dict[Operation, Operation] = field(default_factory=dict)
     """For an operation that a pass made: the one in whose place it stands."""

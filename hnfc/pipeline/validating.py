@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from hnfc.analysis.ranges import Ranges
 from hnfc.core.errors import ModelError
-from hnfc.core.interpreter import evaluate
-from hnfc.core.size_arithmetic import KNOWN
-from hnfc.dialects.num.opaque import OpaqueOp
+from hnfc.core.interpreter import WeightReader, evaluate
+from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import FORMATS, format_of
 from hnfc.pipeline.compiled import Applied, Compiled, Output
+from hnfc.pipeline.graphs import Drawing, graph_of, is_affordable, is_plumbing, opaque_name
 from hnfc.pipeline.request import Request
 from hnfc.pipeline.state import FunctionState
+from hnfc.rewrite.greedy import origin_of
 from hnfc.rewrite.probing import is_pointwise
 from hnfc.rewrite.record import RewriteOutcome
 from hnfc.validation.differential import Runner, Trial, add_probes, run_on, slots_of
 from hnfc.validation.measurement import Reference, unit_roundoff
 
-_PLUMBING = ("torch.constant.", "torch.prim.ListConstruct", "torch.aten._assert", "torch_c.", *KNOWN)
-"""Operands, sizes, casts and assertions of other operations: no mathematics of the model."""
-
 
 def count_operations(compiled: Compiled, block: Block) -> None:
     """Adds the operations of an imported function, and those that hnfc does not know by their names."""
     for op in block.ops:
-        name = opaque_name(op) if op.name == "num.opaque" else ""
-        if name.startswith(_PLUMBING):
+        if is_plumbing(op):
             continue
+        name = opaque_name(op) if op.name == "num.opaque" else ""
         compiled.operations += 1
         if name and any(result.uses for result in op.results):
             compiled.opaque[name] = compiled.opaque.get(name, 0) + 1
@@ -42,10 +42,14 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     compiled.samples += len(state.samples)
     compiled.whole_rows |= outcome.whole_rows()
     compiled.observed = is_observed(request)
-    wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs]))
+    drawing = state.drawing
+    if drawing is not None:
+        finish(drawing, block, state, compiled, original is not None and is_affordable(block, len(state.samples)))
+    all_values = drawing.before.index if drawing is not None and drawing.measured else ()
+    wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs, *all_values]))
     reference = original.reference(state.samples, weight, wanted) if original is not None else Reference([], [], [], "none")
     compiled.reference = reference.kind
-    trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data)
+    trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data, drawing)
     # an approximation may lose what it says that it loses
     vouched = request.assume | request.unproved
     free = any(rewrite.rule.within is not None or rewrite.rule.name in vouched for rewrite in outcome.rewrites)
@@ -55,6 +59,24 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
             trial.sensitivity = lambda index: original.sensitivity(reference.inputs[index], weight, outputs)
+
+
+def finish(drawing: Drawing, block: Block, state: FunctionState, compiled: Compiled, measured: bool) -> None:
+    """Adds the function as it is after its rewrites."""
+    drawing.after = graph_of(block, drawing.before.name, origin_of(state.origins, compiled.imported.location))
+    drawing.intervals |= intervals_of(block, state.intervals, compiled.imported.weight)
+    first = len(compiled.applied)
+    drawing.rewrites = [(first + i, r.before, state.outcome.final(r.before)) for i, r in enumerate(state.outcome.rewrites)]
+    drawing.measured = measured
+    compiled.drawings.append(drawing)
+
+
+def intervals_of(block: Block, inputs: Mapping[SSAValue, Interval], weights: WeightReader | None) -> dict[SSAValue, Interval]:
+    """The interval of every value, by those of the inputs; empty where nothing is known of these."""
+    if not inputs:
+        return {}
+    ranges = Ranges(inputs, weights)
+    return {value: ranges.of(value) for op in (block, *block.ops) for value in (op.args if isinstance(op, Block) else op.results)}
 
 
 def is_observed(request: Request) -> bool:
@@ -110,7 +132,8 @@ def _filled(truth: list[list[Any]], wide: list[list[Any]], formats: list[Any]) -
 
 
 def _report(
-    compiled: Compiled, block: Block, outcome: RewriteOutcome, reference: Reference, outputs: list[SSAValue], function: str
+    compiled: Compiled, block: Block, outcome: RewriteOutcome, reference: Reference, outputs: list[SSAValue], function: str,
+    drawing: Drawing | None,
 ) -> Trial:  # fmt: skip
     """Adds what was done to a function, with errors in hnfc's own evaluation; the function on the samples, before and after."""
     compiled.replaced.update(outcome.replaced)
@@ -118,7 +141,11 @@ def _report(
     compiled.statistics.update(outcome.statistics)
     compiled.notes += outcome.notes
     finally_ = {outcome.final(value) for value in [*(rewrite.before for rewrite in outcome.rewrites), *outputs]}
+    if drawing is not None and drawing.measured and drawing.after is not None:
+        finally_ |= drawing.after.index.keys()
     now = [evaluate(block, sample, compiled.imported.weight, keep=finally_) for sample in reference.inputs]
+    if drawing is not None and drawing.measured:
+        drawing.observe(reference, now)
     for rewrite in outcome.rewrites:
         old = rewrite.before
         errors = reference.before(old), reference.after(old, outcome.final(old), now)
@@ -152,15 +179,3 @@ def _behind(value: SSAValue) -> set[SSAValue]:
                 found.add(operand)
                 stack.append(operand)
     return found
-
-
-def opaque_name(op: Operation) -> str:
-    """The torch operation that it carries."""
-    if isinstance(op, OpaqueOp) and op.operation.data == "torch.operator":
-        carried = op.attributes_as_python()["carried"]
-        return str(carried.get("name", op.operation.data)).strip('"')
-    for attribute in op.properties.values():
-        text = getattr(attribute, "data", None)
-        if isinstance(text, str):
-            return text
-    return op.name

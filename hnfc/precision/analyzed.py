@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError
+from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.formats.scaled import ceiling, split
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
@@ -135,6 +136,18 @@ class PrecisionAnalysis:
         kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}
         found = ", ".join(f"{count} sites in {form}" for form, count in kinds.items())
         return f"{type(self).__name__}({type(self.model).__name__}: {found})"
+
+    def _repr_html_(self) -> str:
+        if isinstance(self.outcome, Infeasible):
+            changes = [[change.change, change.cost] for change in self.outcome.relaxations]
+            helps = [NotebookTable(("any one of these resolves it", "cost"), changes)] if changes else []
+            parts: list[str | NotebookTable] = [*self.outcome.reasons, self.outcome.certificate, *helps]
+            return notebook_html("no assignment of formats meets the target", "bad", *parts)
+        rows = sorted(rows_of(self.sites, self.outcome), key=lambda row: -row[-1])
+        table = NotebookTable(("site", "role", "format", "range", "part of the error"), [[*words, f"{part:.1%}"] for *words, part in rows])
+        kinds = Counter(self.outcome.formats.values())
+        headline = ", ".join(f"{count} sites in {form}" for form, count in kinds.most_common())
+        return notebook_html(headline, "good", str(self).rpartition("\n")[2], table)
 
     @property
     def infinite(self) -> int:

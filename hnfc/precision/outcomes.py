@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.targets import OutputError, name_of
 from hnfc.precision.values import Sites
+
+MOST_SHOWN = 60
+"""Sites in the text of an outcome: those with the largest parts of the error."""
 
 
 def cochain_of(sites: Sites, outcome: Assignment | Infeasible) -> dict[tuple[str, str], int]:
@@ -36,10 +40,18 @@ def table_of(sites: Sites, outcome: Assignment | Infeasible) -> str:
     if isinstance(outcome, Infeasible):
         helps = (f"help: {change.change} ({change.cost})" for change in outcome.relaxations)
         return "\n".join(("no assignment of formats meets the target:", *(f"  {reason}" for reason in outcome.reasons), *helps))
+    every = list(rows_of(sites, outcome))
+    least = sorted((part for *_, part in every), reverse=True)[:MOST_SHOWN][-1:] or [0.0]
+    shown = every if len(every) <= MOST_SHOWN else [row for row in every if row[-1] >= least[0]][:MOST_SHOWN]
     rows: list[tuple[str, ...]] = [("site", "role", "format", "range", "part of the error")]
-    rows += [(*words, f"{part:.1%}") for *words, part in rows_of(sites, outcome)]
+    rows += [(*words, f"{part:.1%}") for *words, part in shown]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if len(shown) < len(every):
+        kinds = Counter(form for _, _, form, _, _ in every)
+        counts = ", ".join(f"{n} in {form}" for form, n in kinds.items())
+        lines.append(f"… and {len(every) - len(shown)} sites with smaller parts; in all {counts}")
+    return "\n".join(lines)
 
 
 def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tuple[OutputError, ...]:

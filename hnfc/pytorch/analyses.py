@@ -17,6 +17,7 @@ from hnfc.analysis.findings import Finding, Findings, certified_findings, estima
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import MOST_ROWS, NotebookTable, notebook_html
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.frontend.pytorch import capture
@@ -25,10 +26,13 @@ from hnfc.pytorch.optimized import arguments_of
 from hnfc.report.analysis import growth_picture, rows_of
 from hnfc.report.table import table, width
 
+_WIDE = 10_000
+"""A width at which no place is shortened."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Analysis:
-    """`findings` in the order of the model. `str` is the table of the worst ones."""
+    """`findings` in the order of the model. `str` is the table of the worst ones; notebooks show it as HTML."""
 
     found: Findings
     matrices: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict, repr=False)
@@ -61,6 +65,16 @@ class Analysis:
 
     def __str__(self) -> str:
         return f"{self.table()}\n{self.found.summary()}"
+
+    def __repr__(self) -> str:
+        kind = "bounds" if self.certified else "estimates"
+        return f"Analysis({kind} of {len(self.findings)} values, error of the outputs {self.error:.3g})"
+
+    def _repr_html_(self) -> str:
+        headings, rows = rows_of(self.found, MOST_ROWS, _WIDE)
+        first, *rest = self.found.summary().split("\n")
+        tone = "plain" if np.isfinite(self.error) else "warn"
+        return notebook_html(first, tone, NotebookTable(headings, rows, len(self.findings)), *rest)
 
 
 def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0, per: Per = "tensor") -> Analysis:

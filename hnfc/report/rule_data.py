@@ -24,7 +24,7 @@ def rules_json(book: Rulebook, rules: Iterable[core.Rule], verdicts: dict[str, V
     for rule in rules:
         about = {"group": rule.group, "text": rule_text(book, rule), "reason": rule.reason, "source": rule.source}
         data[rule.name] = about | verdicts[rule.name].to_json()
-    return _text(data)
+    return text_of(data)
 
 
 def results_json(results: Iterable[TestResult]) -> str:
@@ -35,7 +35,7 @@ def results_json(results: Iterable[TestResult]) -> str:
         if (fault := result.diagnostic) is not None:
             found |= {"message": fault.message, "file": fault.file, "line": fault.span.line if fault.span else None}
         data.append(found)
-    return _text(data)
+    return text_of(data)
 
 
 def sarif(diagnostics: Sequence[Diagnostic], version: str) -> str:
@@ -43,7 +43,7 @@ def sarif(diagnostics: Sequence[Diagnostic], version: str) -> str:
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
     driver = {"name": "hnfc", "version": version, "rules": [{"id": code} for code in codes]}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [_result(d) for d in diagnostics]}
-    return _text({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
+    return text_of({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _result(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -58,5 +58,6 @@ def _result(diagnostic: Diagnostic) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _text(data: Any) -> str:
+def text_of(data: Any) -> str:
+    """The data as JSON that people can read too."""
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

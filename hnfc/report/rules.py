@@ -36,7 +36,7 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
     for rule in book.rules:
         verdict = verdicts[rule.name]
         if verdict.status.value in _CODES:
-            blocks.append(render(_finding(rule, verdict), book.sources.get(rule.file)))
+            blocks.append(render(finding(rule, verdict), book.sources.get(rule.file)))
         if why and verdict.steps:
             blocks.append("\n".join([f"{rule.name}: proof", *(f"  {step}" for step in verdict.steps)]))
         if why and judged.get(rule.name):
@@ -49,7 +49,7 @@ def check_report(book: Rulebook, verdicts: dict[str, Verdict], judged: Judged, w
     headings: tuple[str, ...] = ("rule", "reals", FORMATS, "s")
     if not judged:
         headings, rows = ("rule", "reals", "s"), [(name, status, seconds) for name, status, _, seconds in rows]
-    return CheckReport(tuple(blocks), headings, tuple(rows), _counts(book.rules, verdicts), code)
+    return CheckReport(tuple(blocks), headings, tuple(rows), verdict_counts(book.rules, verdicts), code)
 
 
 def _row(rule: core.Rule, verdict: Verdict, judged: Sequence[IeeeVerdict]) -> tuple[str, ...]:
@@ -74,13 +74,15 @@ def headline(found: IeeeVerdict) -> str:
     return f"{found.named} at the edge of overflow" if found.edge is not None and found.edge >= EDGE else found.named
 
 
-def _counts(rules: Sequence[core.Rule], verdicts: dict[str, Verdict]) -> str:
+def verdict_counts(rules: Sequence[core.Rule], verdicts: Mapping[str, Verdict]) -> str:
+    """Numbers of rules by status."""
     statuses = [verdicts[rule.name].status.value for rule in rules]
     counts = {status: statuses.count(status) for status in ("PROVED", *_CODES)}
     return f"{len(rules)} rule{'s' if len(rules) != 1 else ''}: " + ", ".join(f"{n} {s.lower()}" for s, n in counts.items() if n)
 
 
-def _finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
+def finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
+    """The diagnostic of a rule that is not proved."""
     status = verdict.status.value
     message = f"rule `{rule.name}` is {_FAULTS[status]}: {verdict.reason}"
     note = f"counterexample over the reals: {verdict.counterexample}" if verdict.counterexample else ""
@@ -101,7 +103,7 @@ def rule_table(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: 
     for row in rows:
         head = "  ".join(text.ljust(w) for text, w in zip(row[:3], widths, strict=True))
         lines.append(textwrap.shorten(f"{head}  {row[3]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[3]}", width))
-    lines.append(_counts(list(rules), verdicts))
+    lines.append(verdict_counts(list(rules), verdicts))
     return "\n".join(lines)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hnfc.dsl import core
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Status, Verdict
 from hnfc.pipeline.compiled import Applied, Compiled
 from hnfc.pipeline.request import FOUND, RESCALED, WIDE
 from hnfc.rewrite.diagnosis import Nearly
 from hnfc.rewrite.greedy import NO_GAIN
+from hnfc.rewrite.record import NearMiss
 from hnfc.validation.measurement import TOLERANCE, Error
 
 _MAX_PLACES = 6
@@ -30,11 +32,7 @@ def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: l
     for name, places in by_rule.items():
         lines += [*_rule_section(name, places, verdicts.get(name), compiled.observed, width), ""]
     lines += _totals(compiled, width)
-    for name in withheld:
-        if verdicts[name].status is Status.VACUOUS:
-            lines.append(f"  rule {name} did not run: no input meets its conditions and gives its left side a value")
-        else:
-            lines.append(f"  rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)")
+    lines += [f"  {withheld_words(name, verdicts[name])}" for name in withheld]
     lines += _taken_back(compiled, width)
     for note in compiled.notes:
         lines += _wrapped(f"note: {note}", width)
@@ -45,21 +43,13 @@ def text_report(compiled: Compiled, verdicts: Mapping[str, Verdict], withheld: l
 def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, observed: bool, width: int) -> list[str]:
     rule = places[0].rule
     count = f"  ({len(places)} places)" if len(places) > 1 else ""
-    proof = {True: "proved over the reals", False: "NOT PROVED: it ran because you allowed it"}[bool(verdict and verdict.proved)]
-    if rule.within is not None:
-        proof = f"an approximation within {float(rule.within):g}"
     read = sum(place.backwards for place in places)
     lines = [f"{name}{count}" + (", read from right to left" + (f" at {read} of them" if read < len(places) else "") if read else "")]
     lines += textwrap.wrap(rule.reason, width - 4, initial_indent="    why   ", subsequent_indent="          ")
-    if rule.group == WIDE:
-        proof = "the same operations, and over the reals a number is itself after a cast to a wider type and back (proved)"
-    if rule.group == RESCALED:
-        proof = f"each step is an instance of a rule that is proved over the reals: {rule.source}"
     if rule.group == FOUND:
         form = rule_line(rule).partition(" where ")[0]
         lines += textwrap.wrap(form, width - 4, initial_indent="    form  ", subsequent_indent="          ")
-    given = next((p.given for p in places if p.given), "")
-    lines.append(f"    safe  {proof}" + (f"; {given} {'on the observed inputs' if observed else 'holds here'}" if given else ""))
+    lines.append(f"    safe  {proof_words(rule, verdict)}" + given_words(places, observed))
     by_place: dict[str, list[Applied]] = {}
     for applied in places:
         by_place.setdefault(applied.place, []).append(applied)
@@ -71,18 +61,44 @@ def _rule_section(name: str, places: list[Applied], verdict: Verdict | None, obs
     return lines
 
 
+def proof_words(rule: core.Rule, verdict: Verdict | None) -> str:
+    """Reason why a rule may run."""
+    if rule.group == WIDE:
+        return "the same operations, and over the reals a number is itself after a cast to a wider type and back (proved)"
+    if rule.group == RESCALED:
+        return f"each step is an instance of a rule that is proved over the reals: {rule.source}"
+    if rule.within is not None:
+        return f"an approximation within {float(rule.within):g}"
+    return "proved over the reals" if verdict is not None and verdict.proved else "NOT PROVED: it ran because you allowed it"
+
+
+def given_words(places: Sequence[Applied], observed: bool) -> str:
+    """Condition of a rule that was shown where it ran, as the end of a sentence; empty where there is none."""
+    given = next((p.given for p in places if p.given), "")
+    return f"; {given} {'on the observed inputs' if observed else 'holds here'}" if given else ""
+
+
+def withheld_words(name: str, verdict: Verdict) -> str:
+    """Reason why a rule did not run at all."""
+    if verdict.status is Status.VACUOUS:
+        return f"rule {name} did not run: no input meets its conditions and gives its left side a value"
+    return f"rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)"
+
+
 def _place(place: str, there: list[Applied]) -> str:
     """One line for a place in the user's source, which a loop or a module may bring into the model several times."""
     times = f" ×{len(there)}" if len(there) > 1 else ""
-    before, after = _worst([applied.before for applied in there]), _worst([applied.after for applied in there])
-    return f"    at    {place}{times}" + (f"   error {_change(before, after)}" if before is not None else "")
+    before, after = worst_of([applied.before for applied in there]), worst_of([applied.after for applied in there])
+    return f"    at    {place}{times}" + (f"   error {change_words(before, after)}" if before is not None else "")
 
 
-def _worst(errors: list[Error | None]) -> Error | None:
+def worst_of(errors: Sequence[Error | None]) -> Error | None:
+    """The largest error of several places."""
     return max((error for error in errors if error is not None), key=lambda error: (error.not_finite, error.relative), default=None)
 
 
-def _change(before: Error | None, after: Error | None) -> str:
+def change_words(before: Error | None, after: Error | None) -> str:
+    """An error before and after, as `before → after`."""
     return f"{before} → {after if after is not None else 'part of a later rewrite'}"
 
 
@@ -93,11 +109,13 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
     count = len(compiled.applied)
     lines = [f"{count} rewrite{'s' if count != 1 else ''} in {compiled.operations} operations" if count else "nothing to rewrite"]
     if compiled.mended_gradients:
-        lines.append(f"  {_counted(compiled.mended_gradients, 'gradient')} mended: an infinite derivative no longer meets a factor 0")
+        lines.append(f"  {counted(compiled.mended_gradients, 'gradient')} mended: an infinite derivative no longer meets a factor 0")
     if compiled.samples:
-        lines += _wrapped(_measured(compiled), width)
+        lines += _wrapped(measured_words(compiled), width)
         lines += [
-            f"  {output.name}: error {_change(output.before, output.after)}" for output in compiled.outputs if output.before is not None
+            f"  {output.name}: error {change_words(output.before, output.after)}"
+            for output in compiled.outputs
+            if output.before is not None
         ]
         if any(output.before is None for output in compiled.outputs):
             lines.append("  an output could not be computed on the samples: an operation on its way is not known, or has no evaluation")
@@ -111,9 +129,9 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
     return lines
 
 
-def _measured(compiled: Compiled) -> str:
+def measured_words(compiled: Compiled) -> str:
     """Origin of the outputs' numbers."""
-    samples, reference = _counted(compiled.samples, "sample"), _REFERENCES[compiled.reference]
+    samples, reference = counted(compiled.samples, "sample"), _REFERENCES[compiled.reference]
     if not compiled.runner:
         return f"measured in hnfc's own evaluation on {samples} against {reference}"
     places = "; errors at places are those of hnfc's own evaluation" if compiled.applied else ""
@@ -132,7 +150,8 @@ def _taken_back(compiled: Compiled, width: int) -> list[str]:
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
@@ -141,9 +160,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _near_misses(compiled: Compiled, width: int) -> list[str]:
-    fired = {(a.rule.name, a.place) for a in compiled.applied}
-    shown = [m for m in compiled.near_misses if (m.rule.name, m.place) not in fired and not _is_quiet(m.reason)]
-    misses = Counter((m.rule.name, m.reason) for m in shown)
+    misses = Counter((m.rule.name, m.reason) for m in telling(compiled))
     places = {(m.rule.name, m.reason): m.place for m in reversed(compiled.near_misses)}
     if not misses:
         return []
@@ -154,6 +171,12 @@ def _near_misses(compiled: Compiled, width: int) -> list[str]:
     if len(misses) > _MAX_NEAR:
         lines.append(f"  … and {len(misses) - _MAX_NEAR} more kinds")
     return lines
+
+
+def telling(compiled: Compiled) -> list[NearMiss]:
+    """Near misses that somebody may do something about."""
+    fired = {(a.rule.name, a.place) for a in compiled.applied}
+    return [m for m in compiled.near_misses if (m.rule.name, m.place) not in fired and not _is_quiet(m.reason)]
 
 
 _CAUSES = {"where": "its condition", "when": "its use", "types": "shapes or types", "gain": "its cost"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.tracing.events import Event, ValueRange
 
 _VERBS = {
@@ -13,7 +14,7 @@ _VERBS = {
 _MOST = 8
 
 
-@dataclass
+@dataclass(repr=False)
 class Trace:
     """Events of a model's run on a sample, in order. `first` is the one to look at."""
 
@@ -29,6 +30,17 @@ class Trace:
 
     def __str__(self) -> str:
         return _report(self)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self.events)} events in {self.operations} operations" + (f"; first: {self.first})" if self.first else ")")
+
+    def _repr_html_(self) -> str:
+        if self.first is None:
+            return notebook_html(str(self).split("\n")[0], "warn" if self.notes else "good", *self.notes)
+        rows = [[event.operation, _VERBS[event.kind], event.place, event.reason, str(event.result)] for event in self.events]
+        headings = ("operation", "event", "at", "reason", "gives")
+        remedies = [f"mend: {remedy}" for remedy in self.first.remedies]
+        return notebook_html(_section(self.first)[0], "bad", *remedies, NotebookTable(headings, rows), *self.notes)
 
     def __bool__(self) -> bool:
         """Return whether anything went wrong."""

@@ -1,0 +1,1 @@
+"""Language server for rule files: `hnfc lsp`."""

@@ -1,0 +1,1 @@
+"""Reports as pages for a browser: one file each, without a network."""

@@ -1,0 +1,99 @@
+"""Plots of reports as specifications of Vega-Lite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+BEFORE, AFTER = "#e69f00", "#2a87c8"
+"""Two colours that everybody can tell apart, beside different shapes."""
+
+
+def growth_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The error after each value, in the order of the program."""
+    tips = [{"field": name, "type": kind} for name, kind in (("operation", "nominal"), ("at", "nominal"), ("error", "quantitative"))]
+    return _spec(
+        rows,
+        {
+            "mark": {"type": "line", "point": {"filled": True, "size": 30}, "color": AFTER, "strokeWidth": 1},
+            "encoding": {
+                "x": {"field": "n", "type": "quantitative", "title": "position in the program", "axis": {"grid": False}},
+                "y": {"field": "error", "type": "quantitative", "scale": {"type": "log"}, "title": "error", "axis": {"format": ".0e"}},
+                "tooltip": tips,
+            },
+        },
+    )
+
+
+def bits_spec(rows: Sequence[Mapping[str, Any]], ticks: Sequence[tuple[float, str]], argument: str, both: bool) -> dict[str, Any]:
+    """Bits of error against one argument, whose doubles stand evenly. rows: `x`, `bits`, `form` and the argument as a text.
+
+    ticks: places of round numbers on the axis, and their texts.
+    """
+    label = "".join(f"abs(datum.value - {place!r}) < 1e-9 ? '{text}' : " for place, text in ticks) + "''"
+    forms = ["before", "after"] if both else ["before"]
+    colour = {
+        "field": "form",
+        "type": "nominal",
+        "scale": {"domain": forms, "range": [BEFORE, AFTER][: len(forms)]},
+        "title": None,
+        "legend": {"orient": "top", "symbolOpacity": 1} if both else None,
+    }
+    axis = {
+        "field": "x",
+        "type": "quantitative",
+        "title": argument,
+        "scale": {"zero": False, "nice": False},
+        "axis": {"values": [place for place, _ in ticks], "labelExpr": label},
+    }
+    bits = {"field": "bits", "type": "quantitative", "title": "bits of error", "scale": {"domain": [0, 64]}}
+    points = {
+        "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.35},
+        "encoding": {
+            "x": axis,
+            "y": bits,
+            "color": colour,
+            "shape": {"field": "form", "type": "nominal", "legend": None},
+            "tooltip": [{"field": "given", "title": argument}, {"field": "bits", "format": ".1f"}, {"field": "form"}],
+        },
+    }
+    means = {
+        "transform": [
+            {"bin": {"maxbins": 40}, "field": "x", "as": "part"},
+            {
+                "aggregate": [{"op": "mean", "field": "bits", "as": "mean"}, {"op": "mean", "field": "x", "as": "middle"}],
+                "groupby": ["part", "form"],
+            },
+        ],
+        "mark": {"type": "line", "strokeWidth": 2.2},
+        "encoding": {"x": {**axis, "field": "middle"}, "y": {**bits, "field": "mean"}, "color": colour},
+    }
+    return _spec(rows, {"layer": [points, means]})
+
+
+def formats_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Bytes by module and format."""
+    modules = len({row["module"] for row in rows})
+    return _spec(
+        rows,
+        {
+            "mark": {"type": "bar", "height": {"band": 0.8}},
+            "encoding": {
+                "y": {"field": "module", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 260}},
+                "x": {"field": "bytes", "type": "quantitative", "title": "bytes", "axis": {"format": ".2s"}},
+                "color": {
+                    "field": "format",
+                    "type": "nominal",
+                    "scale": {"range": ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#0072b2"]},
+                },
+                "tooltip": [{"field": "module"}, {"field": "format"}, {"field": "bytes", "format": ",.0f"}, {"field": "values"}],
+            },
+        },
+        height=max(60, 20 * modules),
+    )
+
+
+def _spec(rows: Sequence[Mapping[str, Any]], body: Mapping[str, Any], height: int = 260) -> dict[str, Any]:
+    size = {"width": "container", "height": height, "autosize": {"type": "fit", "contains": "padding"}}
+    return {"$schema": _SCHEMA, **size, "data": {"values": list(rows)}, **body}

@@ -1,0 +1,263 @@
+"""Pages of FPCore programs: those that `-O accuracy` improved, and those whose largest error `hnfc analyze` bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hnfc.accuracy.account import BranchAccount, ProgramResult
+from hnfc.accuracy.improving import ImprovedProgram
+from hnfc.accuracy.ordinals import from_ordinal, to_ordinal
+from hnfc.accuracy.reading import expression
+from hnfc.analysis.programs import Bounded
+from hnfc.pages.document import (
+    Block,
+    CardBlock,
+    CodeBlock,
+    FactsBlock,
+    Page,
+    PageCell,
+    PageSection,
+    PairBlock,
+    PlotBlock,
+    TableBlock,
+    TextBlock,
+    Tone,
+    anchor,
+)
+from hnfc.pages.graphs import short
+from hnfc.pages.plots import bits_spec
+
+_MOST_POINTS = 12_000
+"""Points of all plots of a page together."""
+_LEAST_POINTS = 60
+_SCALE = 2.0**52
+"""Doubles of one binade: places on an axis are counted in binades, so that they are exact as numbers of a page."""
+_TICKS = (-1e300, -1e100, -1.0, -1e-100, 0.0, 1e-100, 1.0, 1e100, 1e300)
+
+
+def improved_page(results: Sequence[ProgramResult], file: str, command: str) -> Page:
+    """The page of improved programs, the most improved first."""
+    measured = [r for r in results if r.improved is not None]
+    better = sorted((r for r in measured if r.improved is not None and r.improved.improved), key=_gain, reverse=True)
+    others = [r for r in results if r not in better]
+    plots = sum(len(r.improved.program.arguments) for r in better if r.improved is not None)
+    points = max(_LEAST_POINTS, _MOST_POINTS // max(1, plots))
+    before, after = (_mean([getattr(r.improved, key) for r in measured]) for key in ("before", "after"))
+    cards = [_improved_card(r, points, len(better) == 1) for r in better]
+    sections = []
+    if len(measured) > 1:
+        sections.append(
+            PageSection(
+                "table",
+                "Programs",
+                "Bits of error are the mean over points of which nothing was chosen; 0 is exact, 64 has no digit right.",
+                [_table(results)],
+            )
+        )
+    if cards:
+        sections.append(
+            PageSection("improved", "Improved", "Each plot has one argument on its axis, whose floating-point numbers stand evenly.", cards)
+        )
+    if others:
+        rows = [
+            (f"`{r.name}`", f"{r.improved.before:.2f}" if r.improved else "not measured", r.problem or "no better form was found")
+            for r in others
+        ]
+        sections.append(PageSection("same", "Left as they are", "", [TableBlock(("program", "bits of error", "reason"), rows)]))
+    count = len(measured)
+    headline = (
+        f"{len(better)} of {len(results)} programs improved: {before:.2f} → {after:.2f} bits of error on average."
+        if count > 1
+        else (
+            f"`{better[0].name}`: {before:.2f} → {after:.2f} bits of error."
+            if better
+            else "No better form was found."
+            if count
+            else "Nothing was measured."
+        )
+    )
+    return Page(
+        file,
+        "accuracy",
+        command,
+        headline,
+        "good" if better else "plain" if measured else "warn",
+        [
+            ("What happened", [f"{len(better)} of {len(results)} programs have a new form."]),
+            ("Where", [f"`{r.name}`: {_gain(r):.1f} bits fewer" for r in better[:4]] or ["nowhere"]),
+            ("Why it is safe", _safe(better)),
+            (
+                "What next",
+                ["`-o FILE` writes the programs; `--emit c` and `--emit python` write functions."]
+                + (
+                    [f"{sum(bool(r.problem) for r in results)} programs were not measured, for the reason below."]
+                    if any(r.problem for r in results)
+                    else []
+                ),
+            ),
+        ],
+        sections,
+    )
+
+
+def _gain(result: ProgramResult) -> float:
+    return result.improved.before - result.improved.after if result.improved is not None else 0.0
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def _safe(better: Sequence[ProgramResult]) -> list[str]:
+    if not better:
+        return ["Nothing was changed."]
+    uses = [use for r in better for branch in r.branches for use in branch.uses]
+    shown = sum(use.shown or use.step.condition is None for use in uses)
+    lines = [f"{len(uses)} steps by rules that are proved over the reals; of {shown} the condition is shown wherever the form is used."]
+    if shown < len(uses):
+        lines.append(f"Of {len(uses) - shown} the condition held at the points that were tried, and is not proved: they are marked.")
+    return lines
+
+
+def _table(results: Sequence[ProgramResult]) -> Block:
+    rows: list[Sequence[PageCell | str]] = []
+    for r in results:
+        target = anchor("program", r.name) if r.improved is not None and r.improved.improved else ""
+        name = PageCell(r.name, code=True, target=target)
+        if r.improved is None:
+            rows.append((name, "not measured", "", r.problem))
+        else:
+            after = PageCell(f"{r.improved.after:.2f}", "good" if r.improved.improved else "plain")
+            rows.append((name, f"{r.improved.before:.2f}", after, f"{r.improved.seconds:.2f} s"))
+    return TableBlock(("program", "bits before", "bits after", "remark"), rows, numbers=frozenset((1, 2)))
+
+
+def _improved_card(result: ProgramResult, points: int, opened: bool) -> CardBlock:
+    improved = result.improved
+    assert improved is not None
+    forms = (CodeBlock(expression(improved.original)), CodeBlock(expression(improved.term)))
+    blocks: list[Block] = [PairBlock(("Before", "After"), ([forms[0]], [forms[1]])), *_bits_plots(result.name, improved, points)]
+    for branch in result.branches:
+        blocks.append(
+            FactsBlock([("where", f"`{branch.where}`" if branch.where != "everywhere" else "everywhere"), ("points", str(branch.points))])
+        )
+        blocks += _branch(branch)
+    blocks.append(TextBlock(f"Compared at {improved.everyday} everyday points too: nowhere it is more than a few bits worse."))
+    badge: tuple[str, Tone] = (f"{improved.before:.2f} → {improved.after:.2f} bits", "good")
+    return CardBlock(anchor("program", result.name), result.name, f"measured at {len(improved.test)} points", [badge], blocks, opened)
+
+
+def _branch(branch: BranchAccount) -> list[Block]:
+    blocks: list[Block] = []
+    if branch.uses:
+        rows = [
+            (
+                PageCell(use.step.rule.name, code=True),
+                PageCell(expression(use.step.before), code=True),
+                PageCell(expression(use.step.after), code=True),
+                PageCell(use.text, "plain" if use.shown or use.step.condition is None else "warn"),
+            )
+            for use in branch.uses
+        ]
+        blocks.append(TableBlock(("rule", "before", "after", "why it holds"), rows))
+    if branch.series is not None:
+        blocks.append(TextBlock(f"Series: {branch.series.text}."))
+    if not blocks:
+        blocks.append(TextBlock("As it was, up to exact arithmetic."))
+    return blocks
+
+
+def _bits_plots(name: str, improved: ImprovedProgram, points: int) -> list[Block]:
+    """One plot for each argument: bits of error before and after."""
+    before, after = improved.bits()
+    count = len(improved.test)
+    chosen = np.linspace(0, count - 1, min(count, points)).astype(int)
+    blocks: list[Block] = []
+    for argument, values in improved.test.inputs.items():
+        places = to_ordinal(values).astype(np.float64) / _SCALE
+        rows: list[Mapping[str, Any]] = []
+        for form, bits in (("before", before), ("after", after)):
+            rows += [
+                {"x": round(float(places[i]), 4), "bits": round(float(bits[i]), 2), "form": form, "given": f"{float(values[i]):.6g}"}
+                for i in chosen
+            ]
+        spec = bits_spec(rows, _ticks(float(places.min()), float(places.max())), argument, both=True)
+        share = "" if len(chosen) == count else f", of which {len(chosen)} are drawn"
+        caption = f"Bits of error of {name} against {argument} at {count} points{share}: points and their means, before and after."
+        blocks.append(PlotBlock(anchor("plot", name, argument), spec, caption))
+    return blocks
+
+
+def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Round numbers between two places, and the ends where there are few."""
+    places = to_ordinal(np.array(_TICKS)).astype(np.float64) / _SCALE
+    found = [
+        (float(place), f"{number:.0e}" if abs(number) not in (0, 1) else f"{number:.0f}")
+        for place, number in zip(places, _TICKS, strict=True)
+        if low <= place <= high
+    ]
+    if len(found) < 3:
+        ends = np.linspace(low, high, 5)
+        found = [(float(p), f"{from_ordinal(np.array([int(p * _SCALE)]))[0]:.3g}") for p in ends]
+    return found
+
+
+def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str, command: str) -> Page:
+    """The page of programs whose largest error is bounded."""
+    rows: list[Sequence[PageCell | str]] = []
+    cards = []
+    for name, bounded in found.items():
+        most = bounded.maximum
+        culprit = bounded.shares[0] if bounded.shares else None
+        rows.append(
+            (
+                PageCell(name, code=True, target=anchor("program", name)),
+                short(most.bound),
+                short(most.attained),
+                f"`{culprit[0]}` {culprit[1]:.0%}" if culprit else "none",
+            )
+        )
+        at = ", ".join(f"{argument} = {value!r}" for argument, value in zip(bounded.ranges, most.point, strict=True))
+        facts = [
+            ("error at most", f"{most.bound!r}"),
+            ("attained by the error model", f"{most.attained!r}"),
+            ("at", f"`{at}`"),
+            ("for", ", ".join(f"`{lo:g} <= {argument} <= {hi:g}`" for argument, (lo, hi) in bounded.ranges.items())),
+        ]
+        shares = [(PageCell(part, code=True), f"{share:.1%}") for part, share in bounded.shares]
+        blocks: list[Block] = [FactsBlock(facts)]
+        if shares:
+            blocks.append(TableBlock(("operation whose rounding contributes", "share there"), shares, numbers=frozenset((1,))))
+        cards.append(CardBlock(anchor("program", name), name, "", [(f"error ≤ {short(most.bound)}", "good")], blocks, len(found) == 1))
+    problems = [TextBlock(text, "warn") for text in refused]
+    worst = max(found, key=lambda name: found[name].maximum.bound)
+    sections = [
+        PageSection(
+            "programs",
+            "Programs",
+            "The bound holds for every input of the precondition; the attained error is what the error model reaches at one point.",
+            [TableBlock(("program", "error at most", "attained", "most of it from"), rows), *cards],
+        )
+    ]
+    if problems:
+        sections.append(PageSection("refused", "Not analyzed", "", problems))
+    return Page(
+        file,
+        "analysis",
+        command,
+        f"The error of `{worst}` is at most {short(found[worst].maximum.bound)}"
+        + (f", the largest of {len(found)} programs." if len(found) > 1 else "."),
+        "warn" if refused else "good",
+        [
+            ("What was found", [f"{len(found)} programs with bounds, {len(refused)} without."]),
+            (
+                "What it means",
+                ["Bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it."],
+            ),
+            ("What next", ["`hnfc FILE -O accuracy` searches for forms that lose fewer digits."]),
+        ],
+        sections,
+    )

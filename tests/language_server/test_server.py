@@ -1,0 +1,140 @@
+"""The server as an editor meets it: over its streams, with pygls' client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+WRONG = "rule relu_scale\n    relu(s * x) => s * relu(x)\n"
+RIGHT = "rule relu_scale\n    relu(s * x) => s * relu(x)\n    where s >= 0\n"
+SLOW = "".join(f"rule r{i}\n    log(sum[k](exp({i} * x))) => max[k](x) + log(sum[k](exp({i} * x - max[k](x))))\n\n" for i in range(2, 14))
+
+
+ODD = (
+    "", "\ufeff", "rule", 'rule "', 'import "a.hnf"\n', 'import "none.hnf"\n', "(" * 500, "rule a\n    𝛼(x) => x\n", "\0", "a\r\nb",
+)  # fmt: skip
+
+
+class Editor:
+    """A client with one open file."""
+
+    def __init__(self, client: LanguageClient, folder: Path) -> None:
+        self.client, self.uri, self.version = client, (folder / "a.hnf").as_uri(), 0
+        self.published: list[lsp.PublishDiagnosticsParams] = []
+
+        @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
+            self.published.append(params)
+
+        self.document = lsp.TextDocumentIdentifier(self.uri)
+
+    def type(self, text: str) -> None:
+        self.version += 1
+        if self.version == 1:
+            item = lsp.TextDocumentItem(self.uri, "hnf", 1, text)
+            self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+            return
+        change = lsp.TextDocumentContentChangeWholeDocument(text)
+        document = lsp.VersionedTextDocumentIdentifier(self.version, self.uri)
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
+
+    async def until(self, fits: Callable[[list[lsp.Diagnostic]], bool], seconds: float = 30) -> list[lsp.Diagnostic]:
+        """The diagnostics of the version at hand, once they fit."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for each in reversed(self.published):
+                if each.version == self.version and fits(list(each.diagnostics)):
+                    return list(each.diagnostics)
+            await asyncio.sleep(0.02)
+        raise TimeoutError(f"version {self.version}: {self.published[-1:]}")
+
+    async def mark(self) -> str:
+        """The verdict beside the first rule, once it is there."""
+        for _ in range(1500):
+            whole = lsp.Range(lsp.Position(0, 0), lsp.Position(99, 0))
+            hints = await self.client.text_document_inlay_hint_async(lsp.InlayHintParams(self.document, whole)) or []
+            if hints and hints[0].label != "proving …":
+                return str(hints[0].label)
+            await asyncio.sleep(0.02)
+        raise TimeoutError
+
+
+def with_editor(folder: Path, use: Callable[[Editor], Awaitable[None]]) -> None:
+    async def run() -> None:
+        client = LanguageClient("tests", "1")
+        await client.start_io(sys.executable, "-m", "hnfc.cli.main", "lsp")
+        root = [lsp.WorkspaceFolder(folder.as_uri(), "w")]
+        await client.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), workspace_folders=root))
+        client.initialized(lsp.InitializedParams())
+        await use(Editor(client, folder))
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def test_verdicts_follow_what_is_typed(tmp_path: Path) -> None:
+    async def use(editor: Editor) -> None:
+        editor.type(WRONG)
+        (found,) = await editor.until(bool)
+        assert found.code == "HNF0501" and "counterexample" in found.message and "where s >= 0" in found.message
+        assert found.range == lsp.Range(lsp.Position(1, 4), lsp.Position(1, 15))
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(2, 0))
+        actions: Any = await editor.client.text_document_code_action_async(
+            lsp.CodeActionParams(editor.document, whole, lsp.CodeActionContext([found]))
+        )
+        assert any("Take `where s >= 0`" in action.title for action in actions) and any("Explain" in a.title for a in actions)
+        editor.type(RIGHT)
+        assert await editor.mark() == "✓ proved"
+        assert await editor.until(lambda found: not found) == []
+        editor.type(RIGHT.replace("relu(x)", "relu(x", 1))
+        (fault,) = await editor.until(bool)
+        assert fault.code == "HNF0103"
+        hover = await editor.client.text_document_hover_async(lsp.HoverParams(editor.document, lsp.Position(1, 6)))
+        assert hover is not None and "max(x, 0)" in str(hover.contents)
+        wanted = lsp.DocumentFormattingParams(editor.document, lsp.FormattingOptions(4, True))
+        assert not await editor.client.text_document_formatting_async(wanted)
+
+    with_editor(tmp_path, use)
+
+
+def test_the_next_key_ends_the_proofs_of_the_last(tmp_path: Path) -> None:
+    async def use(editor: Editor) -> None:
+        editor.type(SLOW)
+        await asyncio.sleep(0.6)
+        editor.type(WRONG)
+        await editor.until(bool)
+        answered: list[float] = []
+        for number in range(2, 6):
+            began = time.monotonic()
+            editor.type(WRONG.replace("s * x", f"{number} * s * x").replace("=> s", f"=> {number} * s"))
+            await editor.until(bool)
+            answered.append(time.monotonic() - began)
+        # a second on an idle machine
+        assert min(answered) < 2, answered
+
+    with_editor(tmp_path, use)
+
+
+def test_an_odd_file_does_not_end_the_server(tmp_path: Path) -> None:
+    async def use(editor: Editor) -> None:
+        for text in ODD:
+            editor.type(text)
+            request = lsp.SemanticTokensParams(editor.document)
+            assert await editor.client.text_document_semantic_tokens_full_async(request) is not None
+            place = lsp.Position(0, 0)
+            await editor.client.text_document_completion_async(lsp.CompletionParams(editor.document, place))
+            await editor.client.text_document_definition_async(lsp.DefinitionParams(editor.document, place))
+            await editor.client.text_document_document_symbol_async(lsp.DocumentSymbolParams(editor.document))
+        editor.type(WRONG)
+        await editor.until(bool)
+
+    with_editor(tmp_path, use)

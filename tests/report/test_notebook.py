@@ -1,0 +1,107 @@
+"""Results in notebooks and in print: short, escaped, and with the numbers of the text reports."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+import hnfc
+from hnfc.core.notebook import MOST_ROWS, NotebookTable, notebook_html
+
+EVIL = "<script>alert(1)</script>\"'&"
+
+
+class Softmax(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(100 * self.inner(x))
+        return e / e.sum(-1, keepdim=True)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag in ("div", "table", "thead", "tbody", "tr", "th", "td")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def words_of(result: object) -> str:
+    tags = Tags(result._repr_html_())  # type: ignore[attr-defined]
+    assert tags.open == []
+    assert len(repr(result)) < 300 and "tensor(" not in repr(result) + str(result)
+    return " ".join(tags.words)
+
+
+@pytest.fixture(scope="module")
+def model() -> Softmax:
+    torch.manual_seed(0)
+    return Softmax()
+
+
+@pytest.fixture(scope="module")
+def sample() -> torch.Tensor:
+    return torch.linspace(-3, 3, 12).reshape(3, 4)
+
+
+def test_text_is_escaped() -> None:
+    tags = Tags(notebook_html(EVIL, "bad", EVIL, NotebookTable((EVIL,), ((EVIL,),))))
+    assert tags.open == [] and sum(EVIL in word for word in tags.words) == 4
+
+
+def test_long_tables_say_what_is_left_out() -> None:
+    assert f"and {100 - MOST_ROWS} more" in notebook_html("x", "plain", NotebookTable(("n",), [(str(i),) for i in range(100)]))
+    assert "and 60 more" in notebook_html("x", "plain", NotebookTable(("n",), [("0",)] * MOST_ROWS, 100))
+    assert "more" not in notebook_html("x", "plain", NotebookTable(("n",), [("0",)]))
+
+
+def test_a_difference(model: Softmax, sample: torch.Tensor) -> None:
+    found = hnfc.diff(model, hnfc.optimize(model, sample))
+    words = words_of(found)
+    assert "softmax_fusion" in words and "proved" in words and "not finite" in words
+    assert repr(found) == "Difference(1 rewrites in 1 captured calls)"
+
+
+def test_a_trace(model: Softmax, sample: torch.Tensor) -> None:
+    found = hnfc.trace(model, sample)
+    assert found.first is not None and found.first.reason in words_of(found) and "overflows" in words_of(found)
+    assert "nothing went wrong" in words_of(hnfc.trace(torch.nn.Tanh(), sample))
+
+
+def test_an_analysis(model: Softmax, sample: torch.Tensor) -> None:
+    found = hnfc.analyze(torch.nn.Tanh(), sample, certified=True)
+    assert "certified" in words_of(found) and repr(found).startswith("Analysis(bounds of 1 values")
+    assert "an estimate" in words_of(hnfc.analyze(torch.nn.Linear(4, 4), sample))
+
+
+def test_formats_of_a_model(sample: torch.Tensor) -> None:
+    layers = [layer for _ in range(12) for layer in (torch.nn.Linear(4, 4), torch.nn.Tanh())]
+    found = hnfc.PrecisionOptimizer(1e-2).analyze(torch.nn.Sequential(*layers), sample)
+    words, lines = words_of(found), str(found).split("\n")
+    assert "measured on the samples" in words and "… and" in words
+    assert len(lines) <= 64 and "measured on the samples" in lines[-1]
+    refused = hnfc.PrecisionOptimizer(1e-12, formats=("bf16",)).analyze(torch.nn.Sequential(*layers), sample)
+    assert "no assignment" in words_of(refused) and "any one of these resolves it" in words_of(refused)
+
+
+def test_rules(tmp_path: Path) -> None:
+    (tmp_path / "my.hnf").write_text('rule mine "a < b & <i>"\n    relu(s * x) => s * relu(x)\n')
+    found = hnfc.load_rules("stability", tmp_path / "my.hnf")
+    assert "a < b & <i>" in words_of(hnfc.load_rules(tmp_path / "my.hnf")) and "REFUTED" in words_of(hnfc.load_rules(tmp_path / "my.hnf"))
+    assert "refuted  mine" in str(found) and repr(found).startswith("RuleSet(")
