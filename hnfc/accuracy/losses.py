@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,6 +158,12 @@ class Losses:
     now: Mapping[OutputOfRun, float]
     runs: Sequence[MixedRun]
     truth: Sequence[Mapping[SSAValue, Array]]
+
+    def on_inaccurate_samples(self) -> Losses:
+        """The same of those samples alone on which an output is inaccurate."""
+        kept = sorted({run for (value, run), bits in self.now.items() if bits >= least_loss(self.counted[value])})
+        now = {(value, kept.index(run)): bits for (value, run), bits in self.now.items() if run in kept}
+        return replace(self, now=now, runs=[self.runs[run] for run in kept], truth=[self.truth[run] for run in kept])
 
 
 def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:

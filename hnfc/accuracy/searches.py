@@ -40,7 +40,7 @@ class PartsWhereLost:
         found, origins = rescaled_where_lost(block, losses, outcome, place, excluded)
         if origins:
             losses = losses_of(block, samples, weights)
-        parts, more = _applied(wide_parts(block, losses, excluded) if losses is not None else [], outcome, place)
+        parts, more = _applied(wide_parts(block, losses.on_inaccurate_samples(), excluded) if losses is not None else [], outcome, place)
         return found.with_(parts), {**origins, **more}
 
 

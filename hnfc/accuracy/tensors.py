@@ -57,6 +57,7 @@ class RegionForms:
     seconds: float = SECONDS
     _terms: Terms = field(default_factory=Terms)
     _searched: dict[Any, Term | None] = field(default_factory=dict)
+    _measured: dict[Any, _MeasuredPoints | None] = field(default_factory=dict)
 
     def __call__(self, block: Block, ranges: Ranges, observations: Observations) -> dict[core.Rule, Verdict]:
         """Proved rules that rewrite regions of the block to better forms, each with its verdict."""
@@ -76,7 +77,7 @@ class RegionForms:
             if region is None or (lossy is not None and not lossy & region.operations):
                 continue
             domain = _domain(region, ranges)
-            points = _points(region, domain, observations)
+            points = self._points(region, domain, observations)
             if points is None:
                 continue
             failed += 1
@@ -90,6 +91,15 @@ class RegionForms:
                 improved.add(value)
                 found[both] = proved
         return dict(found.values())
+
+    def _points(self, region: PointwiseRegion, domain: Domain, observations: Observations) -> _MeasuredPoints | None:
+        """Everyday points and those of the samples; None where the region loses hardly anything there."""
+        seen = _seen(region, observations)
+        values = tuple((name, array.tobytes()) for name, array in seen.items()) if seen else ()
+        key = (region.term, region.element, tuple(domain.interval(name) for name in domain.names), values)
+        if key not in self._measured:
+            self._measured[key] = _measured(region, domain, seen)
+        return self._measured[key]
 
     def _form(self, region: PointwiseRegion, domain: Domain, identities: Sequence[core.Rule]) -> Term | None:
         """The form that the search finds for the region's term on the domain."""
@@ -125,10 +135,8 @@ class _MeasuredPoints:
     before: Floats
 
 
-def _points(region: PointwiseRegion, domain: Domain, observations: Observations) -> _MeasuredPoints | None:
-    """Everyday points and those of the samples; None where the region loses hardly anything there."""
+def _measured(region: PointwiseRegion, domain: Domain, seen: Mapping[str, Floats] | None) -> _MeasuredPoints | None:
     daily = everyday(region.term, domain, POINTS, np.random.default_rng(1)).inputs
-    seen = _seen(region, observations)
     points = {name: np.concatenate([daily[name], seen[name]]) if seen else daily[name] for name in domain.names}
     points = rounded_inputs(points, region.element)
     exact, _ = exact_values(region.term, points)

@@ -193,6 +193,13 @@ def _known(state: FunctionState, context: PipelineContext) -> tuple[Ranges, Obse
     return Ranges(state.intervals, weights), Observations([dict(sample) for sample in state.samples], weights)
 
 
+def _searched(block: Block, state: FunctionState, request: Request) -> list[dict[SSAValue, Array]]:
+    """The inputs on which searches look for lost digits."""
+    if not request.varied:
+        return [dict(sample) for sample in state.samples]
+    return with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+
+
 @dataclass(frozen=True)
 class FormsPass(ModulePass):
     """Rules that a search finds for this program, each proved."""
@@ -206,7 +213,7 @@ class FormsPass(ModulePass):
             if request.forms is None or context.compiled is None:
                 continue
             context.progress("searching for better forms …")
-            samples = with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+            samples = _searched(block, state, request)
             observations = Observations(samples, _weights(context))
             found = request.forms(block, Ranges(state.intervals, _weights(context)), observations)
             context.compiled.found.rules.update(found)
@@ -226,7 +233,7 @@ class WidenPass(ModulePass):
             if request.widening is None or context.compiled is None:
                 continue
             place = origin_of(state.origins, _place(context))
-            samples = with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+            samples = _searched(block, state, request)
             found, made = request.widening(block, samples, _weights(context), state.outcome, place, request.excluded)
             context.compiled.found = context.compiled.found.with_(found)
             state.origins |= made

@@ -94,6 +94,8 @@ class Request:
     """True if old and new are compared; without it the samples serve conditions of rules only."""
     drawn: bool = False
     """True if the graphs of functions are kept for a report, with what is known of every value."""
+    varied: bool = True
+    """True if searches look for lost digits on variations of the samples too."""
     excluded: tuple[str, ...] = ()
     """Rules that do not run, since `withdrawn` was seen of them."""
     withdrawn: tuple[str, ...] = ()

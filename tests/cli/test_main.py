@@ -304,7 +304,7 @@ def test_data_of_rules(tmp_path):
     run = json.loads((tmp_path / "s.json").read_text())["runs"][0]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert [result["level"] for result in run["results"]] == ["error"] and "wrong" in run["results"][0]["message"]["text"]
-    assert place["artifactLocation"]["uri"] == "own.hnf" and place["region"]["startLine"] == 7
+    assert place["artifactLocation"]["uri"] == "own.hnf" and place["region"]["startLine"] == 8
     for command in ("rules", "test", "explain"):
         given = ["inverse", "--rules", "own.hnf"] if command == "explain" else ["own.hnf"]
         assert hnfc(command, *given, "--json", "out.json", cwd=tmp_path).returncode == 0
