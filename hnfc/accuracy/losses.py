@@ -95,6 +95,18 @@ class MixedRun:
                 return found
         return self.wide_outputs()
 
+    def inherent_losses(self, true: Sample, counted: Mapping[SSAValue, str], budget: int) -> dict[SSAValue, float]:
+        """The bits beyond chance that each output loses over the reals as each input moves within a unit in its last place."""
+        worst = {value: 0.0 for value in counted if value in true}
+        random = np.random.default_rng(0)
+        for _ in range(_DRAWS):
+            moved: Sample = {argument: _moved(self.sample[argument], float_type(argument), random) for argument in self.block.args}
+            found = MixedRun(self.block, moved, self.weights, self.kept).true_outputs(budget)
+            for value in worst:
+                if value in found:
+                    worst[value] = max(worst[value], loss(found[value], true[value], counted[value], stored=False))
+        return worst
+
     def wide_outputs(self) -> dict[SSAValue, Array]:
         """The kept values in float64, except for what the model itself casts to a narrower type."""
         found: dict[SSAValue, Array] = dict(self.sample)
@@ -166,22 +178,42 @@ class Losses:
         return replace(self, now=now, runs=[self.runs[run] for run in kept], truth=[self.truth[run] for run in kept])
 
 
-def lossy_operations(block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:
-    """The losses of a program; None where all outputs are accurate on the samples."""
+def lossy_operations(
+    block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None, rescaled: int = 0
+) -> Losses | None:
+    """The losses of a program; None where all outputs are accurate on the samples. rescaled: see `Observations`."""
     runs = [MixedRun(block, sample, weights, outputs) for sample in samples]
     if not runs or not any(map(float_type, outputs)):
         return None
     before = [run.outputs() for run in runs]
-    truth = [run.true_outputs(EXACT_BUDGET // len(runs)) for run in runs]
+    truth = [dict(run.true_outputs(EXACT_BUDGET // len(runs))) for run in runs]
     computed_in = narrowest(block)
     counted = {value: computed_in.get(value, float_type(value)) for value in outputs if float_type(value)}
     now = losses_by_run(counted, before, truth)
-    inaccurate = list(dict.fromkeys(value for (value, _), bits in now.items() if bits >= least_loss(counted[value])))
+    for at in range(len(runs) - rescaled, len(runs)):
+        if any(bits >= least_loss(counted[value]) for (value, run), bits in now.items() if run == at):
+            for value, bits in runs[at].inherent_losses(truth[at], counted, EXACT_BUDGET // len(runs)).items():
+                if now.get((value, at), 0.0) <= bits + _INHERENT_SLACK:
+                    del now[value, at], truth[at][value]
+    inaccurate = {of: bits for of, bits in now.items() if bits >= least_loss(counted[of[0]])}
     if not inaccurate:
         return None
-    behind = upstream(inaccurate)
-    lost = frozenset(op for run in runs for op in run.losses(EXACT_BUDGET // len(runs)) if op in behind)
-    return Losses(inaccurate, lost, counted, now, runs, truth)
+    values = list(dict.fromkeys(value for value, _ in inaccurate))
+    behind = upstream(values)
+    lossy = [runs[at] for at in sorted({at for _, at in inaccurate})]
+    lost = frozenset(op for run in lossy for op in run.losses(EXACT_BUDGET // len(runs)) if op in behind)
+    return Losses(values, lost, counted, now, runs, truth)
+
+
+_INHERENT_SLACK = 2.0
+_DRAWS = 3
+
+
+def _moved(array: Array, element: str, random: np.random.Generator) -> Array:
+    if not element:
+        return array
+    away = 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape)
+    return stored(array.astype(np.float64) * (1 + away), element)
 
 
 def is_narrowing(operation: Operation) -> bool:

@@ -12,10 +12,11 @@ from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
-from hnfc.core.interpreter import WeightReader, upstream
+from hnfc.core.interpreter import upstream
 from hnfc.core.verdicts import verdicts
 from hnfc.pipeline.levels import Searches
 from hnfc.pipeline.request import Found
+from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 
 
@@ -31,15 +32,15 @@ class PartsWhereLost:
     """Parts in a wider type, chosen by the samples."""
 
     def __call__(
-        self, block: Block, samples: Sequence[Sample], weights: WeightReader | None, outcome: RewriteOutcome,
+        self, block: Block, observations: Observations, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
-        losses = losses_of(block, samples, weights)
+        losses = losses_of(block, observations)
         if losses is None:
             return Found(), {}
         found, origins = rescaled_where_lost(block, losses, outcome, place, excluded)
         if origins:
-            losses = losses_of(block, samples, weights)
+            losses = losses_of(block, observations)
         parts, more = _applied(wide_parts(block, losses.on_inaccurate_samples(), excluded) if losses is not None else [], outcome, place)
         return found.with_(parts), {**origins, **more}
 
@@ -52,7 +53,7 @@ class PartsAsBefore:
     rescaled: frozenset[str]
 
     def __call__(
-        self, block: Block, samples: Sequence[Sample], weights: WeightReader | None, outcome: RewriteOutcome,
+        self, block: Block, observations: Observations, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
         found, origins = rescaled_as_before(block, self.rescaled, outcome, place, excluded) if self.rescaled else (Found(), {})
@@ -60,9 +61,10 @@ class PartsAsBefore:
         return found.with_(parts), {**origins, **more}
 
 
-def losses_of(block: Block, samples: Sequence[Sample], weights: WeightReader | None) -> Losses | None:
+def losses_of(block: Block, observations: Observations) -> Losses | None:
     """The losses of a function; None where its results are accurate on the samples."""
-    return lossy_operations(block, results_of(block), samples, weights)
+    samples: list[Sample] = [{argument: sample[argument] for argument in block.args} for sample in observations.samples]
+    return lossy_operations(block, results_of(block), samples, observations.weights, observations.rescaled)
 
 
 def results_of(block: Block) -> list[SSAValue]:

@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare()
     given = _join_ranges(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        if given[:1] == ["help"] or not given:
+        if given[:1] == ["help"]:
             given = [*given[1:2], "--help"]
-        named = given[0] in COMMANDS and given[0] != "model"
+        named = bool(given) and given[0] in COMMANDS and given[0] != "model"
         command = given.pop(0) if named else "model"
-        if not named:
+        if given and not named:
             _check_word(given[0])
         parser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
         if command != "check":  # which has its own: it judges shipped rules anew too

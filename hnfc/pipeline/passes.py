@@ -37,8 +37,9 @@ from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.value_numbering import eliminate_common
-from hnfc.validation.differential import MOST_ELEMENTS, elements_of, with_variations
+from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.measurement import Original, affordable
+from hnfc.validation.variations import varied
 
 _MOST_OPERATIONS = 5_000
 """Operations of a function that is probed although no sample was given."""
@@ -193,11 +194,14 @@ def _known(state: FunctionState, context: PipelineContext) -> tuple[Ranges, Obse
     return Ranges(state.intervals, weights), Observations([dict(sample) for sample in state.samples], weights)
 
 
-def _searched(block: Block, state: FunctionState, request: Request) -> list[dict[SSAValue, Array]]:
+def _searched(block: Block, state: FunctionState, context: PipelineContext) -> Observations:
     """The inputs on which searches look for lost digits."""
-    if not request.varied:
-        return [dict(sample) for sample in state.samples]
-    return with_variations(block, state.samples, declared(block, request.ranges), request.fixed)
+    request, samples = _request(context), [dict(sample) for sample in state.samples]
+    rescaled = 0
+    if request.varied:
+        near, scales = varied(block, state.samples, declared(block, request.ranges), request.fixed)
+        samples, rescaled = [*samples, *near, *scales], len(scales)
+    return Observations(samples, _weights(context), rescaled)
 
 
 @dataclass(frozen=True)
@@ -213,8 +217,7 @@ class FormsPass(ModulePass):
             if request.forms is None or context.compiled is None:
                 continue
             context.progress("searching for better forms …")
-            samples = _searched(block, state, request)
-            observations = Observations(samples, _weights(context))
+            observations = _searched(block, state, context)
             found = request.forms(block, Ranges(state.intervals, _weights(context)), observations)
             context.compiled.found.rules.update(found)
             _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
@@ -233,8 +236,7 @@ class WidenPass(ModulePass):
             if request.widening is None or context.compiled is None:
                 continue
             place = origin_of(state.origins, _place(context))
-            samples = _searched(block, state, request)
-            found, made = request.widening(block, samples, _weights(context), state.outcome, place, request.excluded)
+            found, made = request.widening(block, _searched(block, state, context), state.outcome, place, request.excluded)
             context.compiled.found = context.compiled.found.with_(found)
             state.origins |= made
 

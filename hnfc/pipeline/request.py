@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from hnfc.analysis.ranges import Ranges
-from hnfc.core.interpreter import WeightReader
 from hnfc.core.samples import Array
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
@@ -54,7 +53,7 @@ class Widening(Protocol):
     """Change of a program by which parts compute in a wider type where digits are lost on the samples."""
 
     def __call__(
-        self, block: Block, samples: Sequence[Mapping[SSAValue, Array]], weights: WeightReader | None, outcome: RewriteOutcome,
+        self, block: Block, observations: Observations, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
         """Changes the block and the record; what was found, and the operation in whose place each new one stands."""

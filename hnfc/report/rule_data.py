@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hnfc.dsl import core
 from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
 from hnfc.report.explain import rule_text
-from hnfc.rewrite.rule_tests import TestResult
+
+if TYPE_CHECKING:
+    from hnfc.rewrite.rule_tests import TestResult
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,14 +18,12 @@ from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, vanished, worst
-from hnfc.validation.probes import Slot, probes, variations
+from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
 Results: TypeAlias = "list[Array | None]"
-MOST_VARIED = 5_000_000
-"""Elements of all values on variations of the sample together."""
 MOST_ELEMENTS = 20_000_000
 """Elements of all values that the probes of a function may compute."""
 _SIZE_OF_UNKNOWN = 4
@@ -161,19 +158,6 @@ def slots_of(
         open_axes = tuple(axis for axis, size in enumerate(kind.get_shape()) if size == DYNAMIC)
         found.append(Slot(element, interval, array, open_axes, least_size))
     return found
-
-
-def with_variations(
-    block: Block, samples: Sequence[dict[SSAValue, Array]], intervals: Mapping[SSAValue, Interval], fixed: frozenset[int]
-) -> list[dict[SSAValue, Array]]:
-    """Copies of the samples, and variations of the first one as far as they are cheap."""
-    if not samples or any(argument not in samples[0] for argument in block.args):
-        return [dict(sample) for sample in samples]
-    slots = slots_of(block, samples[0], intervals, fixed, 0)
-    affordable = MOST_VARIED // max(1, elements_of(block))
-    arguments: list[SSAValue] = list(block.args)
-    varied = islice(variations(slots, fixed), affordable)
-    return [*map(dict, samples), *(dict(zip(arguments, arrays, strict=True)) for arrays in varied)]
 
 
 def add_probes(

@@ -4,7 +4,7 @@ one-hot elements, the smallest and the largest numbers, and everyday numbers of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -57,48 +57,12 @@ def probes(slots: Sequence[Slot]) -> Iterator[Probe]:
     for name, change in _changes(slots):
         with np.errstate(all="ignore"):
             arrays = tuple(change(index, slot) if slot.format is not None else slot.sample for index, slot in enumerate(slots))
-        if all(_inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
+        if all(inside(array, slot) for array, slot in zip(arrays, slots, strict=True)):
             negligible = (_negligible(array, slot.format) for array, slot in zip(arrays, slots, strict=True))
             yield Probe(name, arrays, max(negligible, default=0.0))
     least = min((slot.least_size for slot in slots if slot.open_axes), default=2)
     for size in range(1, least - 1, -1):
         yield Probe(f"size {size} on every open axis", tuple(_resized(size, slot) for slot in slots), resized=True)
-
-
-def variations(slots: Sequence[Slot], fixed: frozenset[int]) -> Iterator[tuple[Array, ...]]:
-    """Inputs that a later call may well have, in the ranges of the slots: the sample on other scales, elements near ±1 if all lie between
-    (probabilities, cosines), and floating-point inputs of one shape that nearly agree. Those at `fixed` stay as they are."""
-    changes: list[Change] = [partial(_scaled, exponent) for exponent in _LATER_SCALES]
-    floating = {index: slot for index, slot in enumerate(slots) if slot.format is not None and slot.sample.size and index not in fixed}
-    if any(map(_is_fraction, floating.values())):
-        changes.append(_near_one)
-    if len({slot.sample.shape for slot in floating.values()}) < len(floating):
-        changes.append(partial(_near_first, floating))
-    for change in changes if floating else ():
-        with np.errstate(all="ignore"):
-            changed = {index: change(index, slot) for index, slot in floating.items()}
-        if all(np.isfinite(array).all() and _inside(array, floating[index]) for index, array in changed.items()):
-            yield tuple(changed.get(index, slot.sample) for index, slot in enumerate(slots))
-
-
-_LATER_SCALES = (-16, -8, -4, 2, 4, 6, 8, 12, 16)
-_NEAR = 2.0**-12
-
-
-def _is_fraction(slot: Slot) -> bool:
-    return bool((np.abs(slot.sample.astype(np.float64)) <= 1).all())
-
-
-def _near_one(index: int, slot: Slot) -> Array:
-    wide = slot.sample.astype(np.float64)
-    return _typed(slot, np.copysign(1 - _NEAR * np.abs(wide), wide)) if _is_fraction(slot) else slot.sample
-
-
-def _near_first(slots: Mapping[int, Slot], index: int, slot: Slot) -> Array:
-    """The first of the inputs of this shape, with small relative changes but for itself."""
-    first = next(i for i, other in slots.items() if other.sample.shape == slot.sample.shape)
-    away = _NEAR * np.random.default_rng(index).standard_normal(slot.sample.shape) if first != index else 0.0
-    return _typed(slot, slots[first].sample.astype(np.float64) * (1 + away))
 
 
 Change: TypeAlias = "Callable[[int, Slot], Array]"
@@ -117,7 +81,7 @@ def _changes(slots: Sequence[Slot]) -> Iterator[tuple[str, Change]]:
         yield f"one-hot rows of {value:g}", partial(_one_hot, value)
     exponents = _exponents(slots)
     for exponent in exponents:
-        yield f"the sample times 2^{exponent}", partial(_scaled, exponent)
+        yield f"the sample times 2^{exponent}", partial(scaled, exponent)
     floating = [index for index, slot in enumerate(slots) if slot.format is not None]
     for only in floating if len(floating) > 1 else ():
         for exponent in exponents[::3]:
@@ -141,7 +105,7 @@ def _exponents(slots: Sequence[Slot]) -> list[int]:
     return [round(top * step / (_SCALES // 2)) for step in range(-(_SCALES // 2), _SCALES // 2 + 1) if step]
 
 
-def _typed(slot: Slot, wide: Any) -> Array:
+def typed(slot: Slot, wide: Any) -> Array:
     return np.asarray(wide).astype(NUMPY_TYPES[slot.element])
 
 
@@ -155,34 +119,34 @@ def _resized(size: int, slot: Slot) -> Array:
 
 
 def _full(value: float, index: int, slot: Slot) -> Array:
-    return _typed(slot, np.full(slot.sample.shape, value))
+    return typed(slot, np.full(slot.sample.shape, value))
 
 
 def _alternating(size: float, index: int, slot: Slot) -> Array:
     signs = np.where((np.arange(slot.sample.size) * (index + 1)) % 3 == 0, size, -size)
-    return _typed(slot, signs.reshape(slot.sample.shape))
+    return typed(slot, signs.reshape(slot.sample.shape))
 
 
 def _everyday(index: int, slot: Slot) -> Array:
     """Magnitudes from 1e-3 to 1e3, log-uniform, of either sign."""
     generator = np.random.default_rng(index)
     magnitudes = 10.0 ** generator.uniform(-3, 3, slot.sample.shape)
-    return _typed(slot, np.where(generator.random(slot.sample.shape) < 0.5, -magnitudes, magnitudes))
+    return typed(slot, np.where(generator.random(slot.sample.shape) < 0.5, -magnitudes, magnitudes))
 
 
 def _one_hot(value: float, index: int, slot: Slot) -> Array:
     wide = np.zeros(slot.sample.shape)
     if wide.ndim and wide.size:
         wide[..., 0] = value
-    return _typed(slot, wide)
+    return typed(slot, wide)
 
 
-def _scaled(exponent: int, index: int, slot: Slot) -> Array:
-    return _typed(slot, np.ldexp(slot.sample.astype(np.float64), exponent))
+def scaled(exponent: int, index: int, slot: Slot) -> Array:
+    return typed(slot, np.ldexp(slot.sample.astype(np.float64), exponent))
 
 
 def _scaled_alone(only: int, exponent: int, other: int, index: int, slot: Slot) -> Array:
-    return _scaled(exponent if index == only else other, index, slot)
+    return scaled(exponent if index == only else other, index, slot)
 
 
 def _with_one(value: float, index: int, slot: Slot) -> Array:
@@ -223,7 +187,7 @@ def _negligible(array: Array, form: ElementFormat | None) -> float:
     return _NEGLIGIBLE if sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME else 0.0
 
 
-def _inside(array: Array, slot: Slot) -> bool:
+def inside(array: Array, slot: Slot) -> bool:
     """Return whether every element lies in the range of the slot, and is no NaN unless the range holds it."""
     if slot.format is None:
         return True

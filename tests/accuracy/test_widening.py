@@ -11,6 +11,7 @@ import torch
 import hnfc
 from hnfc.accuracy.losses import beyond_chance
 from hnfc.accuracy.searches import PartsWhereLost
+from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 from tests.graphs import Graph
 from tests.pytorch.examples import Plain
@@ -117,7 +118,7 @@ def test_only_what_needs_it_is_wide() -> None:
     g.returns(g.mul(difference, before))
     sample = dict(zip(g.args, (torch.linspace(1, 2, 4).numpy(), torch.linspace(1, 2, 4).add(1e-6).numpy()), strict=True))
     outcome = RewriteOutcome()
-    PartsWhereLost()(g.block, [sample], None, outcome, lambda op: op.name, ())
+    PartsWhereLost()(g.block, Observations([sample]), outcome, lambda op: op.name, ())
     wide = [op.name for op in g.block.ops if op.results and "f64" in str(op.results[0].type)]
     assert sorted(wide) == ["num.cast", "num.cast", "num.cos", "num.cos", "num.sub"]
     assert len(outcome.rewrites) == 1

@@ -325,7 +325,7 @@ def test_doctor():
 
 def test_a_reader_that_goes_away():
     command = [sys.executable, "-m", "hnfc.cli.main", "rules", "stability", "cancellation", "fusion", "canonical"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None and process.stderr is not None
-    process.stdout.close()
-    assert process.wait() in (0, 141) and process.stderr.read() == b""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.wait() in (0, 141) and process.stderr.read() == b""
