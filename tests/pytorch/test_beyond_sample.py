@@ -85,3 +85,12 @@ def test_small_elements_may_err_as_rounded_inputs_do(seed: int) -> None:
     x = torch.rand(4, 7, generator=torch.Generator().manual_seed(seed)) * 140 - 60
     better = hnfc.optimize(Plain(lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)), x)
     torch.testing.assert_close(better(2 * x).double(), torch.softmax(2 * x.double(), -1), rtol=1e-4, atol=1e-30)
+
+
+def test_what_is_ill_conditioned_stays() -> None:
+    """sin of a large number has few digits in any form: no part of such a model becomes wide for inputs that are larger than the sample."""
+    torch.manual_seed(0)
+    first, last = torch.nn.Linear(2, 8), torch.nn.Linear(8, 1)
+    model = torch.nn.Sequential(first, Plain(lambda x: torch.sin(30 * x)), last)
+    x = torch.rand(5, 2)
+    assert torch.equal(hnfc.optimize(model, x)(x), model(x))
