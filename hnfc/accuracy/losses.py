@@ -179,9 +179,9 @@ class Losses:
 
 
 def lossy_operations(
-    block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None, rescaled: int = 0
+    block: Block, outputs: Sequence[SSAValue], samples: Sequence[Sample], weights: WeightReader | None, variations: int = 0
 ) -> Losses | None:
-    """The losses of a program; None where all outputs are accurate on the samples. rescaled: see `Observations`."""
+    """The losses of a program; None where all outputs are accurate on the samples. variations: see `Observations`."""
     runs = [MixedRun(block, sample, weights, outputs) for sample in samples]
     if not runs or not any(map(float_type, outputs)):
         return None
@@ -190,7 +190,7 @@ def lossy_operations(
     computed_in = narrowest(block)
     counted = {value: computed_in.get(value, float_type(value)) for value in outputs if float_type(value)}
     now = losses_by_run(counted, before, truth)
-    for at in range(len(runs) - rescaled, len(runs)):
+    for at in range(len(runs) - variations, len(runs)):
         if any(bits >= least_loss(counted[value]) for (value, run), bits in now.items() if run == at):
             for value, bits in runs[at].inherent_losses(truth[at], counted, EXACT_BUDGET // len(runs)).items():
                 if now.get((value, at), 0.0) <= bits + _INHERENT_SLACK:

@@ -64,7 +64,7 @@ class PartsAsBefore:
 def losses_of(block: Block, observations: Observations) -> Losses | None:
     """The losses of a function; None where its results are accurate on the samples."""
     samples: list[Sample] = [{argument: sample[argument] for argument in block.args} for sample in observations.samples]
-    return lossy_operations(block, results_of(block), samples, observations.weights, observations.rescaled)
+    return lossy_operations(block, results_of(block), samples, observations.weights, observations.variations)
 
 
 def results_of(block: Block) -> list[SSAValue]:

@@ -116,7 +116,7 @@ class RegionForms:
 def _lossy(block: Block, observations: Observations) -> set[Operation]:
     """The operations that lose digits of the program's results on the samples."""
     outputs = list(block.last_op.operands) if block.last_op is not None else []
-    found = lossy_operations(block, outputs, observations.samples, observations.weights, observations.rescaled)
+    found = lossy_operations(block, outputs, observations.samples, observations.weights, observations.variations)
     return set(found.lost) if found is not None else set()
 
 

@@ -194,14 +194,15 @@ def _known(state: FunctionState, context: PipelineContext) -> tuple[Ranges, Obse
     return Ranges(state.intervals, weights), Observations([dict(sample) for sample in state.samples], weights)
 
 
-def _searched(block: Block, state: FunctionState, context: PipelineContext) -> Observations:
-    """The inputs on which searches look for lost digits."""
+def _searched(block: Block, state: FunctionState, context: PipelineContext, costly: bool) -> Observations:
+    """The inputs on which searches look for lost digits. costly: what is found takes time, so that beside the samples only what rounded
+    inputs do not explain counts."""
     request, samples = _request(context), [dict(sample) for sample in state.samples]
-    rescaled = 0
+    variations = 0
     if request.varied:
         near, scales = varied(block, state.samples, declared(block, request.ranges), request.fixed)
-        samples, rescaled = [*samples, *near, *scales], len(scales)
-    return Observations(samples, _weights(context), rescaled)
+        samples, variations = [*samples, *near, *scales], len(scales) + (len(near) if costly else 0)
+    return Observations(samples, _weights(context), variations)
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ class FormsPass(ModulePass):
             if request.forms is None or context.compiled is None:
                 continue
             context.progress("searching for better forms …")
-            observations = _searched(block, state, context)
+            observations = _searched(block, state, context, costly=False)
             found = request.forms(block, Ranges(state.intervals, _weights(context)), observations)
             context.compiled.found.rules.update(found)
             _rewrite(block, state, compile_rules(rule for rule in found if rule.name not in request.excluded), context)
@@ -236,7 +237,7 @@ class WidenPass(ModulePass):
             if request.widening is None or context.compiled is None:
                 continue
             place = origin_of(state.origins, _place(context))
-            found, made = request.widening(block, _searched(block, state, context), state.outcome, place, request.excluded)
+            found, made = request.widening(block, _searched(block, state, context, costly=True), state.outcome, place, request.excluded)
             context.compiled.found = context.compiled.found.with_(found)
             state.origins |= made
 
