@@ -228,6 +228,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/watching": "hnfc replay",
         "hnfc/language_server": "hnfc lsp",
         "rich": "the spinner",
+        "shtab": "scripts of completion",
     },
 }
 """By folder what it may import, and why; `torch` is for the files of ON_TORCH. Folders lower in the list stand on those above."""
@@ -271,6 +272,7 @@ LATE = {
     ("hnfc/pages/vega.py", "vl_convert"): OPTIONAL,
     ("hnfc/cli/lsp.py", "hnfc.language_server.server"): OPTIONAL,
     ("hnfc/language_server/judging.py", "resource"): "not on every system",
+    ("hnfc/cli/model_options.py", "hnfc.cli.doctor"): "the metadata of packages are loaded for --version alone",
     ("hnfc/cli/opt.py", "hnfc.backend.torch_mlir"): "hnfc-opt --help loads no compiler",
     ("hnfc/cli/opt.py", "hnfc.frontend.models"): "hnfc-opt --help loads no compiler",
     ("hnfc/pipeline/universe.py", "hnfc.dialects.num"): NAMED,

@@ -7,6 +7,7 @@ from importlib import import_module
 
 import shtab
 
+from hnfc.cli.parsing import COMMANDS
 from hnfc.cli.terminal import DONE, show
 
 
@@ -18,8 +19,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _whole() -> argparse.ArgumentParser:
     """All commands as subcommands of one parser, which is for this alone: each run reads the options of one command only."""
-    from hnfc.cli.main import COMMANDS
-
     whole = argparse.ArgumentParser(prog="hnfc")
     commands = whole.add_subparsers()
     for command, module in COMMANDS.items():

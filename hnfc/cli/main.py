@@ -10,17 +10,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from hnfc.cli.parsing import COMMANDS
 from hnfc.cli.terminal import INTERRUPTED, PIPE_CLOSED, USAGE, WRONG, is_fpcore, prepare, say
 from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.store import no_store
-
-COMMANDS = {
-    "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
-    "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
-    "replay": "replay_options", "doctor": "own_options", "completion": "own_options", "lsp": "lsp_options", "model": "model_options",
-}  # fmt: skip
-"""By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

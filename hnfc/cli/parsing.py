@@ -1,4 +1,4 @@
-"""Options of commands by argparse, with the exit codes in each help and suggestions for what was misspelt."""
+"""The commands, and their options by argparse, with the exit codes in each help and suggestions for what was misspelt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import NoReturn
 from hnfc.cli.terminal import USAGE, say
 from hnfc.core.errors import suggestion
 
+COMMANDS = {
+    "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
+    "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
+    "replay": "replay_options", "doctor": "own_options", "completion": "own_options", "lsp": "lsp_options", "model": "model_options",
+}  # fmt: skip
+"""By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 EXIT_CODES = """exit code:
   0 done; 1 the input is wrong, or a rule is refuted; 2 usage; 3 a rule is not proved within its limits;
   130 interrupted; 141 the reader of the output has gone"""

@@ -42,7 +42,7 @@ class Observations:
     samples: list[dict[SSAValue, Array]] = field(default_factory=list)
     weights: WeightReader | None = None
     variations: int = 0
-    """How many of the last samples are variations: errors there count beyond those that rounded inputs have."""
+    """Number of the last samples that are variations: errors there count beyond those that rounded inputs have."""
 
     def of(self, value: SSAValue, extra: Sequence[Operation] = ()) -> list[Array] | None:
         """The arrays of the value, one a sample; `extra`: operations outside the program that it is computed by."""

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hnfc.cli.main import COMMANDS
 from hnfc.cli.own_options import SHELLS
+from hnfc.cli.parsing import COMMANDS
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
