@@ -15,7 +15,7 @@ from hnfc.validation.probes import Array, Change, Slot, inside, scaled, typed
 
 MOST_VARIED = 5_000_000
 """Elements of all values on variations of the sample together."""
-_LATER_SCALES = (-16, -8, -4, 2, 4, 6, 8, 12, 16)
+_LATER_SCALES = (-30, -16, -8, -4, 2, 4, 6, 8, 12, 16, 30)
 _NEAR = 2.0**-12
 
 
