@@ -192,6 +192,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "pygments": "colours of documentation",
         "lsprotocol": "its types",
     },
+    "hnfc/serving": {
+        "hnfc/pages": "pages that say why there is no report",
+        "jinja2": "the page",
+    },
     "hnfc/runners": FACTS
     | {
         "dsl/soundness": "exact values",
@@ -227,6 +231,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pages": "--report",
         "hnfc/watching": "hnfc replay",
         "hnfc/language_server": "hnfc lsp",
+        "hnfc/serving": "hnfc serve",
         "rich": "the spinner",
     },
 }
