@@ -18,7 +18,7 @@ from hnfc.dsl.store import no_store
 _OPTIONS = {
     "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
     "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
-    "replay": "replay_options", "lsp": "lsp_options", "model": "model_options",
+    "replay": "replay_options", "lsp": "lsp_options", "serve": "serve_options", "model": "model_options",
 }  # fmt: skip
 """By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 
