@@ -22,7 +22,14 @@ LARGEST = 64 << 20
 LARGEST_TEXT = 200_000
 LEVELS = ("stability", "fusion", "precision", "accuracy", "all")
 _BOUNDS = re.compile(r"[-+.0-9eE]{1,30}:[-+.0-9eE]{1,30}")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; form-action 'none'"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "form-action 'none'",
+}
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -120,10 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         content = text.encode()
         self.send_response(status)
-        for name, value in (
-            ("Content-Type", kind), ("Content-Length", str(len(content))), ("Content-Security-Policy", _POLICY), ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"), ("X-Frame-Options", "DENY"), ("Referrer-Policy", "no-referrer"),
-        ):  # fmt: skip
+        headers = {"Content-Type": kind, "Content-Length": str(len(content)), **_HEADERS}
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
