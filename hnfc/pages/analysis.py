@@ -29,6 +29,7 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
             entry = entries[of_graph[graph.index[finding.value]]]
             entry.facts = _certified(finding) if found.certified else _estimated(finding)
     worst = sorted(found.findings, key=lambda f: (f.growth, f.error), reverse=True)
+    worst = [f for f in worst if f.growth > (1 if found.certified else 0)]
     headline, tone = _headline(found)
     sections = [
         PageSection("worst", "Where accuracy is lost", _meaning(found), [_worst(found), *_growth(found)]),
@@ -66,6 +67,8 @@ def _headline(found: Findings) -> tuple[str, Tone]:
 
 
 def _outputs(found: Findings) -> list[str]:
+    if found.certified and not found.outputs:
+        return ["No output has a bound."]
     return found.summary().split("\n")[: len(found.outputs) or 1]
 
 
