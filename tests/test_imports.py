@@ -156,7 +156,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/soundness": "verdicts and counterexamples",
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "error formulas",
-        "hnfc/core": "errors",
         "hnfc/validation": "errors, tolerances",
         "hnfc/analysis": "findings",
         "hnfc/pipeline": "what was compiled, graphs",

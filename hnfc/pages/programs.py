@@ -30,9 +30,9 @@ from hnfc.pages.document import (
 from hnfc.pages.graphs import short
 from hnfc.pages.plots import bits_spec
 
-_MOST_POINTS = 12_000
+_MOST_POINTS = 8_000
 """Points of all plots of a page together."""
-_LEAST_POINTS = 60
+_LEAST_POINTS = 40
 _SCALE = 2.0**52
 """Doubles of one binade: places on an axis are counted in binades, so that they are exact as numbers of a page."""
 _TICKS = (-1e300, -1e100, -1.0, -1e-100, 0.0, 1e-100, 1.0, 1e100, 1e300)
