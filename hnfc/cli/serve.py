@@ -6,7 +6,7 @@ import argparse
 
 from hnfc.cli.terminal import DONE, say, show
 from hnfc.core.errors import UsageError
-from hnfc.serving.running import Limits
+from hnfc.serving.running import RequestLimits
 from hnfc.serving.server import LocalServer
 
 
@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     if not 0 < options.seconds < float("inf") or not 0.5 <= options.memory < float("inf"):
         raise UsageError("--seconds takes a number above 0, and --memory one from 0.5")
     try:
-        server = LocalServer(options.port, Limits(options.seconds, int(options.memory * 2**30)))
+        server = LocalServer(options.port, RequestLimits(options.seconds, int(options.memory * 2**30)))
     except OSError as error:
         raise UsageError(f"port {options.port} cannot be had ({error.strerror}); leave --port out for a free one") from None
     with server:

@@ -9,8 +9,8 @@ from typing import Any
 
 from hnfc.analysis.findings import Finding, Findings
 from hnfc.analysis.spectral import Spectrum
-from hnfc.pages.document import Block, GraphBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock, Tone
-from hnfc.pages.graphs import Column, graph_data, merged, range_fact, short
+from hnfc.pages.document import Block, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock, Tone
+from hnfc.pages.graphs import Column, graph_block, merged, range_fact, short
 from hnfc.pages.places import line_of, module_of, source_lines
 from hnfc.pages.plots import growth_spec
 from hnfc.pipeline.graphs import FunctionGraph
@@ -37,7 +37,7 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
             "model",
             "The model",
             "Choose a module to open it, a value for its source and its numbers.",
-            [GraphBlock("graph-0", graph_data(graph.name, entries, _columns(found), "error", ("values",)))],
+            [graph_block(0, graph.name, entries, _columns(found), "error", ("values",))],
         ),
         *_weights(weights),
     ]

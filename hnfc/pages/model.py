@@ -8,14 +8,13 @@ from pathlib import Path
 
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Verdict
-from hnfc.pages.changes import DrawnFunction, drawn_function
+from hnfc.pages.changes import DrawnFunction, columns, drawn_function
 from hnfc.pages.document import (
     Block,
     CardBlock,
     CodeBlock,
     DiagramBlock,
     FactsBlock,
-    GraphBlock,
     Page,
     PageCell,
     PageSection,
@@ -25,7 +24,7 @@ from hnfc.pages.document import (
     Tone,
     anchor,
 )
-from hnfc.pages.graphs import in_words, neighbourhood
+from hnfc.pages.graphs import graph_block, in_words, neighbourhood
 from hnfc.pages.places import source_lines
 from hnfc.pages.rules import proof_blocks
 from hnfc.pipeline.compiled import Applied, Compiled, Output
@@ -53,7 +52,10 @@ def model_page(
         sections.append(PageSection("rewrites", "Rewrites", intro, cards))
     sections.append(
         PageSection(
-            "model", "The model", _intro(compiled), [GraphBlock(f"graph-{i}", function.data) for i, function in enumerate(functions)]
+            "model",
+            "The model",
+            _intro(compiled),
+            [graph_block(i, f.name, f.entries, columns(f.entries), "error") for i, f in enumerate(functions)],
         )
     )
     sections += _others(compiled, verdicts, withheld)
@@ -225,7 +227,7 @@ def _side(function: DrawnFunction, side: str, changed: Sequence[int]) -> list[Bl
 def _intro(compiled: Compiled) -> str:
     shown = "Choose a module to open it, a value for its source, its rule and its proof."
     if all(drawing.measured for drawing in compiled.drawings) and compiled.samples:
-        return f"{shown} Errors are those of each value before any rewrite, on the samples."
+        return f"{shown} Errors are those on the samples, in hnfc's own evaluation."
     if compiled.samples:
         return f"{shown} The model is too large to measure every value; errors are known at rewrites and outputs, above."
     return f"{shown} Nothing was measured: there were no samples."

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hnfc.pages.document import Block, DiagramBlock, GraphBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock
-from hnfc.pages.graphs import Column, GraphEntry, graph_data, range_fact, short
+from hnfc.pages.document import Block, DiagramBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock
+from hnfc.pages.graphs import Column, GraphEntry, graph_block, range_fact, short
 from hnfc.pages.places import module_of, source_lines
 from hnfc.pages.plots import formats_spec
 from hnfc.pipeline.graphs import GraphNode
@@ -28,9 +28,8 @@ def precision_page(
     """lines: the words of the command on the outcome. errors: of single outputs, where targets are for them."""
     entries = _entries(sites, outcome)
     places = (entry.node.place for entry in entries)
-    graph = GraphBlock(
-        "graph-0", graph_data("sites", entries, _columns(outcome), "format" if isinstance(outcome, Assignment) else "short", ("sites",))
-    )
+    first = "format" if isinstance(outcome, Assignment) else "short"
+    graph = graph_block(0, "sites", entries, _columns(outcome), first, ("sites",))
     sources = source_lines(places, [Path.cwd(), Path(model).resolve().parent])
     shown = PageSection(
         "model", "The model", "Each box is a value, with the format that it is stored in; choose one for its numbers.", [graph]

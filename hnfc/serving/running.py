@@ -22,8 +22,8 @@ _LARGEST_FILE = 256 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of one request: seconds, and bytes of memory."""
+class RequestLimits:
+    """RequestLimits of one request: seconds, and bytes of memory."""
 
     seconds: float = 60.0
     memory: int = 8 << 30
@@ -48,7 +48,7 @@ class Sent:
         return [file, "-O", self.level, *bounds, "--report", "report.html", "-o", "better.mlir", "--no-cache"]
 
 
-def report(sent: Sent, limits: Limits) -> str:
+def report(sent: Sent, limits: RequestLimits) -> str:
     """The page of the report, or one that says why there is none. Nothing of it stays on disk."""
     file = f"sent{sent.suffix}"
     with tempfile.TemporaryDirectory(prefix="hnfc-serve-") as folder:
@@ -60,7 +60,7 @@ def report(sent: Sent, limits: Limits) -> str:
     return _without(words or f"The process ended with code {code} and said nothing.", sent.command(file))
 
 
-def _run(arguments: Sequence[str], folder: str, limits: Limits) -> tuple[int, str]:
+def _run(arguments: Sequence[str], folder: str, limits: RequestLimits) -> tuple[int, str]:
     """Exit code, and the words on the error stream; those on a limit that was reached."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hnfc.cli.main", *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hnfc.serving.running import MODELS, TEXTS, Limits, Sent, report
+from hnfc.serving.running import MODELS, TEXTS, RequestLimits, Sent, report
 
 HOST = "127.0.0.1"
 LARGEST = 64 << 20
@@ -37,7 +37,7 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, limits: Limits) -> None:
+    def __init__(self, port: int, limits: RequestLimits) -> None:
         super().__init__((HOST, port), _Handler)
         self.token = secrets.token_urlsafe(24)
         self.limits = limits

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hnfc.serving.running import Limits, Sent, report
+from hnfc.serving.running import RequestLimits, Sent, report
 from hnfc.serving.server import LARGEST, LARGEST_TEXT, LocalServer
 from tests.pages.browser import chromium, opened
 from tests.terminal import hnfc
@@ -22,7 +22,7 @@ WRONG = b'rule relu_scale "scale <b>moves</b> out"\n    relu(s * x) => s * relu(
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with LocalServer(0, Limits(60)) as made:
+    with LocalServer(0, RequestLimits(60)) as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
         yield made
@@ -73,10 +73,10 @@ def test_a_report_comes_and_nothing_stays(server: LocalServer, tmp_path: Path) -
 
 def test_limits_end_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert "more than 0.2 s" in report(Sent(".hnf", WRONG), Limits(0.2))
-    assert "There is no report." in report(Sent(".hnf", WRONG), Limits(30, 64 << 20))
+    assert "more than 0.2 s" in report(Sent(".hnf", WRONG), RequestLimits(0.2))
+    assert "There is no report." in report(Sent(".hnf", WRONG), RequestLimits(30, 64 << 20))
     for sent in (Sent(".mlir", b"no model"), Sent(".onnx", b"\x08\xff"), Sent(".fpcore", b"(FPCore"), Sent(".hnf", b"rule a\n    exp(x")):
-        text = report(sent, Limits(60))
+        text = report(sent, RequestLimits(60))
         assert "There is no report." in text and "error" in text and "Traceback" not in text
     assert list(tmp_path.iterdir()) == []
 
