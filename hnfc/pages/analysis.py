@@ -63,7 +63,7 @@ def _headline(found: Findings) -> tuple[str, Tone]:
         return f"The outputs are off by about {short(found.error)}, on inputs like the samples.", "plain"
     if not math.isfinite(found.error):
         return "An output has no bound: somewhere on its way a value can be infinite or is not known.", "warn"
-    return f"No input in the ranges moves an output by more than {short(found.error)}.", "good"
+    return f"No input in the ranges has an error above {short(found.error)} at an output.", "good"
 
 
 def _outputs(found: Findings) -> list[str]:

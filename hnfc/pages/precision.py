@@ -56,7 +56,7 @@ def precision_page(
         model,
         "precision",
         command,
-        f"{kinds}: {outcome.size:,.0f} bytes, and the target is met.",
+        f"{kinds}: {outcome.size:,.0f} bytes.",
         "good",
         [
             ("How far off it is", lines[:1]),

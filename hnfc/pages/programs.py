@@ -119,6 +119,10 @@ def _safe(better: Sequence[ProgramResult]) -> list[str]:
     lines = [f"{len(uses)} steps by rules that are proved over the reals; of {shown} the condition is shown wherever the form is used."]
     if shown < len(uses):
         lines.append(f"Of {len(uses) - shown} the condition held at the points that were tried, and is not proved: they are marked.")
+    series = [branch.series for r in better for branch in r.branches if branch.series is not None]
+    bounded = sum(each.remainder is not None for each in series)
+    if series:
+        lines.append(f"{len(series)} series, of which {bounded} have a proved bound of what they leave off.")
     return lines
 
 

@@ -23,7 +23,7 @@ _LARGEST_FILE = 256 << 20
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """RequestLimits of one request: seconds, and bytes of memory."""
+    """Limits of one request: seconds, and bytes of memory."""
 
     seconds: float = 60.0
     memory: int = 8 << 30
