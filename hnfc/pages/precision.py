@@ -29,7 +29,7 @@ def precision_page(
     entries = _entries(sites, outcome)
     places = (entry.node.place for entry in entries)
     first = "format" if isinstance(outcome, Assignment) else "short"
-    graph = graph_block(0, "sites", entries, _columns(outcome), first, ("sites",))
+    graph = graph_block(0, "values", entries, _columns(outcome), first, ("values",))
     sources = source_lines(places, [Path.cwd(), Path(model).resolve().parent])
     shown = PageSection(
         "model", "The model", "Each box is a value, with the format that it is stored in; choose one for its numbers.", [graph]
@@ -49,6 +49,9 @@ def precision_page(
             [_refusal(outcome), shown],
             sources,
         )
+    # estimates decide; a run may be off by a little more
+    above = outcome.measured is not None and outcome.measured > outcome.limit
+    aside = " The error on the samples is above the target." if above else ""
     counts = _by_format(sites, outcome)
     kinds = ", ".join(f"{values} values in {form}" for form, (values, _) in counts.items())
     sections = [_modules(sites, outcome), *_outputs(errors), _sites(sites, outcome), shown]
@@ -56,8 +59,8 @@ def precision_page(
         model,
         "precision",
         command,
-        f"{kinds}: {outcome.size:,.0f} bytes.",
-        "good",
+        f"{kinds}: {outcome.size:,.0f} bytes.{aside}",
+        "warn" if aside else "good",
         [
             ("How far off it is", lines[:1]),
             ("What it costs", lines[1:-1]),
@@ -81,7 +84,8 @@ def _entries(sites: Sites, outcome: Assignment | Infeasible) -> list[GraphEntry]
         # a parameter's place is its name
         place = f"{site.module} ({site.place})" if site.module and ":" in site.place else site.module or site.place
         place = place if ":" in place or not site.module else f"{site.module} (-:0)"
-        kind = "weight" if site.role.value == "param" else "operation"
+        given = site.place == site.operation == site.name and not operands[site.name]
+        kind = "weight" if site.role.value == "param" else "input" if given else "operation"
         node = GraphNode(
             kind, site.operation, "", "×".join(map(str, site.shape)) or f"{site.elements} elements", place, tuple(operands[site.name])
         )

@@ -181,11 +181,13 @@ def explain_pages(subjects: Sequence[tuple[Rulebook, core.Rule, Verdict, Sequenc
     names = ", ".join(f"`{name}`" for name in verdicts)
     proved = all(verdict.proved for verdict in verdicts.values())
     first = next(iter(subjects))
+    counts = verdict_counts([s[1] for s in subjects], verdicts).partition(": ")[2]
+    standing = verdict_badges(first[2])[0][0] if len(subjects) == 1 else counts
     return Page(
         ", ".join(verdicts),
         "explain",
         command,
-        f"{names}: {verdict_counts([s[1] for s in subjects], verdicts).partition(': ')[2]}.",
+        f"{names}: {standing}.",
         "good" if proved else "bad" if any(v.status.value in ("REFUTED", "VACUOUS") for v in verdicts.values()) else "warn",
         [
             ("What it is for", [f"`{rule.name}`: {rule.reason or 'its file gives no reason'}." for _, rule, _, _, _ in subjects][:4]),
