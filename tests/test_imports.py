@@ -156,7 +156,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/soundness": "verdicts and counterexamples",
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "error formulas",
-        "hnfc/core": "errors",
         "hnfc/validation": "errors, tolerances",
         "hnfc/analysis": "findings",
         "hnfc/pipeline": "what was compiled, graphs",
@@ -191,6 +190,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "pygls": "the protocol",
         "pygments": "colours of documentation",
         "lsprotocol": "its types",
+    },
+    "hnfc/serving": {
+        "hnfc/pages": "pages that say why there is no report",
+        "jinja2": "the page",
     },
     "hnfc/runners": FACTS
     | {
@@ -227,6 +230,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pages": "--report",
         "hnfc/watching": "hnfc replay",
         "hnfc/language_server": "hnfc lsp",
+        "hnfc/serving": "hnfc serve",
         "rich": "the spinner",
         "shtab": "scripts of completion",
     },

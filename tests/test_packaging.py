@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NEEDED = ("hnfc/dsl/hnf.lark", "hnfc/py.typed", "hnfc/cli/main.py", "hnfc/dsl/soundness/proof.py", "hnfc/dialects/num/base.py")
+NEEDED = (
+    "hnfc/dsl/hnf.lark", "hnfc/py.typed", "hnfc/cli/main.py", "hnfc/dsl/soundness/proof.py", "hnfc/dialects/num/base.py",
+    "hnfc/pages/templates/page.html", "hnfc/pages/templates/graph.js", "hnfc/serving/templates/serve.html",
+)  # fmt: skip
 WORKING_TREE = ("--cached", "--others", "--exclude-standard")
 HIDE_TORCH = "import sys\nsys.modules['torch'] = None\n"
 

@@ -16,7 +16,7 @@ EXAMPLE = """example:
 commands (`hnfc help COMMAND` explains one):
   models    run, analyze, precision, replay
   rules     check, explain, test, fmt, rules
-  hnfc      lsp, doctor, completion, help"""
+  hnfc      lsp, serve, doctor, completion, help"""
 
 _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import tempfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -30,7 +32,7 @@ from hnfc.report.rules import finding
 
 PAUSE = 0.1
 """Seconds without a key after which rules are proved."""
-MOST_FILES = 500
+MOST_FILES, MOST_FOLDERS = 500, 5000
 EXPLAIN = "hnfc.explain"
 KINDS = ("keyword", "function", "variable", "number", "string", "comment", "operator", "class", "property")
 _COMPLETIONS = {
@@ -99,19 +101,28 @@ class RuleServer(LanguageServer):
         """All rule files below the folders of the workspace and beside the open ones: open ones as they stand in the editor."""
         found = {buffer.path: buffer for buffer in self.buffers.values()}
         roots = {Path(to_fs_path(folder.uri) or ".") for folder in self.workspace.folders.values()} | {path.parent for path in found}
-        for root in sorted(roots):
-            for path in sorted(root.rglob("*.hnf"))[:MOST_FILES]:
-                if path not in found:
-                    try:
-                        found[path] = read_buffer(path, path.read_text(encoding="utf-8"))
-                    except (OSError, UnicodeDecodeError):
-                        continue
+        for path in rule_files(sorted(roots)):
+            if path not in found:
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    found[path] = read_buffer(path, path.read_text(encoding="utf-8"))
         return found
 
     def at(self, document: lsp.TextDocumentIdentifier, position: lsp.Position) -> tuple[RuleBuffer, RuleWord | None, DeclaredPart | None]:
         """The buffer, word and declaration of a position."""
         buffer = self.buffers[document.uri]
         return buffer, word_at(buffer.words, position.line, position.character), buffer.declared_at(position.line)
+
+
+def rule_files(roots: Sequence[Path]) -> list[Path]:
+    """Rule files below the folders; hidden folders, installed packages, and what lies beyond so many folders are left out."""
+    found: list[Path] = []
+    for root in roots:
+        for count, (place, folders, names) in enumerate(os.walk(root)):
+            if count >= MOST_FOLDERS or len(found) >= MOST_FILES:
+                break
+            folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in ("node_modules", "site-packages"))
+            found += [Path(place) / name for name in sorted(names) if name.endswith(".hnf")]
+    return list(dict.fromkeys(found))
 
 
 def diagnostic_of(found: Diagnostic, buffer: RuleBuffer) -> lsp.Diagnostic:
@@ -330,5 +341,7 @@ def add_edits(server: RuleServer) -> None:
         page = rendered(explain_pages([(buffer.book, rule, *facts)], command=f"hnfc explain {name} --rules {buffer.path}"))
         with tempfile.NamedTemporaryFile("w", prefix=f"hnfc-{name}-", suffix=".html", delete=False, encoding="utf-8") as file:
             file.write(page)
-        await server.window_show_document_async(lsp.ShowDocumentParams(from_fs_path(file.name) or "", external=True))
+        window = server.client_capabilities.window
+        if window is not None and window.show_document is not None and window.show_document.support:
+            server.window_show_document(lsp.ShowDocumentParams(from_fs_path(file.name) or "", external=True))
         return file.name

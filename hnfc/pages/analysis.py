@@ -9,8 +9,8 @@ from typing import Any
 
 from hnfc.analysis.findings import Finding, Findings
 from hnfc.analysis.spectral import Spectrum
-from hnfc.pages.document import Block, GraphBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock, Tone
-from hnfc.pages.graphs import Column, graph_data, merged, range_fact, short
+from hnfc.pages.document import Block, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock, Tone
+from hnfc.pages.graphs import Column, graph_block, merged, range_fact, short
 from hnfc.pages.places import line_of, module_of, source_lines
 from hnfc.pages.plots import growth_spec
 from hnfc.pipeline.graphs import FunctionGraph
@@ -29,6 +29,7 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
             entry = entries[of_graph[graph.index[finding.value]]]
             entry.facts = _certified(finding) if found.certified else _estimated(finding)
     worst = sorted(found.findings, key=lambda f: (f.growth, f.error), reverse=True)
+    worst = [f for f in worst if f.growth > (1 if found.certified else 0)]
     headline, tone = _headline(found)
     sections = [
         PageSection("worst", "Where accuracy is lost", _meaning(found), [_worst(found), *_growth(found)]),
@@ -36,7 +37,7 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
             "model",
             "The model",
             "Choose a module to open it, a value for its source and its numbers.",
-            [GraphBlock("graph-0", graph_data(graph.name, entries, _columns(found), "error", ("values",)))],
+            [graph_block(0, graph.name, entries, _columns(found), "error", ("values",))],
         ),
         *_weights(weights),
     ]
@@ -62,10 +63,12 @@ def _headline(found: Findings) -> tuple[str, Tone]:
         return f"The outputs are off by about {short(found.error)}, on inputs like the samples.", "plain"
     if not math.isfinite(found.error):
         return "An output has no bound: somewhere on its way a value can be infinite or is not known.", "warn"
-    return f"No input in the ranges moves an output by more than {short(found.error)}.", "good"
+    return f"No input in the ranges has an error above {short(found.error)} at an output.", "good"
 
 
 def _outputs(found: Findings) -> list[str]:
+    if found.certified and not found.outputs:
+        return ["No output has a bound."]
     return found.summary().split("\n")[: len(found.outputs) or 1]
 
 

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import FORMATS
 from hnfc.pages.document import anchor
-from hnfc.pages.graphs import Column, GraphEntry, graph_data, merged, range_fact, regions
+from hnfc.pages.graphs import Column, GraphEntry, merged, range_fact, regions
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.graphs import Drawing, Spread
 from hnfc.report.text import telling
@@ -32,9 +32,9 @@ class ChangedRegion:
 
 @dataclass(frozen=True)
 class DrawnFunction:
+    name: str
     entries: Sequence[GraphEntry]
     regions: Sequence[ChangedRegion]
-    data: dict[str, Any]
 
 
 def drawn_function(drawing: Drawing, compiled: Compiled) -> DrawnFunction:
@@ -46,10 +46,13 @@ def drawn_function(drawing: Drawing, compiled: Compiled) -> DrawnFunction:
     for value, place in position.items():
         entries[place].facts = _facts(entries[place], drawing, value)
     found = _regions(entries, drawing, position, compiled)
-    misses = {(m.place, f"`{m.rule.name}` fitted here and did not run: {m.reason}".replace("`", "")) for m in telling(compiled)}
+    misses: dict[str, dict[str, None]] = {}
+    for miss in telling(compiled):
+        misses.setdefault(miss.place, {})[f"{miss.rule.name} fitted here and did not run: {miss.reason}"] = None
     for entry in entries:
-        entry.notes += [text for place, text in sorted(misses) if place == entry.node.place and entry.node.kind == "operation"]
-    return DrawnFunction(entries, found, graph_data(drawing.before.name, entries, columns(entries), "error"))
+        if entry.node.kind == "operation":
+            entry.notes += misses.get(entry.node.place, ())
+    return DrawnFunction(drawing.before.name, entries, found)
 
 
 def _regions(entries: Sequence[GraphEntry], drawing: Drawing, position: dict[SSAValue, int], compiled: Compiled) -> list[ChangedRegion]:

@@ -152,12 +152,12 @@ class Page:
 def rendered(page: Page) -> str:
     """The page as HTML. Values that JSON lacks (NaN and infinities) are texts in its data."""
     blocks = [block for section in page.sections for block in _all(section.blocks)]
+    script = vega_script() if any(isinstance(block, PlotBlock) for block in blocks) else ""
     data = {
         "graphs": {block.id: block.data for block in blocks if isinstance(block, GraphBlock)},
-        "plots": {block.id: block.spec for block in blocks if isinstance(block, PlotBlock)},
+        "plots": {block.id: block.spec for block in blocks if isinstance(block, PlotBlock) and script},
         "sources": page.sources,
     }
-    script = vega_script() if data["plots"] else ""
     return _environment().get_template("page.html").render(page=page, data=_json(data), vega=script, version=_version())
 
 

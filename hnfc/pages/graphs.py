@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any
 
+from hnfc.pages.document import Block, GraphBlock, TextBlock
 from hnfc.pages.places import CHUNK, line_of, module_of
 from hnfc.pipeline.graphs import FunctionGraph, GraphNode
 
+MOST_VALUES = 20_000
+"""Values of a function whose graph is a part of a page."""
 MOST_INPUTS = 12
 """Inputs of a function that are all drawn at its outermost level."""
 
@@ -85,6 +88,22 @@ def merged(before: FunctionGraph, after: FunctionGraph | None) -> tuple[list[Gra
             )
         )
     return entries, from_before, from_after
+
+
+def graph_block(
+    number: int,
+    name: str,
+    entries: Sequence[GraphEntry],
+    columns: Sequence[Column],
+    first: str,
+    titles: tuple[str, ...] = ("before", "after"),
+) -> Block:
+    """The graph of a function as a part of a page; words in its place where a browser could not hold it."""
+    if len(entries) > MOST_VALUES:
+        most = f"more than the {MOST_VALUES:,} that a page holds"
+        words = f"`{name}` has {len(entries):,} values, {most}; the parts above have the worst of them."
+        return TextBlock(words, "warn")
+    return GraphBlock(f"graph-{number}", graph_data(name, entries, columns, first, titles))
 
 
 def graph_data(

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Verdict
-from hnfc.pages.changes import DrawnFunction, drawn_function
+from hnfc.pages.changes import DrawnFunction, columns, drawn_function
 from hnfc.pages.document import (
     Block,
     CardBlock,
     CodeBlock,
     DiagramBlock,
     FactsBlock,
-    GraphBlock,
     Page,
     PageCell,
     PageSection,
@@ -25,12 +24,12 @@ from hnfc.pages.document import (
     Tone,
     anchor,
 )
-from hnfc.pages.graphs import in_words, neighbourhood
+from hnfc.pages.graphs import graph_block, in_words, neighbourhood
 from hnfc.pages.places import source_lines
 from hnfc.pages.rules import proof_blocks
 from hnfc.pipeline.compiled import Applied, Compiled, Output
 from hnfc.report.text import change_words, counted, given_words, measured_words, proof_words, telling, withheld_words, worst_of
-from hnfc.validation.measurement import TOLERANCE, Error
+from hnfc.validation.measurement import NO_DIGIT, TOLERANCE, Error
 
 _MOST_DRAWN = 2
 """Places of one rule that are drawn before and after."""
@@ -53,7 +52,10 @@ def model_page(
         sections.append(PageSection("rewrites", "Rewrites", intro, cards))
     sections.append(
         PageSection(
-            "model", "The model", _intro(compiled), [GraphBlock(f"graph-{i}", function.data) for i, function in enumerate(functions)]
+            "model",
+            "The model",
+            _intro(compiled),
+            [graph_block(i, f.name, f.entries, columns(f.entries), "error") for i, f in enumerate(functions)],
         )
     )
     sections += _others(compiled, verdicts, withheld)
@@ -77,20 +79,32 @@ def _headline(compiled: Compiled) -> tuple[str, Tone]:
             f"{bad[0].name.capitalize()} is still not finite in {bad[1].not_finite} of {bad[1].elements} elements, after {rewrites}.",
             "bad",
         )
+    wrong = next((o.name for o, _, after in known if after.relative >= NO_DIGIT), "")
+    tone: Tone = "warn" if wrong else "good"
+    aside = f" An element of {wrong} has no right digit still." if wrong else ""
     mended = next(((o, before, after) for o, before, after in known if before.not_finite), None)
     if mended is not None:
         output, before, after = mended
-        return (
-            f"Mended: {output.name} was not finite in {before.not_finite} of {before.elements} elements; its error is now {after}.",
-            "good",
-        )
+        was = f"{output.name} was not finite in {before.not_finite} of {before.elements} elements"
+        return f"Mended: {was}; its error is now {after}.{aside}", tone
     if not compiled.applied:
         return "Nothing to rewrite: no rule fits where it would help.", "plain"
     if not known:
         return f"{rewrites}; errors were not measured.", "warn"
     before_, after_ = worst_of([before for _, before, _ in known]), worst_of([after for _, _, after in known])
     assert before_ is not None
-    return f"{rewrites}; the largest error of the outputs: {change_words(before_, after_)}.", "good"
+    return f"{rewrites}; the largest error of the outputs: {change_words(before_, after_)}.{aside}", tone
+
+
+def _is_measured(compiled: Compiled) -> bool:
+    """Return whether the error of an output is known."""
+    return any(output.before is not None for output in compiled.outputs)
+
+
+def _unmeasured(compiled: Compiled) -> str:
+    if compiled.samples:
+        return "An output could not be computed on the samples: an operation on its way is not known, or has no evaluation."
+    return "Errors were not measured, since there were no samples: give `--range arg0=LO:HI` or `--calibrate F.npz`."
 
 
 def _happened(compiled: Compiled) -> list[str]:
@@ -118,10 +132,10 @@ def _safe(compiled: Compiled, by_rule: Mapping[str, Sequence[Applied]], verdicts
     ]
     if len(lines) > 4:
         lines = [*lines[:3], f"and {len(lines) - 3} more rules, below."]
-    if compiled.samples:
+    if _is_measured(compiled):
         lines.append(f"Outputs were {measured_words(compiled)}. A rule is taken back unless each output has {TOLERANCE}.")
     elif by_rule:
-        lines.append("Errors were not measured: there were no samples.")
+        lines.append(_unmeasured(compiled))
     return lines or ["Nothing was changed."]
 
 
@@ -131,8 +145,8 @@ def _next(compiled: Compiled, withheld: Sequence[str]) -> list[str]:
         lines.append(
             "Give `--range arg0=LO:HI` or `--calibrate F.npz`: then errors are measured, and rules whose conditions need ranges can run."
         )
-    if any(o.after is not None and o.after.not_finite for o in compiled.outputs):
-        lines.append("Try `-O accuracy`: it searches for better forms everywhere. `hnfc analyze` shows which value is lost first.")
+    if any(o.after is not None and (o.after.not_finite or o.after.relative >= NO_DIGIT) for o in compiled.outputs):
+        lines.append("`-O accuracy` searches for better forms everywhere; `hnfc analyze` shows which value loses most.")
     if withheld:
         lines.append(f"{counted(len(withheld), 'rule')} did not run, not being proved: `hnfc check` says why.")
     misses = len({(m.rule.name, m.reason) for m in telling(compiled)})
@@ -142,13 +156,8 @@ def _next(compiled: Compiled, withheld: Sequence[str]) -> list[str]:
 
 
 def _outputs(compiled: Compiled) -> PageSection:
-    if not any(output.before is not None for output in compiled.outputs):
-        why = (
-            "No sample could be computed."
-            if compiled.samples
-            else "Errors were not measured: give `--range arg0=LO:HI` or `--calibrate F.npz`."
-        )
-        return PageSection("outputs", "Outputs", "", [TextBlock(why, "warn")])
+    if not _is_measured(compiled):
+        return PageSection("outputs", "Outputs", "", [TextBlock(_unmeasured(compiled), "warn")])
     rows = [_output_row(output) for output in compiled.outputs]
     headings = ("output", "error before", "error after", "changed by")
     return PageSection("outputs", "Outputs", f"{measured_words(compiled).capitalize()}.", [TableBlock(headings, rows)])
@@ -218,7 +227,7 @@ def _side(function: DrawnFunction, side: str, changed: Sequence[int]) -> list[Bl
 def _intro(compiled: Compiled) -> str:
     shown = "Choose a module to open it, a value for its source, its rule and its proof."
     if all(drawing.measured for drawing in compiled.drawings) and compiled.samples:
-        return f"{shown} Errors are those of each value before any rewrite, on the samples."
+        return f"{shown} Errors are those on the samples, in hnfc's own evaluation."
     if compiled.samples:
         return f"{shown} The model is too large to measure every value; errors are known at rewrites and outputs, above."
     return f"{shown} Nothing was measured: there were no samples."

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hnfc.pages.document import Block, DiagramBlock, GraphBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock
-from hnfc.pages.graphs import Column, GraphEntry, graph_data, range_fact, short
+from hnfc.pages.document import Block, DiagramBlock, Page, PageCell, PageSection, PlotBlock, TableBlock, TextBlock
+from hnfc.pages.graphs import Column, GraphEntry, graph_block, range_fact, short
 from hnfc.pages.places import module_of, source_lines
 from hnfc.pages.plots import formats_spec
 from hnfc.pipeline.graphs import GraphNode
@@ -28,9 +28,8 @@ def precision_page(
     """lines: the words of the command on the outcome. errors: of single outputs, where targets are for them."""
     entries = _entries(sites, outcome)
     places = (entry.node.place for entry in entries)
-    graph = GraphBlock(
-        "graph-0", graph_data("sites", entries, _columns(outcome), "format" if isinstance(outcome, Assignment) else "short", ("sites",))
-    )
+    first = "format" if isinstance(outcome, Assignment) else "short"
+    graph = graph_block(0, "values", entries, _columns(outcome), first, ("values",))
     sources = source_lines(places, [Path.cwd(), Path(model).resolve().parent])
     shown = PageSection(
         "model", "The model", "Each box is a value, with the format that it is stored in; choose one for its numbers.", [graph]
@@ -50,6 +49,9 @@ def precision_page(
             [_refusal(outcome), shown],
             sources,
         )
+    # estimates decide; a run may be off by a little more
+    above = outcome.measured is not None and outcome.measured > outcome.limit
+    aside = " The error on the samples is above the target." if above else ""
     counts = _by_format(sites, outcome)
     kinds = ", ".join(f"{values} values in {form}" for form, (values, _) in counts.items())
     sections = [_modules(sites, outcome), *_outputs(errors), _sites(sites, outcome), shown]
@@ -57,8 +59,8 @@ def precision_page(
         model,
         "precision",
         command,
-        f"{kinds}: {outcome.size:,.0f} bytes, and the target is met.",
-        "good",
+        f"{kinds}: {outcome.size:,.0f} bytes.{aside}",
+        "warn" if aside else "good",
         [
             ("How far off it is", lines[:1]),
             ("What it costs", lines[1:-1]),
@@ -82,7 +84,8 @@ def _entries(sites: Sites, outcome: Assignment | Infeasible) -> list[GraphEntry]
         # a parameter's place is its name
         place = f"{site.module} ({site.place})" if site.module and ":" in site.place else site.module or site.place
         place = place if ":" in place or not site.module else f"{site.module} (-:0)"
-        kind = "weight" if site.role.value == "param" else "operation"
+        given = site.place == site.operation == site.name and not operands[site.name]
+        kind = "weight" if site.role.value == "param" else "input" if given else "operation"
         node = GraphNode(
             kind, site.operation, "", "×".join(map(str, site.shape)) or f"{site.elements} elements", place, tuple(operands[site.name])
         )

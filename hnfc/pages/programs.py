@@ -30,9 +30,9 @@ from hnfc.pages.document import (
 from hnfc.pages.graphs import short
 from hnfc.pages.plots import bits_spec
 
-_MOST_POINTS = 12_000
+_MOST_POINTS = 8_000
 """Points of all plots of a page together."""
-_LEAST_POINTS = 60
+_LEAST_POINTS = 40
 _SCALE = 2.0**52
 """Doubles of one binade: places on an axis are counted in binades, so that they are exact as numbers of a page."""
 _TICKS = (-1e300, -1e100, -1.0, -1e-100, 0.0, 1e-100, 1.0, 1e100, 1e300)
@@ -119,6 +119,10 @@ def _safe(better: Sequence[ProgramResult]) -> list[str]:
     lines = [f"{len(uses)} steps by rules that are proved over the reals; of {shown} the condition is shown wherever the form is used."]
     if shown < len(uses):
         lines.append(f"Of {len(uses) - shown} the condition held at the points that were tried, and is not proved: they are marked.")
+    series = [branch.series for r in better for branch in r.branches if branch.series is not None]
+    bounded = sum(each.remainder is not None for each in series)
+    if series:
+        lines.append(f"{len(series)} series, of which {bounded} have a proved bound of what they leave off.")
     return lines
 
 

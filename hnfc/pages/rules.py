@@ -130,7 +130,7 @@ def check_page(book: Rulebook, verdicts: Mapping[str, Verdict], judged: Judged, 
         "bad" if wrong or faults else "warn" if open_ else "good",
         [
             ("What was judged", [f"{verdict_counts(book.rules, verdicts)}."]),
-            ("Why it holds", [_why(statuses)]),
+            ("How it is known", [_why(statuses)]),
             ("What next", _next(ordered, verdicts, judged)),
         ],
         [replaced(sections[-1], cards), *sections[:-1]] if not faults else [sections[0], replaced(sections[1], cards)],
@@ -181,15 +181,17 @@ def explain_pages(subjects: Sequence[tuple[Rulebook, core.Rule, Verdict, Sequenc
     names = ", ".join(f"`{name}`" for name in verdicts)
     proved = all(verdict.proved for verdict in verdicts.values())
     first = next(iter(subjects))
+    counts = verdict_counts([s[1] for s in subjects], verdicts).partition(": ")[2]
+    standing = verdict_badges(first[2])[0][0] if len(subjects) == 1 else counts
     return Page(
         ", ".join(verdicts),
         "explain",
         command,
-        f"{names}: {verdict_counts([s[1] for s in subjects], verdicts).partition(': ')[2]}.",
+        f"{names}: {standing}.",
         "good" if proved else "bad" if any(v.status.value in ("REFUTED", "VACUOUS") for v in verdicts.values()) else "warn",
         [
             ("What it is for", [f"`{rule.name}`: {rule.reason or 'its file gives no reason'}." for _, rule, _, _, _ in subjects][:4]),
-            ("Why it holds", [_why([v.status.value for v in verdicts.values()])]),
+            ("How it is known", [_why([v.status.value for v in verdicts.values()])]),
             ("Which error is smaller", [accuracy(first[4])] if len(subjects) == 1 else ["Each rule has its formulas below."]),
         ],
         [PageSection("rules", "The rule" if len(subjects) == 1 else "The rules", "", cards)],

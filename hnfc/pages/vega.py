@@ -6,17 +6,13 @@ from functools import cache
 
 from markupsafe import Markup
 
-from hnfc.core.errors import ModelError
-
 
 @cache
 def vega_script() -> Markup:
-    """Vega, Vega-Lite and Vega-Embed as one script. Raises ModelError where the package that has them is not installed."""
+    """Vega, Vega-Lite and Vega-Embed as one script; empty where the package that has them is not installed."""
     try:
         import vl_convert
     except ModuleNotFoundError:
-        raise ModelError(
-            "this report has plots, whose scripts are in a package that is not installed: pip install 'hnfc[report]'"
-        ) from None
+        return Markup("")
     # a script ends at its first end tag, wherever that stands
     return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script").replace("<!--", "<\\!--"))

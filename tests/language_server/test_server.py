@@ -12,11 +12,16 @@ from typing import Any
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
+from hnfc.dsl.rulebook import load_text
+from hnfc.dsl.soundness.checking import check
+
 WRONG = "rule relu_scale\n    relu(s * x) => s * relu(x)\n"
 RIGHT = "rule relu_scale\n    relu(s * x) => s * relu(x)\n    where s >= 0\n"
 SLOW = "".join(f"rule r{i}\n    log(sum[k](exp({i} * x))) => max[k](x) + log(sum[k](exp({i} * x - max[k](x))))\n\n" for i in range(2, 14))
 
 
+SHIPPED = 'rule log1p_fusion "1 + x drops the digits of a small x"\n    source "Goldberg 1991, theorem 4"\n    log(1 + x) => log1p(x)'
+"""A rule whose verdicts ship."""
 ODD = (
     "", "\ufeff", "rule", 'rule "', 'import "a.hnf"\n', 'import "none.hnf"\n', "(" * 500, "rule a\n    𝛼(x) => x\n", "\0", "a\r\nb",
 )  # fmt: skip
@@ -34,6 +39,17 @@ class Editor:
             self.published.append(params)
 
         self.document = lsp.TextDocumentIdentifier(self.uri)
+        self.refreshed = 0
+        self.shown: list[str] = []
+
+        @client.feature(lsp.WORKSPACE_INLAY_HINT_REFRESH)
+        def refreshed(*_: object) -> None:
+            self.refreshed += 1
+
+        @client.feature(lsp.WINDOW_SHOW_DOCUMENT)
+        def shown(params: lsp.ShowDocumentParams) -> lsp.ShowDocumentResult:
+            self.shown.append(params.uri)
+            return lsp.ShowDocumentResult(True)
 
     def type(self, text: str) -> None:
         self.version += 1
@@ -71,7 +87,10 @@ def with_editor(folder: Path, use: Callable[[Editor], Awaitable[None]]) -> None:
         client = LanguageClient("tests", "1")
         await client.start_io(sys.executable, "-m", "hnfc.cli.main", "lsp")
         root = [lsp.WorkspaceFolder(folder.as_uri(), "w")]
-        await client.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), workspace_folders=root))
+        marks = lsp.WorkspaceClientCapabilities(inlay_hint=lsp.InlayHintWorkspaceClientCapabilities(refresh_support=True))
+        window = lsp.WindowClientCapabilities(show_document=lsp.ShowDocumentClientCapabilities(True))
+        able = lsp.ClientCapabilities(marks, window=window)
+        await client.initialize_async(lsp.InitializeParams(able, workspace_folders=root))
         client.initialized(lsp.InitializedParams())
         await use(Editor(client, folder))
         await client.shutdown_async(None)
@@ -93,7 +112,7 @@ def test_verdicts_follow_what_is_typed(tmp_path: Path) -> None:
         )
         assert any("Take `where s >= 0`" in action.title for action in actions) and any("Explain" in a.title for a in actions)
         editor.type(RIGHT)
-        assert await editor.mark() == "✓ proved"
+        assert await editor.mark() == "✓ proved" and editor.refreshed > 0
         assert await editor.until(lambda found: not found) == []
         editor.type(RIGHT.replace("relu(x)", "relu(x", 1))
         (fault,) = await editor.until(bool)
@@ -118,8 +137,10 @@ def test_the_next_key_ends_the_proofs_of_the_last(tmp_path: Path) -> None:
             editor.type(WRONG.replace("s * x", f"{number} * s * x").replace("=> s", f"=> {number} * s"))
             await editor.until(bool)
             answered.append(time.monotonic() - began)
-        # a second on an idle machine
-        assert min(answered) < 2, answered
+        began = time.monotonic()
+        check(load_text(WRONG, "a.hnf").rules[0])
+        # the proof itself, a pause, and a process; on an idle machine less than a second in all
+        assert min(answered) < 4 * (time.monotonic() - began) + 1, answered
 
     with_editor(tmp_path, use)
 
@@ -136,5 +157,32 @@ def test_an_odd_file_does_not_end_the_server(tmp_path: Path) -> None:
             await editor.client.text_document_document_symbol_async(lsp.DocumentSymbolParams(editor.document))
         editor.type(WRONG)
         await editor.until(bool)
+
+    with_editor(tmp_path, use)
+
+
+def test_names_colours_folds_and_the_page_of_a_rule(tmp_path: Path) -> None:
+    text = f'import "lib.hnf"\n{SHIPPED}\n\ndef own(x) = half(x)\n\nrule r\n    own(x) + own(x) => x\n'
+
+    async def use(editor: Editor) -> None:
+        (tmp_path / "node_modules").mkdir()
+        for name in ("lib.hnf", "node_modules/other.hnf"):
+            (tmp_path / name).write_text("def half(x) = x / 2\n")
+        editor.type(text)
+        client, place = editor.client, lsp.Position(5, 14)
+        found = await client.text_document_definition_async(lsp.DefinitionParams(editor.document, place))
+        assert isinstance(found, lsp.Location) and found.uri == (tmp_path / "lib.hnf").as_uri()
+        uses = await client.text_document_references_async(lsp.ReferenceParams(lsp.ReferenceContext(True), editor.document, place))
+        assert uses is not None and sorted(Path(each.uri).name for each in uses) == ["a.hnf", "lib.hnf"]
+        edit = await client.text_document_rename_async(lsp.RenameParams(editor.document, place, "halved"))
+        assert edit is not None and edit.changes is not None and len(edit.changes) == 2
+        folds = await client.text_document_folding_range_async(lsp.FoldingRangeParams(editor.document))
+        assert folds is not None and [(fold.start_line, fold.end_line) for fold in folds] == [(1, 3), (7, 8)]
+        symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(editor.document))
+        assert symbols is not None and [symbol.name for symbol in symbols] == ["log1p_fusion", "own", "r"]
+        file = await client.workspace_execute_command_async(lsp.ExecuteCommandParams("hnfc.explain", [editor.uri, "log1p_fusion"]))
+        assert "proved over the reals" in Path(str(file)).read_text() and "log1p_fusion" in Path(str(file)).read_text()
+        assert editor.shown == [Path(str(file)).as_uri()]
+        Path(str(file)).unlink()
 
     with_editor(tmp_path, use)

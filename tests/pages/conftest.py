@@ -8,7 +8,7 @@ import pytest
 from tests.pages.browser import chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with chromium() as found:
         yield found

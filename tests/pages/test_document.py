@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -26,6 +27,7 @@ from hnfc.pages.document import (
     words,
 )
 from hnfc.pages.plots import growth_spec
+from hnfc.pages.vega import vega_script
 
 EVIL = [
     "</script><script>alert(1)</script>",
@@ -85,6 +87,15 @@ def test_nothing_is_loaded() -> None:
     assert not [tag for tag, attributes in elements.found if "src" in attributes or tag in ("link", "iframe", "object", "embed")]
     policy = next(a["content"] for tag, a in elements.found if tag == "meta" and a.get("http-equiv"))
     assert policy is not None and policy.startswith("default-src 'none'") and "unsafe-eval" not in policy
+
+
+def test_a_page_without_the_scripts_of_plots_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    vega_script.cache_clear()
+    plot = PlotBlock("p", growth_spec([]), "What grows.")
+    text = rendered(Page("m", "s", "c", "h", "good", [], [PageSection("s", "t", "", [CardBlock("c", "n", blocks=[plot])])]))
+    vega_script.cache_clear()
+    assert "hnfc[report]" in text and "What grows." in text and 'id="p"' not in text and len(text) < 100_000
 
 
 def test_numbers_that_json_lacks_are_texts() -> None:

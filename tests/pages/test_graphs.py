@@ -8,7 +8,9 @@ import pytest
 
 from hnfc.core.samples import parse_range
 from hnfc.frontend.models import read_model
-from hnfc.pages.changes import drawn_function
+from hnfc.pages import graphs
+from hnfc.pages.changes import columns, drawn_function
+from hnfc.pages.document import TextBlock
 from hnfc.pages.graphs import merged
 from hnfc.pages.places import line_of, module_of, source_lines
 from hnfc.pipeline.compile import compile_module
@@ -102,3 +104,11 @@ def test_source_lines_come_from_python_files_of_the_project_alone(tmp_path: Path
         "exp",
     ]
     assert source_lines(places, [tmp_path / "own"]) == {"model.py": {n: f"line {n}" for n in range(5, 10)}}
+
+
+def test_a_graph_that_no_browser_could_hold_is_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled(ATTENTION)
+    function = drawn_function(made.drawings[0], made)
+    monkeypatch.setattr(graphs, "MOST_VALUES", 5)
+    block = graphs.graph_block(0, function.name, function.entries, columns(function.entries), "error")
+    assert isinstance(block, TextBlock) and "12 values, more than the 5" in block.text

@@ -1,4 +1,4 @@
-// The bundled extension against `hnfc lsp`, with a stand-in for what the editor gives it.
+// The manifest and the bundle: what an editor loads.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";

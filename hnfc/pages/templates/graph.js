@@ -123,6 +123,12 @@ class GraphView {
     const heats = this.column && this.column.colour !== "category" ? item.members.map(n => this.fact(this.column, n, side)).filter(v => v !== undefined && v !== null && v !== "").map(v => this.heat(v)) : [];
     item.sub = `${count} value${count === 1 ? "" : "s"}${changed && !this.data.single ? `, ${changed} changed` : ""}`;
     item.fill = heats.length ? filled(steps()[Math.max(...heats)]) : null;
+    if (this.column && this.column.colour === "category") {
+      const counts = new Map();
+      for (const node of item.members) { const name = node.f[this.column.key]; if (name) counts.set(name, (counts.get(name) || 0) + 1); }
+      if (counts.size === 1) item.fill = filled(this.colour(item.members.find(node => node.f[this.column.key]), side));
+      if (counts.size) item.sub = [...counts].map(([name, number]) => `${number} ${name}`).join(", ");
+    }
     item.label = `module ${item.title}, ${item.sub}; open it`;
   }
 

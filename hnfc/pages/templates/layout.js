@@ -2,8 +2,22 @@
 // Layers of boxes: items in the order of the program, each below what it reads. Long edges go through empty slots.
 const GAP_X = 22, GAP_Y = 34, SLOT = 14, SWEEPS = 6;
 
-function layered(items, edges) {
-  const at = new Map(items.map((item, index) => [item.id, index]));
+// The items, each behind what it reads; where modules read each other, the first of the program goes first.
+function sorted(items, edges) {
+  const left = new Map(items.map(item => [item.id, new Set()])), users = new Map(items.map(item => [item.id, []])), found = [];
+  for (const [u, v] of edges) { left.get(v).add(u); users.get(u).push(v); }
+  const rest = new Map(items.map(item => [item.id, item])), ready = [];
+  const take = id => { found.push(rest.get(id)); rest.delete(id); for (const v of users.get(id)) if (left.get(v).delete(id) && !left.get(v).size && rest.has(v)) ready.push(v); };
+  for (const item of items) if (!left.get(item.id).size) ready.push(item.id);
+  while (rest.size) {
+    while (ready.length) { const id = ready.shift(); if (rest.has(id)) take(id); }
+    if (rest.size) take(rest.keys().next().value);
+  }
+  return found;
+}
+
+function layered(given, edges) {
+  const items = sorted(given, edges), at = new Map(items.map((item, index) => [item.id, index]));
   const down = edges.filter(([u, v]) => at.get(u) < at.get(v)), back = edges.filter(([u, v]) => at.get(u) >= at.get(v));
   const users = new Map(items.map(item => [item.id, []])), uses = new Map(items.map(item => [item.id, []]));
   for (const [u, v] of down) { users.get(u).push(v); uses.get(v).push(u); }

@@ -1,0 +1,1 @@
+"""A local page for rules, FPCore programs and models: `hnfc serve`."""

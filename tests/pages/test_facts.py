@@ -1,0 +1,72 @@
+"""Numbers of pages are those of the text and JSON reports of the same run."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hnfc.accuracy.improving import improve
+from hnfc.frontend.fpcore import read_programs
+from tests.terminal import hnfc
+
+ATTENTION = Path(__file__).parents[2] / "examples" / "naive_attention.mlir"
+
+
+def text_of(file: Path) -> str:
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", file.read_text(), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+def data_of(file: Path) -> dict:
+    found = re.search(r'id="data">(.*?)</script>', file.read_text(), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_rewrite(tmp_path: Path) -> None:
+    done = hnfc(ATTENTION, "--range", "-40:40", "-o", "o.mlir", "--json", "r.json", "--report", "r.html", cwd=tmp_path)
+    words, page = json.loads((tmp_path / "r.json").read_text()), text_of(tmp_path / "r.html")
+    (output,), (rewrite,) = words["outputs"], words["rewrites"]
+    assert f"{output['error_after']['relative']:.1e}" in page and f"{rewrite['error_after']['relative']:.1e}" in page
+    assert f"{output['error_before']['not_finite']} of {output['error_before']['elements']} not finite" in page
+    for line in done.stderr.splitlines():
+        for number in re.findall(r"\d\.\de-\d\d", line):
+            assert number in page
+
+
+def test_an_analysis(tmp_path: Path) -> None:
+    hnfc("analyze", ATTENTION, "--range", "-1:1", "--json", "r.json", "--report", "r.html", cwd=tmp_path)
+    words, graph = json.loads((tmp_path / "r.json").read_text()), data_of(tmp_path / "r.html")["graphs"]["graph-0"]
+    nodes = [node for node in graph["nodes"] if "error" in node["f"]]
+    assert [(n["o"], n["f"]["error"], *n["f"]["range"][:2]) for n in nodes] == [
+        (v["operation"], v["error"], v["low"], v["high"]) for v in words["values"]
+    ]
+
+
+@pytest.mark.parametrize("more", [(), ("--formats", "bf16", "--target-accuracy", "1e-7")], ids=["found", "refused"])
+def test_formats(tmp_path: Path, more: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "s.npz", **{f"arg{i}": rng.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    hnfc("precision", ATTENTION, "--calibrate", "s.npz", *more, "--json", "r.json", "--report", "r.html", cwd=tmp_path)
+    words, page = json.loads((tmp_path / "r.json").read_text()), text_of(tmp_path / "r.html")
+    if more:
+        assert all(" ".join(reason.split()) in page for reason in words["reasons"])
+        assert all(f"{edge['bits']:+d}" in page for edge in words["cycle"])
+        return
+    assert f"{words['bytes']:,.0f} bytes" in page
+    nodes = data_of(tmp_path / "r.html")["graphs"]["graph-0"]["nodes"]
+    assert [node["f"]["format"] for node in nodes] == [site["format"] for site in words["sites"]]
+
+
+def test_points_of_plots_have_the_mean_of_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "p.fpcore"
+    path.write_text('(FPCore (x) :name "a" :pre (<= 1 x 1e15) (- (sqrt (+ x 1)) (sqrt x)))')
+    improved = improve(next(iter(read_programs(str(path), []))))
+    before, after = improved.bits()
+    assert before.mean() == pytest.approx(improved.before) and after.mean() == pytest.approx(improved.after)
+    assert improved.improved and len(before) == len(improved.test)
