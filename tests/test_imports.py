@@ -26,6 +26,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "dsl": FACTS | {"dialects/formats": "formats that rule files declare", "lark": "the grammar", "flint": "polynomials"},
     "dsl/soundness": LANGUAGE | {"dialects/formats": "rules that round", "flint": "ball arithmetic, polynomials", "z3": "the solver"},
+    "dsl/certificates": {"dialects": "meanings of operations", "dsl": "rules", "dsl/soundness": "what a verdict claims"},
     "dsl/ieee": LANGUAGE
     | {
         "dialects/formats": "rounding to formats",
@@ -183,6 +184,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dialects": "formats of results",
         "dsl": "rule files and diagnostics",
         "dsl/soundness": "obligations as SMT-LIB",
+        "dsl/certificates": "certificates for Coq",
         "dsl/ieee": "names of formats",
         "hnfc/core": "errors, samples, verdicts",
         "hnfc/validation": "tolerances, errors",

@@ -1,0 +1,115 @@
+(** Normal forms of sums: parts apart, constants before them, what is left under the sum compared term by term. *)
+Require Import Reals List Arith Lia Lra FunctionalExtensionality.
+From Hnf Require Import Tensors Sums Indices Shapes Scalars.
+Import ListNotations.
+Open Scope R_scope.
+
+(** A sum whose terms are in normal form. *)
+Definition Nsum {A} (L : list A) (f : A -> R) : R := Rsum L f.
+Lemma Nsum_ext {A} (L : list A) f g : (forall x, In x L -> f x = g x) -> Nsum L f = Nsum L g.
+Proof. apply Rsum_ext. Qed.
+Lemma Nsum_pos {A} (L : list A) f : L <> [] -> (forall x, In x L -> 0 < f x) -> 0 < Nsum L f.
+Proof. apply Rsum_pos. Qed.
+Lemma Nsum_nonneg {A} (L : list A) f : (forall x, In x L -> 0 <= f x) -> 0 <= Nsum L f.
+Proof. apply Rsum_nonneg. Qed.
+Lemma into_sum {A} (L : list A) c f : c * Nsum L f = Rsum L (fun x => c * f x).
+Proof. symmetry. apply Rsum_scal. Qed.
+Lemma factor_out {A} (L : list A) c f g : (forall x, In x L -> f x = c * g x) -> Rsum L f = c * Nsum L g.
+Proof. apply Rsum_factor. Qed.
+Lemma constant_sum {A} (L : list A) c f : (forall x, In x L -> f x = c) -> Rsum L f = c * INR (length L).
+Proof. intros H. rewrite (Rsum_ext L f (fun _ => c) H). apply Rsum_const. Qed.
+
+(** Reductions over one box, whatever the shape was called. *)
+Ltac boxes := repeat match goal with
+  | t : sizes |- context [box ?k ?s ?i] => tryif is_var s then fail else (rewrite (box_ext k s t i) by shapes)
+  | t : sizes, H : context [box ?k ?s ?i] |- _ => tryif is_var s then fail else (rewrite (box_ext k s t i) in H by shapes)
+  | t : sizes |- context [count ?k ?s] => tryif is_var s then fail else (rewrite (count_ext k s t) by shapes)
+  | t : sizes, H : context [count ?k ?s] |- _ => tryif is_var s then fail else (rewrite (count_ext k s t) in H by shapes)
+  | E : same_size ?k ?s ?t |- context [box ?k ?t ?i] => tryif constr_eq s t then fail else rewrite <- (box_ext k s t i E)
+  | E : same_size ?k ?s ?t, H : context [box ?k ?t ?i] |- _ => tryif constr_eq s t then fail else rewrite <- (box_ext k s t i E) in H
+  | E : same_size ?k ?s ?t |- context [count ?k ?t] => tryif constr_eq s t then fail else rewrite <- (count_ext k s t E)
+  end.
+
+Lemma NoDup_left {A} (j k : list A) : NoDup (j ++ k) -> NoDup j.
+Proof. induction j; simpl; intros H; [constructor|]. inversion H; subst. constructor; [|auto]. intros K. apply H2, in_or_app. auto. Qed.
+
+(** What does not vary along the axes of the sum is read where the sum stands. *)
+Ltac reads_inside := repeat match goal with
+  | F : free ?k ?s, Hj : In ?j (box ?k ?t ?i) |- context [clip ?s ?j] => rewrite (clip_free k s t i j F Hj)
+  | Hj : In ?j (box ?k ?t ?i), D : NoDup ?k |- context [box ?k ?s ?j] => rewrite (box_again k s t i j Hj D)
+  | Hj : In ?j (box [?a] ?t ?i) |- context [box [?a] ?s ?j] => rewrite (box_again [a] s t i j Hj) by (constructor; [easy|constructor])
+  end.
+
+(** Rewrites the left side of an equation whose right side is not known yet. *)
+Ltac left_side tactic :=
+  let r := fresh "r" in match goal with |- _ = ?right => set (r := right) end; tactic; subst r; reflexivity.
+
+(** The greatest of terms that share an addend. *)
+Ltac extremes := repeat match goal with
+  | |- context [Rgreatest ?L (fun x => @?f x + ?c)] => rewrite (Rgreatest_shift L f c) by nonempty
+  | |- context [Rgreatest ?L ?f] =>
+      let E := fresh "E" in let j := fresh "j" in let Hj := fresh "Hj" in
+      eassert (E : Rgreatest L f = Rgreatest L _) by (apply Rgreatest_ext; intros j Hj; cbv beta; left_side ltac:(progress reads_inside));
+      rewrite E; clear E
+  end.
+
+(** The factors of a product that do not depend on j, and those that do. *)
+Ltac times a b := lazymatch a with 1 => b | _ => lazymatch b with 1 => a | _ => constr:(a * b) end end.
+Ltac factors j t := lazymatch t with
+  | ?a * ?b =>
+      let p := factors j a in let q := factors j b in
+      lazymatch p with (?c, ?v) => lazymatch q with (?d, ?w) => let e := times c d in let x := times v w in constr:((e, x)) end end
+  | - ?a => let p := factors j a in lazymatch p with (?c, ?v) => constr:((- c, v)) end
+  | _ => match t with context [j] => constr:((1, t)) | _ => constr:((t, 1)) end
+  end.
+
+Ltac terms := unfold Rdiv; repeat first
+  [ rewrite exp_minus | rewrite exp_plus | rewrite exp_Ropp | rewrite Rinv_mult | rewrite Rinv_inv ];
+  match goal with |- ?b = _ => try (progress ring_simplify b) end.
+
+Ltac split_sums := repeat match goal with
+  | |- context [Rsum ?L (fun x => @?f x + @?g x)] => rewrite (Rsum_plus L f g)
+  | |- context [Rsum ?L (fun x => @?f x - @?g x)] => rewrite (Rsum_minus L f g)
+  | |- context [Rsum ?L (fun x => - @?f x)] => rewrite (Rsum_opp L f)
+  end.
+
+Ltac one_term L f :=
+  let E := fresh "E" in let j := fresh "j" in let Hj := fresh "Hj" in
+  first
+  [ eassert (E : Rsum L f = _ * INR (length L)) by
+      (eapply constant_sum; intros j Hj; cbv beta;
+       match goal with |- ?b = _ => lazymatch b with context [j] => fail | _ => idtac end end; reflexivity)
+  | eassert (E : Rsum L f = _ * Nsum L _) by
+      (eapply factor_out; intros j Hj; cbv beta;
+       match goal with |- ?b = _ => let p := factors j b in lazymatch p with (?c, ?v) => transitivity (c * v); [ring|reflexivity] end end) ];
+  rewrite E; clear E; cbv beta.
+
+Ltac normal_sums := repeat match goal with |- context [Rsum ?L ?f] => normal_sum L f end
+with normal_sum L f :=
+  let E := fresh "E" in let j := fresh "j" in let Hj := fresh "Hj" in
+  eassert (E : Rsum L f = Rsum L _) by
+    (apply Rsum_ext; intros j Hj; cbv beta; left_side ltac:(boxes; reads_inside; extremes; normal_sums; terms));
+  rewrite E; clear E; cbv beta; split_sums;
+  repeat match goal with |- context [Rsum L ?g] => one_term L g end.
+
+Ltac counts := repeat match goal with
+  | |- context [INR (length (box ?k ?s ?i))] => rewrite (box_length k s i)
+  | H : context [INR (length (box ?k ?s ?i))] |- _ => rewrite (box_length k s i) in H
+  end.
+
+(** Elements that are read at two indices which agree where they are read. *)
+Ltac same_index := apply functional_extensionality; first
+  [ solve [any_axis] | solve [each_axis] ].
+Ltac same_reads := repeat match goal with
+  | |- context [clip ?s ?p] => match goal with |- context [clip s ?q] =>
+      tryif constr_eq p q then fail else (replace (clip s q) with (clip s p) by same_index) end
+  end.
+
+Ltac same_sums := repeat match goal with
+  | |- context [Nsum ?L ?f] => match goal with |- context [Nsum ?M ?g] =>
+      tryif constr_eq f g then fail else
+      (tryif constr_eq L M then idtac else (replace M with L by (f_equal; solve [each_size]));
+       rewrite (Nsum_ext L g f) by (let j := fresh "j" in intros j ?; cbv beta; same_reads; by_field)) end
+  end.
+
+Ltac sums := boxes; extremes; normal_sums; same_sums; counts.
