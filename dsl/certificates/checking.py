@@ -117,11 +117,15 @@ class Folder:
             (self.directory / f"{rule.name}{OPEN}").write_text(open_statement(found, rule.name), encoding="utf-8")
         return CertificateResult(rule.name, reason)
 
-    def fault(self, name: str) -> str:
+    def output(self, name: str) -> str:
+        """The output of Coq on the file."""
+        return self._run(name, LIMIT)[1]
+
+    def fault(self, name: str, limit: float = LIMIT) -> str:
         """The reason why Coq does not accept the file, or nothing."""
-        code, text = self._run(name, LIMIT)
+        code, text = self._run(name, limit)
         if code is None:
-            return f"the proof takes more than {LIMIT:g} seconds"
+            return f"the proof takes more than {limit:g} seconds"
         if code:
             return f"coqc does not accept the proof: {_first_error(text)}"
         if further := axioms(text) - AXIOMS:

@@ -102,3 +102,22 @@ Qed.
 
 Lemma box_or_count k s i : box k s i = [] \/ count k s <> 0.
 Proof. destruct (box k s i) as [|x L] eqn:E; [now left|right]. apply (count_of_element k s i x). rewrite E. now left. Qed.
+
+(** Axes that are named apart are apart. *)
+Lemma apart {A} (j k : list A) a : NoDup (j ++ k) -> In a j -> ~ In a k.
+Proof.
+  induction j as [|b j IH]; simpl; [easy|]. intros N [->|H]; inversion N; subst; [|auto].
+  intros K. apply H1, in_or_app. now right.
+Qed.
+
+Lemma box_reduced j k s i : NoDup (j ++ k) -> box j (reduced k s) i = box j s i.
+Proof.
+  intros N. apply box_ext. intros a H. unfold reduced. destruct (mem a k) eqn:E; [|easy].
+  apply mem_In in E. now apply (apart _ _ _ N) in H.
+Qed.
+
+Lemma bcast_one_r s : bcast s (fun _ => 1%nat) = s.
+Proof. apply functional_extensionality. intros a. unfold bcast, joined. destruct (Nat.eqb_spec (s a) 1); [now symmetry|easy]. Qed.
+
+Lemma bcast_one_l s : bcast (fun _ => 1%nat) s = s.
+Proof. easy. Qed.

@@ -20,18 +20,23 @@ Lemma constant_sum {A} (L : list A) c f : (forall x, In x L -> f x = c) -> Rsum 
 Proof. intros H. rewrite (Rsum_ext L f (fun _ => c) H). apply Rsum_const. Qed.
 
 (** Reductions over one box, whatever the shape was called. *)
+Ltac of_captures := repeat match goal with
+  | H : within _ _ |- _ => clear H
+  | H : fits ?s ?t |- _ => first [is_var s; is_var t; fail 1 | clear H]
+  | H : forall _ : index, _ |- _ => clear H
+  | H : @eq R _ _ |- _ => clear H
+  end; solve [any_axis | each_axis].
 Ltac boxes := repeat match goal with
-  | t : sizes |- context [box ?k ?s ?i] => tryif is_var s then fail else (rewrite (box_ext k s t i) by shapes)
-  | t : sizes, H : context [box ?k ?s ?i] |- _ => tryif is_var s then fail else (rewrite (box_ext k s t i) in H by shapes)
-  | t : sizes |- context [count ?k ?s] => tryif is_var s then fail else (rewrite (count_ext k s t) by shapes)
-  | t : sizes, H : context [count ?k ?s] |- _ => tryif is_var s then fail else (rewrite (count_ext k s t) in H by shapes)
+  | N : NoDup (?j ++ ?k) |- context [box ?j (reduced ?k ?s) ?i] => rewrite (box_reduced j k s i N)
+  | t : sizes |- context [box ?k ?s ?i] => composite s; rewrite (box_ext k s t i) by of_captures
+  | t : sizes, H : context [box ?k ?s ?i] |- _ => composite s; rewrite (box_ext k s t i) in H by of_captures
+  | t : sizes |- context [count ?k ?s] => composite s; rewrite (count_ext k s t) by of_captures
+  | t : sizes, H : context [count ?k ?s] |- _ => composite s; rewrite (count_ext k s t) in H by of_captures
   | E : same_size ?k ?s ?t |- context [box ?k ?t ?i] => tryif constr_eq s t then fail else rewrite <- (box_ext k s t i E)
   | E : same_size ?k ?s ?t, H : context [box ?k ?t ?i] |- _ => tryif constr_eq s t then fail else rewrite <- (box_ext k s t i E) in H
   | E : same_size ?k ?s ?t |- context [count ?k ?t] => tryif constr_eq s t then fail else rewrite <- (count_ext k s t E)
-  end.
-
-Lemma NoDup_left {A} (j k : list A) : NoDup (j ++ k) -> NoDup j.
-Proof. induction j; simpl; intros H; [constructor|]. inversion H; subst. constructor; [|auto]. intros K. apply H2, in_or_app. auto. Qed.
+  end
+with composite s := tryif is_var s then fail else idtac.
 
 (** What does not vary along the axes of the sum is read where the sum stands. *)
 Ltac reads_inside := repeat match goal with
@@ -43,6 +48,16 @@ Ltac reads_inside := repeat match goal with
 (** Rewrites the left side of an equation whose right side is not known yet. *)
 Ltac left_side tactic :=
   let r := fresh "r" in match goal with |- _ = ?right => set (r := right) end; tactic; subst r; reflexivity.
+
+(** An axis of size 1 is not read. *)
+Lemma clip_unread s i a n : s a = 1%nat -> clip s (upd i a n) = clip s i.
+Proof.
+  intros E. apply functional_extensionality. intros b. unfold clip, upd.
+  destruct (Nat.eqb_spec (s b) 1); [easy|]. destruct (Nat.eqb_spec b a); [congruence|easy].
+Qed.
+Ltac unread := repeat match goal with
+  | |- context [clip ?s (upd ?i ?a ?n)] => rewrite (clip_unread s i a n) by solve [small; assumption | matrix_axes]
+  end.
 
 (** The greatest of terms that share an addend. *)
 Ltac extremes := repeat match goal with
@@ -84,12 +99,16 @@ Ltac one_term L f :=
        match goal with |- ?b = _ => let p := factors j b in lazymatch p with (?c, ?v) => transitivity (c * v); [ring|reflexivity] end end) ];
   rewrite E; clear E; cbv beta.
 
-Ltac normal_sums := repeat match goal with |- context [Rsum ?L ?f] => normal_sum L f end
+Ltac normal_sums := repeat match goal with
+  | |- context [Rsum ?L ?f] =>
+      let E := fresh "E" in eassert (E : Rsum L f = _) by (left_side ltac:(normal_sum L f)); rewrite E; clear E
+  end
 with normal_sum L f :=
   let E := fresh "E" in let j := fresh "j" in let Hj := fresh "Hj" in
   eassert (E : Rsum L f = Rsum L _) by
-    (apply Rsum_ext; intros j Hj; cbv beta; left_side ltac:(boxes; reads_inside; extremes; normal_sums; terms));
-  rewrite E; clear E; cbv beta; split_sums;
+    (apply Rsum_ext; intros j Hj; cbv beta;
+     left_side ltac:(boxes; reads_inside; unread; extremes; normal_sums; terms));
+  try rewrite E; clear E; cbv beta; split_sums;
   repeat match goal with |- context [Rsum L ?g] => one_term L g end.
 
 Ltac counts := repeat match goal with
@@ -112,4 +131,21 @@ Ltac same_sums := repeat match goal with
        rewrite (Nsum_ext L g f) by (let j := fresh "j" in intros j ?; cbv beta; same_reads; by_field)) end
   end.
 
-Ltac sums := boxes; extremes; normal_sums; same_sums; counts.
+(** A sum over several axes is one over each in turn. *)
+Ltac sums_in_turn := repeat match goal with
+  | |- context [Rsum (box (?j ++ ?k) ?s ?i) ?f] => rewrite (box_app j k s i), Rsum_flat_map
+  end.
+
+(** Sums of sums: the factors go inside, and the order of the sums is changed on one side. *)
+Ltac double_sums := match goal with
+  | |- Rsum ?L ?f = Rsum ?M ?g =>
+      let E := fresh "E" in let F := fresh "F" in let x := fresh "x" in
+      eassert (E : Rsum L f = Rsum L (fun x => Rsum _ _)) by
+        (apply Rsum_ext; intros x ?; cbv beta; first [rewrite Rmult_comm, <- Rsum_scal | rewrite <- Rsum_scal]; reflexivity);
+      eassert (F : Rsum M g = Rsum M (fun x => Rsum _ _)) by
+        (apply Rsum_ext; intros x ?; cbv beta; first [rewrite Rmult_comm, <- Rsum_scal | rewrite <- Rsum_scal]; reflexivity);
+      rewrite E, F; clear E F; rewrite (Rsum_swap L);
+      apply Rsum_ext; intros; apply Rsum_ext; intros; same_reads; by_field
+  end.
+
+Ltac sums := boxes; sums_in_turn; boxes; extremes; normal_sums; same_sums; counts; unfold Nsum in *.

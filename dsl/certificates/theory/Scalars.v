@@ -1,6 +1,6 @@
 (** Facts about numbers, and tactics for goals without tensors. *)
 Require Import Reals List Arith Lia Lra Psatz Nsatz ZArith.
-From Hnf Require Import Tensors Sums Indices.
+From Hnf Require Import Tensors Sums Indices Shapes.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -111,6 +111,7 @@ Ltac pos := first
     | |- 0 <= Rabs _ => apply Rabs_pos
     | |- 0 <= count _ _ => apply count_nonneg
     | |- 0 < count ?k ?s => first [apply count_positive; assumption | pose proof (count_nonneg k s); lra]
+    | H : forall j, within ?s j -> _ |- _ => apply H; solve [shapes]
     | H : In ?j (box ?k ?s ?i) |- count ?k ?s <> 0 => exact (count_of_element k s i j H)
     | |- 0 <= ?a * ?a => apply square_nonneg
     end
@@ -196,6 +197,7 @@ Ltac powers := repeat match goal with
   | |- context [ln (?a / ?b)] => rewrite (ln_div a b) by pos
   | |- context [ln (?a * ?b)] => rewrite (ln_mult a b) by pos
   | |- context [ln (exp ?a)] => rewrite (ln_exp a)
+  | |- context [ln (Rprod ?L ?f)] => rewrite (ln_Rprod L f) by (intros; pos)
   end.
 
 (** Signs that need more: inverses by their equations, or another condition by which the opposite is impossible. *)
@@ -227,6 +229,7 @@ Ltac equal := first
   | solve [logs; algebra]
   | solve [apply double_inj; logs; algebra]
   | solve [powers; by_field]
+  | solve [powers; exps; f_equal; by_field]
   | solve [exps; f_equal; by_field]
   | solve [algebra]
   | solve [same_values; algebra]

@@ -17,10 +17,9 @@ Ltac size_cases := repeat match goal with
 with one_size m n :=
   lazymatch m with context [joined] => fail | _ => idtac end;
   first
-  [ rewrite (joined_one n) in *
+  [ constr_eq m 1%nat; rewrite (joined_one n) in *
   | match goal with E : m <> 1%nat |- _ => rewrite (joined_other m n E) in * end
-  | destruct (Nat.eq_dec m 1) as [->|?]
-  | let E := fresh "E" in destruct (Nat.eq_dec m 1) as [E|E]; [rewrite E in *|] ].
+  | let E := fresh "E" in destruct (Nat.eq_dec m 1) as [E|E]; [rewrite E in * |- ; rewrite ?E|] ].
 
 (** A goal about sizes along an axis, or about places on it. *)
 Ltac at_axes instances :=
@@ -38,11 +37,18 @@ Ltac at_axes instances :=
   | H : In _ (seq _ _) |- _ => apply in_seq in H
   end.
 
-Ltac sizes_only := rewrite <- ?mem_In in *; rewrite ?mem_app, ?Bool.orb_true_iff in *; cbn [mem existsb Nat.eqb orb In] in *; unfold bcast, reduced, swap, drop, insert, upd, clip in *; cbn [mem existsb Nat.eqb orb] in *;
+Ltac is_true condition :=
+  let b := fresh in let E := fresh in remember condition as b eqn:E in *; clear E; destruct b.
+Ltac literal n := lazymatch n with 0%nat => idtac | S _ => idtac end.
+Ltac sizes_only :=
+  rewrite <- ?mem_In in *; unfold bcast, reduced, swap, drop, insert, upd, clip in *;
+  rewrite ?mem_app in *; cbn [mem existsb Nat.eqb orb] in *;
   repeat match goal with
-  | H : context [mem ?a ?k] |- _ => let b := fresh in let E := fresh in remember (mem a k) as b eqn:E in *; clear E; destruct b
-  | |- context [mem ?a ?k] => let b := fresh in let E := fresh in remember (mem a k) as b eqn:E in *; clear E; destruct b
-  end;
+  | H : context [mem ?a ?k] |- _ => is_true (mem a k)
+  | |- context [mem ?a ?k] => is_true (mem a k)
+  | |- context [Nat.eqb ?m ?n] => literal n; destruct (Nat.eqb_spec m n)
+  | H : context [Nat.eqb ?m ?n] |- _ => literal n; destruct (Nat.eqb_spec m n)
+  end; cbn [orb] in *;
   repeat match goal with
   | H : true = true -> _ |- _ => specialize (H eq_refl)
   | H : false = true -> _ |- _ => clear H
@@ -65,14 +71,18 @@ Ltac introduce a := match goal with
 Ltac any_axis := let a := fresh "a" in introduce a; at_axes ltac:(fun H => pose proof (H a)); sizes_only.
 Ltac small := cbn [bcast reduced swap drop insert upd clip app In mem existsb orb Nat.eqb Nat.ltb Nat.leb pred].
 Ltac small_in H := cbn [bcast reduced swap drop insert upd clip app In mem existsb orb Nat.eqb Nat.ltb Nat.leb pred] in H.
-Ltac matrix_axes := let H0 := fresh in let H1 := fresh in
-  at_axes ltac:(fun H => pose proof (H 0%nat) as H0; pose proof (H 1%nat) as H1; small_in H0; small_in H1); sizes_only.
+Ltac matrix_axes :=
+  at_axes ltac:(fun H =>
+    let H0 := fresh in pose proof (H 0%nat) as H0; small_in H0; let H1 := fresh in pose proof (H 1%nat) as H1; small_in H1); sizes_only.
 (** The last two axes, and any other. *)
 Ltac each_axis :=
   let a := fresh "a" in introduce a; destruct a as [|[|a]]; small;
-  [ matrix_axes | matrix_axes | let H0 := fresh in at_axes ltac:(fun H => pose proof (H (S (S a))) as H0; small_in H0); sizes_only ].
+  [ matrix_axes | matrix_axes | at_axes ltac:(fun H => let H0 := fresh in pose proof (H (S (S a))) as H0; small_in H0); sizes_only ].
 
-Ltac shapes := first [ match goal with H : ?P |- ?P => exact H end | solve [let a := fresh "a" in intros a; left; reflexivity] | solve [any_axis] | solve [each_axis] ].
+Ltac shapes := first
+  [ match goal with H : ?P |- ?P => exact H end
+  | solve [let a := fresh "a" in intros a; left; reflexivity]
+  | solve [any_axis] | solve [each_axis] ].
 
 (** An equation of two sizes. *)
 Ltac each_size := small; solve [assumption | symmetry; assumption | matrix_axes].

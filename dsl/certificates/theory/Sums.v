@@ -1,5 +1,5 @@
 (** Sums, products and greatest values over a list. *)
-Require Import Reals List Arith Lia Lra.
+Require Import Reals List Arith Lia Lra Setoid Morphisms.
 From Hnf Require Import Tensors.
 Import ListNotations.
 Open Scope R_scope.
@@ -110,3 +110,11 @@ Proof.
   - induction M; simpl; [easy|rewrite <- IHM; ring].
   - rewrite IHL. symmetry. apply Rsum_plus.
 Qed.
+
+(** Terms are rewritten where they stand. *)
+Global Instance Rsum_terms {A} (L : list A) : Proper (pointwise_relation A eq ==> eq) (Rsum L).
+Proof. intros f g H. apply Rsum_ext. intros x _. apply H. Qed.
+Global Instance Rgreatest_terms {A} (L : list A) : Proper (pointwise_relation A eq ==> eq) (Rgreatest L).
+Proof. intros f g H. apply Rgreatest_ext. intros x _. apply H. Qed.
+Global Instance Rprod_terms {A} (L : list A) : Proper (pointwise_relation A eq ==> eq) (Rprod L).
+Proof. intros f g H. apply Rprod_ext. intros x _. apply H. Qed.

@@ -10,7 +10,17 @@ Ltac unfold_tensors := cbv beta iota zeta delta
     as_number as_mask m_where reduce t_sum t_prod extreme t_amax t_amin t_size t_matmul t_transpose t_unsqueeze t_squeeze
     refines always shape typed dom el mshape mtyped mdom holds Rleast ].
 
-(** Conditions of the rule, at an index. *)
+(** Conditions of the rule, as relations of numbers and at an index. *)
+Ltac relations := repeat match goal with
+  | H : forall j : index, within ?s j -> _ /\ Rltb (@?f j) (@?g j) = true |- _ =>
+      assert (forall j, within s j -> f j < g j) by (intros; apply Rltb_true; apply H; assumption); clear H
+  | H : forall j : index, within ?s j -> _ /\ Rleb (@?f j) (@?g j) = true |- _ =>
+      assert (forall j, within s j -> f j <= g j) by (intros; apply Rleb_true; apply H; assumption); clear H
+  | H : forall j : index, within ?s j -> _ /\ Reqb (@?f j) (@?g j) = true |- _ =>
+      assert (forall j, within s j -> f j = g j) by (intros; apply Reqb_true; apply H; assumption); clear H
+  | H : forall j : index, within ?s j -> _ /\ negb (Reqb (@?f j) (@?g j)) = true |- _ =>
+      assert (forall j, within s j -> f j <> g j) by (intros; apply Reqb_false, Bool.negb_true_iff; apply H; assumption); clear H
+  end; cbv beta in *.
 Ltac conditions i := repeat match goal with
   | H : forall j : index, within ?s j -> _ |- _ =>
       let W := fresh "W" in assert (W : within s i) by shapes; pose proof (H i W); clear W;
@@ -56,15 +66,21 @@ Ltac none_or_some := match goal with
   | |- context [box ?k ?s ?i] => destruct (box_or_count k s i) as [E|?]; [rewrite E in *; cbn [Rsum]|]
   end.
 
-Ltac leaf := reads_inside; match goal with
+Ltac light := try setoid_rewrite Rmult_1_r; try setoid_rewrite exp_plus; first [reflexivity | ring | solve [field; repeat split; pos]].
+
+Ltac leaf := match goal with
   | |- True => exact I
   | |- @eq nat _ _ => solve [matrix_axes]
   | |- @eq R ?x ?x => reflexivity
   | H : ?P |- ?P => exact H
   | |- _ <> [] => boxes; nonempty
-  | _ => reductions; first
-      [ solve [sums; values; number_goal] | solve [boxes; none_or_some; solve [sums; values; number_goal]] | solve [boxes; witness; values; number_goal] | solve [same_reads; values; number_goal] ]
-  | _ => values; first [ assumption | number_goal | solve [cases; number_goal] ]
+  | _ => reductions; match goal with
+      | |- @eq R _ _ => first
+          [ solve [light] | solve [boxes; powers; by_field] | solve [sums; values; equal] | solve [boxes; none_or_some; solve [sums; values; equal]]
+          | solve [double_sums] | solve [symmetry; double_sums] ]
+      | _ => first [ solve [pos] | solve [boxes; values; signs] | solve [sums; values; signs] | solve [boxes; witness; values; signs] ]
+      end
+  | _ => reads_inside; values; first [ assumption | number_goal | solve [cases; number_goal] ]
   | _ => solve [boxes; witness; values; number_goal]
   | _ => solve [same_reads; values; number_goal]
   end.
@@ -72,17 +88,17 @@ Ltac leaf := reads_inside; match goal with
 Ltac walk := repeat match goal with
   | |- True => exact I
   | |- _ /\ _ => split
-  | |- forall j, In j _ -> _ => let j := fresh "j" in intros j ?; at_element j
+  | |- forall j, In j _ -> _ => let j := fresh "j" in intros j ?; at_element j; conditions j
   end.
 
 Ltac certify :=
-  unfold_tensors; intros; parts;
+  unfold_tensors; intros; rewrite ?bcast_one_l, ?bcast_one_r in *; parts;
   repeat match goal with
   | |- _ /\ _ => split
   | |- fits _ _ => shapes
   | |- forall a : nat, _ => shapes
   | |- forall i : index, within _ i -> _ =>
-      let i := fresh "i" in let W := fresh "W" in let D := fresh "D" in intros i W D; parts; conditions i; walk
+      let i := fresh "i" in let W := fresh "W" in let D := fresh "D" in intros i W D; parts; relations; conditions i; walk
   | |- _ -> _ => let H := fresh "H" in intros H; parts
   end;
   try leaf.
