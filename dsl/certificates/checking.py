@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -30,7 +31,7 @@ AXIOMS = frozenset(
 )
 """Axioms of Coq's real numbers, and functional extensionality: those that a certificate may rest on."""
 
-LIMIT = 30.0
+LIMIT = 20.0
 """Seconds that a proof may take."""
 
 OPEN = ".open.v"
@@ -51,11 +52,16 @@ class CertificateResult:
     def accepted(self) -> bool:
         return not self.reason
 
+    @property
+    def headline(self) -> str:
+        return "kernel-checked" if self.accepted else "no certificate"
+
 
 def theory_text(name: str) -> str:
     return (files("hnfc") / "dsl" / "certificates" / "theory" / f"{name}.v").read_text(encoding="utf-8")
 
 
+@cache
 def theory_digest() -> str:
     """A hash of the whole theory."""
     return hashlib.sha256("\0".join(map(theory_text, THEORY)).encode()).hexdigest()

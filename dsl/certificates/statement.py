@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.certificates.terms import NoMeaning, Term, TermMath, axis_list, axis_name
+from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, axis_list, axis_name
 from hnfc.dsl.core import (
     ALL,
     AllOf,
@@ -67,18 +67,18 @@ def statement(rule: Rule, verdict: Verdict) -> Statement:
         raise NoMeaning("a bound on an error")
     if len(variants(rule)) != 1:
         raise NoMeaning("several element types")
-    return _Reader(explicit_roundings(rule)).statement(verdict)
+    return StatementReader(explicit_roundings(rule)).statement(verdict)
 
 
-class _Reader:
+class StatementReader:
     def __init__(self, rule: Rule) -> None:
         self.rule, self.math = rule, TermMath()
         self.booleans, self.scalars = boolean_captures(rule), scalar_captures(rule)
-        self.memo: dict[Expr, Term] = {}
+        self.memo: dict[Expr, CoqTerm] = {}
 
     def statement(self, verdict: Verdict) -> Statement:
         left, right = self.term(self.rule.pattern), self.term(self.rule.replacement)
-        left, right = Term(left.number), Term(right.number)
+        left, right = CoqTerm(left.number), CoqTerm(right.number)
         hypotheses = [text for part in conjuncts(self.rule.where) if (text := self.condition(part)) is not None]
         names = {n.name: n for n in rule_expressions(self.rule) if isinstance(n, Capture)}
         binders, definitions = [], []
@@ -106,16 +106,16 @@ class _Reader:
             FITTING in verdict.shape_conditions,
         )
 
-    def term(self, node: Expr) -> Term:
+    def term(self, node: Expr) -> CoqTerm:
         for part in walk(node):
             if part not in self.memo:
                 self.memo[part] = self.built(part)
         return self.memo[node]
 
-    def built(self, node: Expr) -> Term:
+    def built(self, node: Expr) -> CoqTerm:
         match node:
             case Capture(name):
-                return Term(variable(name), truth=name in self.booleans and name not in self.scalars)
+                return CoqTerm(variable(name), truth=name in self.booleans and name not in self.scalars)
             case Literal(value):
                 return self.math.const(value)
             case Size(operand, axes):

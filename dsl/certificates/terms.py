@@ -19,7 +19,7 @@ class NoMeaning(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class CoqTerm:
     """A tensor of numbers, or of truth values, as a term of Coq."""
 
     text: str
@@ -33,24 +33,24 @@ class Term:
     def mask(self) -> str:
         return self.text if self.truth else f"(as_mask {self.text})"
 
-    def __add__(self, other: Term) -> Term:
+    def __add__(self, other: CoqTerm) -> CoqTerm:
         return applied("t_add", self, other)
 
-    def __sub__(self, other: Term) -> Term:
+    def __sub__(self, other: CoqTerm) -> CoqTerm:
         return applied("t_sub", self, other)
 
-    def __mul__(self, other: Term) -> Term:
+    def __mul__(self, other: CoqTerm) -> CoqTerm:
         return applied("t_mul", self, other)
 
-    def __truediv__(self, other: Term) -> Term:
+    def __truediv__(self, other: CoqTerm) -> CoqTerm:
         return applied("t_div", self, other)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> CoqTerm:
         return applied("t_neg", self)
 
 
-def applied(function: str, *operands: Term) -> Term:
-    return Term(f"({' '.join([function, *(x.number for x in operands)])})")
+def applied(function: str, *operands: CoqTerm) -> CoqTerm:
+    return CoqTerm(f"({' '.join([function, *(x.number for x in operands)])})")
 
 
 def _elementwise(function: str) -> Any:
@@ -58,7 +58,7 @@ def _elementwise(function: str) -> Any:
 
 
 def _unknown(function: str) -> Any:
-    def refuse(self: TermMath, *_: Any, **__: Any) -> Term:
+    def refuse(self: TermMath, *_: Any, **__: Any) -> CoqTerm:
         raise NoMeaning(function)
 
     return refuse
@@ -84,16 +84,16 @@ def axis_name(axis: str) -> str:
 
 
 class TermMath:
-    """The `Math` protocol on `Term`. A function without a definition in the theory raises NoMeaning."""
+    """The `Math` protocol on `CoqTerm`. A function without a definition in the theory raises NoMeaning."""
 
-    def const(self, value: Any) -> Term:
-        if isinstance(value, Term):
+    def const(self, value: Any) -> CoqTerm:
+        if isinstance(value, CoqTerm):
             return value
         if isinstance(value, Constant):
-            return Term(f"(number ({real_number(value.factor)} * PI))")
+            return CoqTerm(f"(number ({real_number(value.factor)} * PI))")
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
-        return Term(f"(number {real_number(Fraction(value))})")
+        return CoqTerm(f"(number {real_number(Fraction(value))})")
 
     exp = _elementwise("t_exp")
     log = _elementwise("t_log")
@@ -115,64 +115,64 @@ class TermMath:
     i0 = _unknown("i0")
     round_to = _unknown("round_to")
 
-    def compare(self, predicate: str, x: Term, y: Term) -> Term:
-        return Term(f"(t_{predicate} {x.number} {y.number})", truth=True)
+    def compare(self, predicate: str, x: CoqTerm, y: CoqTerm) -> CoqTerm:
+        return CoqTerm(f"(t_{predicate} {x.number} {y.number})", truth=True)
 
-    def logical_and(self, p: Term, q: Term) -> Term:
-        return Term(f"(m_and {p.mask} {q.mask})", truth=True)
+    def logical_and(self, p: CoqTerm, q: CoqTerm) -> CoqTerm:
+        return CoqTerm(f"(m_and {p.mask} {q.mask})", truth=True)
 
-    def logical_or(self, p: Term, q: Term) -> Term:
-        return Term(f"(m_or {p.mask} {q.mask})", truth=True)
+    def logical_or(self, p: CoqTerm, q: CoqTerm) -> CoqTerm:
+        return CoqTerm(f"(m_or {p.mask} {q.mask})", truth=True)
 
-    def logical_not(self, p: Term) -> Term:
-        return Term(f"(m_not {p.mask})", truth=True)
+    def logical_not(self, p: CoqTerm) -> CoqTerm:
+        return CoqTerm(f"(m_not {p.mask})", truth=True)
 
-    def where(self, p: Term, x: Term, y: Term) -> Term:
+    def where(self, p: CoqTerm, x: CoqTerm, y: CoqTerm) -> CoqTerm:
         if x.truth and y.truth:
-            return Term(f"(m_where {p.mask} {x.text} {y.text})", truth=True)
-        return Term(f"(t_where {p.mask} {x.number} {y.number})")
+            return CoqTerm(f"(m_where {p.mask} {x.text} {y.text})", truth=True)
+        return CoqTerm(f"(t_where {p.mask} {x.number} {y.number})")
 
-    def weight(self, mask: Term) -> Term:
+    def weight(self, mask: CoqTerm) -> CoqTerm:
         """The factor of a mask: e^mask for numbers, 1 or 0 for truth values."""
-        return Term(mask.number) if mask.truth else applied("t_exp", mask)
+        return CoqTerm(mask.number) if mask.truth else applied("t_exp", mask)
 
     # reductions
 
-    def sum(self, x: Term, axes: Iterable[Axis]) -> Term:
+    def sum(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
         return self._along("t_sum", x, axes)
 
-    def prod(self, x: Term, axes: Iterable[Axis]) -> Term:
+    def prod(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
         return self._along("t_prod", x, axes)
 
-    def amax(self, x: Term, axes: Iterable[Axis]) -> Term:
+    def amax(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
         return self._along("t_amax", x, axes)
 
-    def amin(self, x: Term, axes: Iterable[Axis]) -> Term:
+    def amin(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
         return self._along("t_amin", x, axes)
 
-    def size(self, x: Term, axes: Iterable[Axis]) -> Term:
+    def size(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
         return self._along("t_size", x, axes)
 
-    def _along(self, function: str, x: Term, axes: Iterable[Axis]) -> Term:
-        return Term(f"({function} {axis_list(axes)} {x.number})")
+    def _along(self, function: str, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
+        return CoqTerm(f"({function} {axis_list(axes)} {x.number})")
 
     # contraction and movement
 
-    def matmul(self, a: Term, b: Term) -> Term:
+    def matmul(self, a: CoqTerm, b: CoqTerm) -> CoqTerm:
         return applied("t_matmul", a, b)
 
-    def transpose(self, x: Term, perm: Any) -> Term:
+    def transpose(self, x: CoqTerm, perm: Any) -> CoqTerm:
         if perm != MATRIX_AXES:
             raise NoMeaning("a permutation of axes that are counted from the left")
         return applied("t_transpose", x)
 
-    def unsqueeze(self, x: Term, place: int) -> Term:
+    def unsqueeze(self, x: CoqTerm, place: int) -> CoqTerm:
         """An axis of size 1 comes in at `place`, counted from the right in the result."""
-        return Term(f"(t_unsqueeze {axis_number(place)} {x.number})")
+        return CoqTerm(f"(t_unsqueeze {axis_number(place)} {x.number})")
 
-    def squeeze(self, x: Term, place: int) -> Term:
+    def squeeze(self, x: CoqTerm, place: int) -> CoqTerm:
         """The axis at `place`, which has size 1, goes away."""
-        return Term(f"(t_squeeze {axis_number(place)} {x.number})")
+        return CoqTerm(f"(t_squeeze {axis_number(place)} {x.number})")
 
     slice = _unknown("slice")
     concat = _unknown("concat")

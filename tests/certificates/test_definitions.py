@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.facts import Access, NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.certificates.checking import Folder
-from hnfc.dsl.certificates.terms import NoMeaning, Term, TermMath, real_number
+from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, real_number
 from tests.dialects.samples import SAMPLES, Sample
 
 HEADER = """From Coq Require Import Reals List Lra ZArith.
@@ -43,11 +43,18 @@ Ltac decided := repeat match goal with
   | |- context [Rle_dec ?a ?b] => destruct (Rle_dec a b); try (exfalso; first [lra | interval]); try lra
   | |- context [Req_EM_T ?a ?b] => destruct (Req_EM_T a b) as [E|E]; [try (exfalso; lra)|try (exfalso; apply E; lra)]
   end.
+Ltac simple := unfold pow_dom in *; computed; decided.
+Ltac positive := first [apply Rgt_not_eq; red; near0 | apply Rlt_not_eq; near0 | near0 | left; near0].
+Ltac inside := simple; repeat match goal with |- _ /\ _ => split | |- True => exact I end; positive.
+Ltac outside := let H := fresh in intros H; revert H; simple; intros H; decompose [and] H; first
+  [ lra
+  | match goal with K : 0 < ?e |- _ => assert (e < 0) by interval; lra end
+  | match goal with K : _ <> 0 |- _ => first [exact (K sqrt_0) | apply K; lra] end ].
 Ltac near := computed; decided; first [apply Rabs_le; lra | lra | interval with (i_prec 80)].
 """
 
 
-def operand(array: Any) -> Term:
+def operand(array: Any) -> CoqTerm:
     """A captured tensor with the elements of the array."""
     array = np.asarray(array)
     sizes = " | ".join(f"{a}%nat => {n}%nat" for a, n in enumerate(reversed(array.shape)))
@@ -57,9 +64,9 @@ def operand(array: Any) -> Term:
         place, stride = f"({place} + {stride} * i {a}%nat)%nat", stride * n
     if array.dtype == bool:
         values = "; ".join(str(bool(v)).lower() for v in array.ravel())
-        return Term(f"(mask_capture {shape} (fun i => nth {place} [{values}] false))", truth=True)
+        return CoqTerm(f"(mask_capture {shape} (fun i => nth {place} [{values}] false))", truth=True)
     values = "; ".join(real_number(Fraction(float(v))) for v in array.ravel())
-    return Term(f"(capture {shape} (fun i => nth {place} [{values}] 0))")
+    return CoqTerm(f"(capture {shape} (fun i => nth {place} [{values}] 0))")
 
 
 def rounded(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -89,7 +96,7 @@ def goals(name: str, sample: Sample, number: int, whole: bool) -> list[str]:
         return equations(term, np.asarray(facts.evaluate(*arrays, **sample.attributes)), whole)
 
 
-def equations(term: Term, expected: np.ndarray[Any, Any], whole: bool = True) -> list[str]:
+def equations(term: CoqTerm, expected: np.ndarray[Any, Any], whole: bool = True) -> list[str]:
     found = [f"Goal shape {term.number} {a}%nat = {n}%nat. reflexivity. Qed." for a, n in enumerate(reversed(expected.shape))]
     places = list(itertools.product(*map(range, expected.shape)))
     for place in {places[0], places[-1]} if whole else {places[-1]}:
@@ -134,6 +141,33 @@ def test_definitions_agree_with_evaluate(folder: Folder, least: int) -> None:
     lines = [text for several in texts.values() for text in several] + list(movements())
     (folder.directory / "definitions.v").write_text(HEADER + "\n".join(lines) + "\n\nDefinition done := 0.\nPrint Assumptions done.\n")
     assert folder.fault("definitions.v", limit=300.0) == ""
+
+
+POINTS = np.array([-2.0, -1.0, 0.0, 0.5, 2.0])
+
+
+def domains() -> Iterator[str]:
+    """Theorems: a function of one operand has a value exactly at the points at which floating point gives a finite one."""
+    for name, samples in SAMPLES.items():
+        facts, sample = OPERATIONS[name].FACTS, samples[0]
+        if facts.real is None or facts.access is not Access.ELEMENTWISE or sample.attributes or len(sample.shapes) != 1 or sample.kinds:
+            continue
+        try:
+            term = facts.real(TermMath(), operand(POINTS)).number
+        except NoMeaning:
+            continue
+        assert facts.evaluate is not None
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(np.asarray(facts.evaluate(POINTS)).astype(float))
+        for place, known in enumerate(finite):
+            yield f"Goal {'' if known else '~ '}dom {term} (fun _ => {place}%nat). {'inside' if known else 'outside'}. Qed."
+
+
+def test_domains_agree_with_evaluate(folder: Folder) -> None:
+    lines = list(domains())
+    assert sum("outside" in line for line in lines) > 15
+    (folder.directory / "domains.v").write_text(HEADER + "\n".join(lines) + "\n\nDefinition done := 0.\nPrint Assumptions done.\n")
+    assert folder.fault("domains.v", limit=300.0) == ""
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ Ltac factors j t := lazymatch t with
   | _ => match t with context [j] => constr:((1, t)) | _ => constr:((t, 1)) end
   end.
 
-Ltac terms := unfold Rdiv; repeat first
-  [ rewrite exp_minus | rewrite exp_plus | rewrite exp_Ropp | rewrite Rinv_mult | rewrite Rinv_inv ];
+Ltac terms := repeat first [rewrite exp_ln by pos | rewrite ln_exp | rewrite ln_div by pos | rewrite ln_mult by pos]; unfold Rdiv; repeat first
+  [ rewrite exp_ln by pos | rewrite exp_minus | rewrite exp_plus | rewrite exp_Ropp | rewrite Rinv_mult | rewrite Rinv_inv ];
   match goal with |- ?b = _ => try (progress ring_simplify b) end.
 
 Ltac split_sums := repeat match goal with
@@ -148,4 +148,12 @@ Ltac double_sums := match goal with
       apply Rsum_ext; intros; apply Rsum_ext; intros; same_reads; by_field
   end.
 
-Ltac sums := boxes; sums_in_turn; boxes; extremes; normal_sums; same_sums; counts; unfold Nsum in *.
+(** Contractions over the same size. *)
+Ltac same_lists := repeat match goal with
+  | |- context [seq 0 ?n] => match goal with |- context [seq 0 ?m] =>
+      tryif constr_eq m n then fail else (replace (seq 0 m) with (seq 0 n) by (f_equal; solve [each_size])) end
+  | |- context [box ?k ?s ?i] => match goal with |- context [box k ?t i] =>
+      tryif constr_eq s t then fail else (rewrite (box_ext k t s i) by of_captures) end
+  end.
+
+Ltac sums := boxes; same_lists; sums_in_turn; boxes; extremes; normal_sums; same_sums; counts; unfold Nsum in *.

@@ -91,6 +91,14 @@ Qed.
 Lemma sqrt_of_product a b : 0 <= a * b -> sqrt (a * b) = sqrt (Rabs a) * sqrt (Rabs b).
 Proof. intros. rewrite <- sqrt_mult, <- Rabs_mult, Rabs_pos_eq; auto using Rabs_pos. Qed.
 
+Lemma sqrt_exp a : sqrt (exp a) = exp (a / 2).
+Proof. rewrite (exp_by_half a). apply sqrt_square, Rlt_le, exp_pos. Qed.
+
+Lemma exp_opp_half a : exp (- a / 2) = / exp (a / 2).
+Proof. rewrite <- exp_Ropp. f_equal. field. Qed.
+Lemma sqrt_nonzero a : sqrt a <> 0 -> 0 < a.
+Proof. intros H. destruct (Rlt_dec 0 a); [easy|]. exfalso. apply H, sqrt_neg_0. lra. Qed.
+
 (** * Signs *)
 Ltac nonempty :=
   match goal with
@@ -111,7 +119,13 @@ Ltac pos := first
     | |- 0 <= Rabs _ => apply Rabs_pos
     | |- 0 <= count _ _ => apply count_nonneg
     | |- 0 < count ?k ?s => first [apply count_positive; assumption | pose proof (count_nonneg k s); lra]
-    | H : forall j, within ?s j -> _ |- _ => apply H; solve [shapes]
+    | H : sqrt ?a <> 0 |- 0 < ?a => exact (sqrt_nonzero a H)
+    | H : sqrt ?a <> 0 |- 0 <= ?a => exact (Rlt_le _ _ (sqrt_nonzero a H))
+    | |- sqrt _ <> 0 => apply Rgt_not_eq; red; apply sqrt_lt_R0; pos
+    | H : forall j, within ?s j -> 0 < _ |- 0 < ?f (clip _ _) => is_var f; apply H; solve [shapes]
+    | H : forall j, within ?s j -> 0 < _ |- 0 <= ?f (clip _ _) => is_var f; apply Rlt_le, H; solve [shapes]
+    | H : forall j, within ?s j -> 0 <= _ |- 0 <= ?f (clip _ _) => is_var f; apply H; solve [shapes]
+    | H : forall j, within ?s j -> _ <> 0 |- ?f (clip _ _) <> 0 => is_var f; apply H; solve [shapes]
     | H : In ?j (box ?k ?s ?i) |- count ?k ?s <> 0 => exact (count_of_element k s i j H)
     | |- 0 <= ?a * ?a => apply square_nonneg
     end
@@ -157,7 +171,7 @@ Ltac unfold_division := unfold Rdiv in *.
 (** * Equations *)
 Ltac exps := repeat first
   [ rewrite exp_ln by pos
-  | rewrite Ropp_involutive | rewrite exp_minus_twice
+  | rewrite Ropp_involutive | rewrite exp_minus_twice | rewrite exp_opp_half
   | rewrite exp_minus | rewrite exp_plus | rewrite exp_Ropp | rewrite exp_twice | rewrite exp_0
   | rewrite exp_product_sum | rewrite exp_product_minus | rewrite exp_product_opp | rewrite exp_opp_product
   | rewrite Rdiv_plus_distr | rewrite Rdiv_minus_distr ].
@@ -186,11 +200,13 @@ Ltac squares := repeat match goal with
       lazymatch goal with H : sin a * sin a + cos a * cos a = 1 |- _ => fail | _ => pose proof (sin_cos_squares a) end
   end.
 
+(** An equation that follows from others by multiplying and adding them. *)
+Ltac polynomial_goal := cbn [pow] in *; first [solve [timeout 2 nra] | solve [timeout 4 nsatz]].
 Ltac by_field := first [ reflexivity | ring | solve [field; repeat split; pos] | lra ].
 Ltac algebra := first
   [ by_field
-  | solve [squares; first [nsatz | field_simplify_eq; [nsatz | repeat split; pos] ]]
-  | solve [apply equal_by_squares; [pos|pos|halves; squares; first [ring | nsatz]]] ].
+  | solve [squares; first [polynomial_goal | field_simplify_eq; [polynomial_goal | repeat split; pos] ]]
+  | solve [apply equal_by_squares; [pos|pos|halves; squares; first [ring | polynomial_goal]]] ].
 
 Ltac powers := repeat match goal with
   | |- context [Rpow ?x ?y] => rewrite (Rpow_positive x y) by pos
@@ -208,8 +224,10 @@ Ltac signs := first
   | solve [unfold_division; inverses_as_numbers; squares; nra]
   | match goal with
     | H : ?a <> 0 |- ?b <> 0 =>
-        let E := fresh "E" in intros E; apply H; exps; exps_in E; solve [unfold_division; inverses_as_numbers; squares; first [nsatz | nra]]
+        let E := fresh "E" in intros E; apply H; exps; exps_in E; solve [unfold_division; inverses_as_numbers; squares; polynomial_goal]
     end ].
+
+Ltac roots := repeat first [rewrite sqrt_exp | rewrite sqrt_mult by pos].
 
 Ltac logs := apply exp_inv; repeat first [rewrite exp_ln by signs | rewrite exp_plus | rewrite exp_minus]; exps; halves.
 
@@ -225,6 +243,7 @@ Ltac equal := first
   [ by_field
   | solve [f_equal; by_field]
   | solve [powers; exps; halves; algebra]
+  | solve [match goal with |- context [sqrt _] => roots; exps; algebra end]
   | solve [angles; angle_halves; algebra]
   | solve [logs; algebra]
   | solve [apply double_inj; logs; algebra]
@@ -249,4 +268,7 @@ Ltac cases := repeat match goal with
   | |- context [Rmax ?a ?b] => destruct (Rle_dec a b); [rewrite (Rmax_right a b) by lra | rewrite (Rmax_left a b) by lra]
   | |- context [Rmin ?a ?b] => destruct (Rle_dec a b); [rewrite (Rmin_left a b) by lra | rewrite (Rmin_right a b) by lra]
   | |- context [Rabs ?a] => destruct (Rle_dec 0 a); [rewrite (Rabs_pos_eq a) by lra | rewrite (Rabs_left1 a) by lra]
-  end; booleans; parts; try discriminate; try (exfalso; lra).
+  end; booleans; parts; try discriminate; try (exfalso; lra);
+  repeat match goal with
+  | H : ?a <= ?b, K : ?b <= ?a |- _ => tryif constr_eq a b then fail else (is_var a; assert (a = b) by lra; subst a)
+  end.

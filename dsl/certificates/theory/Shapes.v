@@ -37,6 +37,15 @@ Ltac at_axes instances :=
   | H : In _ (seq _ _) |- _ => apply in_seq in H
   end.
 
+(** What two sizes that fit say once it is known which are 1. *)
+Ltac fitting := repeat match goal with
+  | H : _ \/ 1%nat = 1%nat \/ _ |- _ => clear H
+  | H : _ \/ _ \/ 1%nat = 1%nat |- _ => clear H
+  | H : ?m = ?n \/ ?m = 1%nat \/ ?n = 1%nat, E : ?m <> 1%nat, F : ?n <> 1%nat |- _ =>
+      assert (m = n) by (destruct H as [?|[?|?]]; easy); clear H
+  | H : ?m = ?m |- _ => clear H
+  end.
+
 Ltac is_true condition :=
   let b := fresh in let E := fresh in remember condition as b eqn:E in *; clear E; destruct b.
 Ltac literal n := lazymatch n with 0%nat => idtac | S _ => idtac end.
@@ -55,7 +64,7 @@ Ltac sizes_only :=
   | H : ~ true = true -> _ |- _ => clear H
   | H : ~ false = true -> _ |- _ => specialize (H Bool.diff_false_true)
   end;
-  size_cases;
+  size_cases; fitting;
   repeat match goal with
   | |- context [Nat.eqb ?m ?n] => destruct (Nat.eqb_spec m n)
   | H : context [Nat.eqb ?m ?n] |- _ => destruct (Nat.eqb_spec m n)

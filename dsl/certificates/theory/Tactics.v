@@ -66,6 +66,8 @@ Ltac none_or_some := match goal with
   | |- context [box ?k ?s ?i] => destruct (box_or_count k s i) as [E|?]; [rewrite E in *; cbn [Rsum]|]
   end.
 
+Ltac split_goal := repeat match goal with |- _ /\ _ => split | |- True => exact I end.
+
 Ltac light := try setoid_rewrite Rmult_1_r; try setoid_rewrite exp_plus; first [reflexivity | ring | solve [field; repeat split; pos]].
 
 Ltac leaf := match goal with
@@ -80,7 +82,7 @@ Ltac leaf := match goal with
           | solve [double_sums] | solve [symmetry; double_sums] ]
       | _ => first [ solve [pos] | solve [boxes; values; signs] | solve [sums; values; signs] | solve [boxes; witness; values; signs] ]
       end
-  | _ => reads_inside; values; first [ assumption | number_goal | solve [cases; number_goal] ]
+  | _ => reads_inside; values; first [ assumption | number_goal | solve [cases; split_goal; first [assumption | number_goal]] ]
   | _ => solve [boxes; witness; values; number_goal]
   | _ => solve [same_reads; values; number_goal]
   end.
