@@ -52,7 +52,10 @@ def _write_certificates(rules: list[Any], found: dict[str, Any], directory: str,
     results = []
     for count, rule in enumerate(proved):
         progress(f"certificates: {count} of {len(proved)} written, next {rule.name} …")
-        results.append(folder.write(rule, found[rule.name]))
+        try:
+            results.append(folder.write(rule, found[rule.name]))
+        except RuntimeError as error:
+            raise UsageError(f"{directory}: {error}") from None
     for result in results:
         if not result.accepted:
             say(f"{result.rule}: no certificate: {result.reason}")

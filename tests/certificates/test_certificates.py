@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hnfc.core.certificates import certificates
+from hnfc.core.verdicts import verdicts
+from hnfc.dsl.certificates import checking
 from hnfc.dsl.certificates.checking import AXIOMS, Folder, axioms
 from hnfc.dsl.certificates.statement import statement
 from hnfc.dsl.certificates.terms import NoMeaning
 from hnfc.dsl.core import Rule
+from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness.judge import FITTING, NONEMPTY
 from hnfc.dsl.soundness.verdict import Status, Verdict
 from tests.soundness.reading import corpus, rule_of, rules_of
@@ -94,6 +100,29 @@ def outcome(folder: Folder, rule: Rule, verdict: Verdict) -> str:
 def test_a_certificate_is_accepted(folder: Folder, rule: Rule) -> None:
     assert outcome(folder, rule, WEAKEST) == ""
     assert axioms(folder.output(f"{rule.name}.v")) <= AXIOMS
+
+
+def test_without_coq_a_certificate_is_written_and_not_called_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "coqc", lambda: None)
+    (rule, *_) = rules_of(RIGHT)
+    assert Folder(tmp_path).write(rule, PROVED).reason == "not checked: coqc is not installed"
+    assert (tmp_path / f"{rule.name}.v").is_file() and (tmp_path / "Hnf" / "Tensors.v").is_file()
+
+
+SHIPPED = shipped().rules
+
+
+def test_the_table_of_certificates_that_ship_is_of_these_rules_and_this_theory() -> None:
+    found = certificates(SHIPPED, verdicts(SHIPPED))
+    assert sum(result.accepted for result in found.values()) >= 160
+
+
+@pytest.mark.parametrize("name", ["log1p_fusion", "sum_splits"])
+def test_coq_accepts_what_the_table_says(folder: Folder, name: str) -> None:
+    (rule,) = (rule for rule in SHIPPED if rule.name == name)
+    found = verdicts([rule])
+    assert certificates([rule], found)[name].accepted
+    assert outcome(folder, rule, found[name]) == ""
 
 
 @pytest.mark.slow

@@ -39,6 +39,8 @@ Lemma square_nonneg a : 0 <= a * a.
 Proof. apply Rle_0_sqr. Qed.
 Lemma product_nonzero_l a b : a * b <> 0 -> a <> 0.
 Proof. intros H ->. apply H. ring. Qed.
+Lemma quotient_nonzero a b : a / b <> 0 -> a <> 0.
+Proof. intros H ->. apply H. unfold Rdiv. ring. Qed.
 Lemma product_nonzero_r a b : a * b <> 0 -> b <> 0.
 Proof. intros H ->. apply H. ring. Qed.
 Lemma tanh_bound a : exp a + 1 <> 0.
@@ -149,6 +151,7 @@ Ltac pos := first
     | |- 0 < Rprod _ _ => apply Rprod_pos; intros; pos
     | |- _ / _ <> 0 => unfold Rdiv; apply Rmult_integral_contrapositive_currified; pos
     | H : ?a * _ <> 0 |- ?a <> 0 => exact (product_nonzero_l _ _ H)
+    | H : ?a / _ <> 0 |- ?a <> 0 => exact (quotient_nonzero _ _ H)
     | H : _ * ?a <> 0 |- ?a <> 0 => exact (product_nonzero_r _ _ H)
     | |- ?a <> 0 => apply Rgt_not_eq; red; solve [pos]
     end ].

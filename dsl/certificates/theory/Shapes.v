@@ -19,7 +19,7 @@ with one_size m n :=
   first
   [ constr_eq m 1%nat; rewrite (joined_one n) in *
   | match goal with E : m <> 1%nat |- _ => rewrite (joined_other m n E) in * end
-  | let E := fresh "E" in destruct (Nat.eq_dec m 1) as [E|E]; [rewrite E in * |- ; rewrite ?E|] ].
+  | let E := fresh "E" in destruct (Nat.eq_dec m 1) as [E|E]; [try rewrite E in * |-; rewrite ?E|] ].
 
 (** A goal about sizes along an axis, or about places on it. *)
 Ltac at_axes instances :=
