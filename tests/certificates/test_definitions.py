@@ -16,7 +16,7 @@ from hnfc.dsl.certificates.checking import Folder
 from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, real_number
 from tests.dialects.samples import SAMPLES, Sample
 
-HEADER = """From Coq Require Import Reals List Lra ZArith.
+HEADER = """From Coq Require Import Reals List Lra Lia ZArith.
 From Interval Require Import Tactic.
 From Hnf Require Import Tactics.
 Import ListNotations.
@@ -42,6 +42,13 @@ Ltac decided := repeat match goal with
   | |- context [Rlt_dec ?a ?b] => destruct (Rlt_dec a b); try (exfalso; first [lra | interval]); try lra
   | |- context [Rle_dec ?a ?b] => destruct (Rle_dec a b); try (exfalso; first [lra | interval]); try lra
   | |- context [Req_EM_T ?a ?b] => destruct (Req_EM_T a b) as [E|E]; [try (exfalso; lra)|try (exfalso; apply E; lra)]
+  end.
+Ltac typing := cbn; repeat match goal with
+  | |- _ /\ _ => split
+  | |- True => exact I
+  | |- fits _ _ => intros [|[|[|[|[|d]]]]]; cbn; tauto
+  | |- forall d, _ => intros [|[|[|[|[|d]]]]]; cbn; intros; first [lia | tauto]
+  | |- @eq nat _ _ => reflexivity
   end.
 Ltac simple := unfold pow_dom in *; computed; decided.
 Ltac positive := first [apply Rgt_not_eq; red; near0 | apply Rlt_not_eq; near0 | near0 | left; near0].
@@ -98,6 +105,7 @@ def goals(name: str, sample: Sample, number: int, whole: bool) -> list[str]:
 
 def equations(term: CoqTerm, expected: np.ndarray[Any, Any], whole: bool = True) -> list[str]:
     found = [f"Goal shape {term.number} {a}%nat = {n}%nat. reflexivity. Qed." for a, n in enumerate(reversed(expected.shape))]
+    found.append(f"Goal typed {term.number}. typing. Qed.")
     places = list(itertools.product(*map(range, expected.shape)))
     for place in {places[0], places[-1]} if whole else {places[-1]}:
         value = float(expected[place])
