@@ -34,6 +34,10 @@ AXIOMS = frozenset(
 LIMIT = 30.0
 """Seconds that a proof may take."""
 
+TOO_LONG = "the search for a proof takes too long"
+OPEN_GOAL = "the tactics leave a goal open"
+INCOMPLETE = "Attempt to save an incomplete proof"
+
 OPEN = ".open.v"
 """Ending of a statement whose proof is not accepted."""
 
@@ -131,9 +135,9 @@ class Folder:
         """The reason why Coq does not accept the file, or nothing."""
         code, text = self._run(name, limit)
         if code is None:
-            return f"the proof takes more than {limit:g} seconds"
+            return TOO_LONG
         if code:
-            return f"coqc does not accept the proof: {_first_error(text)}"
+            return OPEN_GOAL if INCOMPLETE in text else f"coqc does not accept the proof: {_first_error(text)}"
         try:
             further = axioms(text) - AXIOMS
         except ValueError as error:
