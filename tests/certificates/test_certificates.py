@@ -16,6 +16,7 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness.judge import FITTING, NONEMPTY
 from hnfc.dsl.soundness.verdict import Status, Verdict
+from hnfc.report.rules import CHECKED, rule_table
 from tests.soundness.reading import corpus, rule_of, rules_of
 
 PROVED = Verdict(Status.PROVED, "")
@@ -115,6 +116,14 @@ SHIPPED = shipped().rules
 def test_the_table_of_certificates_that_ship_is_of_these_rules_and_this_theory() -> None:
     found = certificates(SHIPPED, verdicts(SHIPPED))
     assert sum(result.accepted for result in found.values()) >= 160
+
+
+def test_the_list_of_rules_shows_what_is_checked() -> None:
+    chosen = [rule for rule in SHIPPED if rule.name in ("log1p_fusion", "one_minus_erf")]
+    found = verdicts(chosen)
+    lines = rule_table(chosen, found, 100, certificates(chosen, found)).splitlines()
+    assert [CHECKED in line for line in lines] == [True, False, True]
+    assert lines[-1] == "2 rules: 2 proved, 1 kernel-checked"
 
 
 @pytest.mark.parametrize("name", ["log1p_fusion", "sum_splits"])
