@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped docs models slow suites bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs models slow suites bench experiments editors clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -27,6 +27,13 @@ quick: $(VENV)/.installed-dev
 shipped: $(VENV)/.installed
 	@echo "== judging every rule that ships anew (minutes); the same sources give the same bytes"
 	$(BIN)/python -m hnfc.core.verdicts
+
+# apt-get is Debian's; elsewhere install coq (8.16 was used) with coq-coquelicot and coq-interval first.
+proofs: $(VENV)/.installed
+	@command -v coqc > /dev/null || (echo "== installing coq by apt-get, which needs the rights to (half a minute)" \
+		&& apt-get install -y coq libcoq-coquelicot libcoq-interval)
+	@echo "== writing the certificates of the rules that ship to build/proofs, and checking each by coqc (a quarter of an hour)"
+	$(BIN)/python -m hnfc.core.certificates build/proofs
 
 docs: $(VENV)/.installed
 	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"

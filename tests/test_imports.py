@@ -26,6 +26,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "dsl": FACTS | {"dialects/formats": "formats that rule files declare", "lark": "the grammar", "flint": "polynomials"},
     "dsl/soundness": LANGUAGE | {"dialects/formats": "rules that round", "flint": "ball arithmetic, polynomials", "z3": "the solver"},
+    "dsl/certificates": {"dialects": "meanings of operations", "dsl": "rules", "dsl/soundness": "what a verdict claims"},
     "dsl/ieee": LANGUAGE
     | {
         "dialects/formats": "rounding to formats",
@@ -39,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/soundness": "balls for exact values; verdicts",
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "reports that ship",
+        "dsl/certificates": "certificates that ship",
         "flint": "exact values",
         "markupsafe": "results in notebooks",
         "ml_dtypes": "tensors of narrow types",
@@ -115,6 +117,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/soundness": "verdicts and proofs",
         "dsl/ieee": "verdicts in formats",
         "dsl/error": "error formulas",
+        "dsl/certificates": "theorems for Coq",
         "hnfc/core": "verdicts",
         "hnfc/validation": "errors",
         "hnfc/analysis": "findings",
@@ -151,6 +154,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "torch_mlir": "modules",
     },
     "hnfc/pages": {
+        "hnfc/core": "certificates",
         "dialects": "intervals and formats of values",
         "dsl": "rules",
         "dsl/soundness": "verdicts and counterexamples",
@@ -215,6 +219,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dialects": "formats of results",
         "dsl": "rule files and diagnostics",
         "dsl/soundness": "obligations as SMT-LIB",
+        "dsl/certificates": "certificates for Coq",
         "dsl/ieee": "names of formats",
         "hnfc/core": "errors, samples, verdicts",
         "hnfc/validation": "tolerances, errors",

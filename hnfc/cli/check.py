@@ -15,7 +15,8 @@ def run(options: argparse.Namespace) -> int:
     if options.limit <= 0:
         raise UsageError("--limit takes a number of seconds above 0")
     # what is written beside the report is made anew each time
-    kept = None if options.no_cache or options.smt2 or options.json or options.sarif or options.report else _question(options)
+    made_anew = options.no_cache or options.smt2 or options.coq or options.json or options.sarif or options.report
+    kept = None if made_anew else _question(options)
     if kept is not None and (known := kept.answer()) is not None:
         say(known.text(table))
         return known.code

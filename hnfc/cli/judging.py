@@ -11,6 +11,7 @@ from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.verdicts import ieee, verdicts
+from hnfc.dsl.certificates.checking import Folder
 from hnfc.dsl.diagnostics import Diagnostic
 from hnfc.dsl.ieee import ASSUMPTIONS, FORMATS_JUDGED
 from hnfc.dsl.soundness.smtlib import write_smt2
@@ -33,6 +34,8 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
             if options.smt2:
                 progress("writing obligations …")
                 _write_obligations(book.rules, found, options.smt2)
+            if options.coq:
+                _write_certificates(book.rules, found, options.coq, progress)
         statuses = {verdict.status.value for verdict in found.values()}
         code = WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
         report = check_report(book, found, judged, options.why, code)
@@ -53,6 +56,22 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
     if options.sarif:
         write(options.sarif, sarif(wrong, version_of("hnfc")).encode())
     return code
+
+
+def _write_certificates(rules: list[Any], found: dict[str, Any], directory: str, progress: Any) -> None:
+    folder = Folder(Path(directory))
+    proved = [rule for rule in rules if found[rule.name].proved]
+    results = []
+    for count, rule in enumerate(proved):
+        progress(f"certificates: {count} of {len(proved)} written, next {rule.name} …")
+        try:
+            results.append(folder.write(rule, found[rule.name]))
+        except RuntimeError as error:
+            raise UsageError(f"{directory}: {error}") from None
+    for result in results:
+        if not result.accepted:
+            say(f"{result.rule}: no certificate: {result.reason}")
+    say(f"{sum(result.accepted for result in results)} of {len(proved)} proofs have a certificate that coqc accepts, in {directory}")
 
 
 def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozenset[str]]:

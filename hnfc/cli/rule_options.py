@@ -34,6 +34,9 @@ def _check() -> argparse.ArgumentParser:
     add_report(parser)
     parser.add_argument("--smt2", metavar="DIR", help="write every obligation of the proofs as SMT-LIB 2, for another solver to check")
     parser.add_argument(
+        "--coq", metavar="DIR", help="write a certificate of each proof, a theorem for Coq, and check it if coqc is installed"
+    )
+    parser.add_argument(
         "--formats", metavar="F,…", help="the formats to judge: f64, f32, f16, bf16, f8E4M3FN, f8E5M2 (default: all of them)"
     )
     parser.add_argument("--assume", metavar="A,…", default="", help="no-nans, no-infs, no-signed-zeros: such inputs do not count")

@@ -6,6 +6,7 @@ import argparse
 
 from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, Progress, say, show, write
+from hnfc.core.certificates import certificates
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
@@ -46,7 +47,7 @@ def _run(options: argparse.Namespace, book: Rulebook) -> int:
     elif options.names and all(name not in groups for name in options.names):
         show("\n\n".join(rule_page(book, rule, found[rule.name]) for rule in rules))
     else:
-        show(rule_table(rules, found, width()))
+        show(rule_table(rules, found, width(), certificates(rules, found)))
     return DONE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hnfc.core.certificates import certificates
 from hnfc.dsl import core
 from hnfc.dsl.error import ErrorReport
 from hnfc.dsl.rulebook import Rulebook
@@ -36,9 +37,13 @@ _TONES: Mapping[str, Tone] = {"PROVED": "good", "REFUTED": "bad", "VACUOUS": "ba
 _LOSING = ("may lose", "unknown")
 
 
-def verdict_badges(verdict: Verdict) -> list[tuple[str, Tone]]:
+def verdict_badges(rule: core.Rule, verdict: Verdict) -> list[tuple[str, Tone]]:
     """The standing of a rule, strongest evidence last."""
-    return [(f"{verdict.status.value.lower()} over the reals", _TONES[verdict.status.value])]
+    badges = [(f"{verdict.status.value.lower()} over the reals", _TONES[verdict.status.value])]
+    certified = certificates([rule], {rule.name: verdict}).get(rule.name)
+    if certified is not None and certified.accepted:
+        badges.append((certified.headline, "good"))
+    return badges
 
 
 def proof_blocks(rule: core.Rule, verdict: Verdict) -> list[Block]:
@@ -78,7 +83,7 @@ def rule_card(
     if errors is not None:
         rows = [(label, PageCell(text, code=True)) for label, text in error_lines(rule, errors)]
         blocks += [TableBlock(("error to first order", "formula"), rows), TextBlock(accuracy(errors)), TextBlock(LEGEND)]
-    badges = verdict_badges(verdict)
+    badges = verdict_badges(rule, verdict)
     return CardBlock(anchor("rule", rule.name), rule.name, rule.reason, badges, blocks, opened)
 
 
@@ -182,7 +187,7 @@ def explain_pages(subjects: Sequence[tuple[Rulebook, core.Rule, Verdict, Sequenc
     proved = all(verdict.proved for verdict in verdicts.values())
     first = next(iter(subjects))
     counts = verdict_counts([s[1] for s in subjects], verdicts).partition(": ")[2]
-    standing = verdict_badges(first[2])[0][0] if len(subjects) == 1 else counts
+    standing = verdict_badges(first[1], first[2])[0][0] if len(subjects) == 1 else counts
     return Page(
         ", ".join(verdicts),
         "explain",

@@ -8,8 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hnfc.core.certificates import certificates
 from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl import core, syntax
+from hnfc.dsl.certificates.checking import CertificateResult
+from hnfc.dsl.certificates.statement import statement
+from hnfc.dsl.certificates.terms import NoMeaning
 from hnfc.dsl.error import DEPENDS, NEVER_BETTER, NEVER_WORSE, ErrorReport, error_reports
 from hnfc.dsl.error.search import ratio_text
 from hnfc.dsl.printer import print_file
@@ -58,6 +62,10 @@ def explain(book: Rulebook, rule: core.Rule, verdict: Verdict, ieee: Sequence[Ie
         page.item(f"{number}.", step)
     for text in reals(verdict):
         page.text(text)
+    result, theorem = coq(rule, verdict)
+    page.heading(f"For Coq: {result.headline}")
+    page.text(result.reason)
+    page.formal(theorem)
     if ieee:
         page.heading("In floating point")
         for found in beside(verdict, ieee):
@@ -104,6 +112,15 @@ class _Page:
     def code(self, text: str) -> None:
         self.lines += ["    " + line for line in text.split("\n")]
 
+    def formal(self, text: str) -> None:
+        """Text of a language in which a line may be broken at any space."""
+        for line in text.splitlines():
+            inner = line.lstrip()
+            indent = " " * (4 + len(line) - len(inner))
+            self.lines += textwrap.wrap(
+                inner, self.width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False
+            )
+
     def finished(self) -> str:
         return "\n".join(line.rstrip() for line in self.lines)
 
@@ -121,6 +138,17 @@ def rule_text(book: Rulebook, rule: core.Rule) -> str:
     used = [d for d in file.declarations if isinstance(d, syntax.Definition) and re.search(rf"\b{d.name}\b", body)]
     definitions = [print_file(syntax.File(rule.file, "", (d,))).strip() for d in used]
     return "\n".join([*definitions, body])
+
+
+def coq(rule: core.Rule, verdict: Verdict) -> tuple[CertificateResult, str]:
+    """The state of the rule's certificate, and its theorem; none where the rule is not proved or the theory has no meaning for it."""
+    if not verdict.proved:
+        return CertificateResult(rule.name, "the rule is not proved"), ""
+    result = certificates([rule], {rule.name: verdict})[rule.name]
+    try:
+        return result, statement(rule, verdict).theorem(rule.name)
+    except NoMeaning:
+        return result, ""
 
 
 def reals(verdict: Verdict) -> list[str]:

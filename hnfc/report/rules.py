@@ -6,8 +6,10 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from hnfc.dsl import core, syntax
+from hnfc.dsl.certificates.checking import CertificateResult
 from hnfc.dsl.diagnostics import Diagnostic, render
 from hnfc.dsl.ieee.verdict import EDGE, IeeeStatus, IeeeVerdict
 from hnfc.dsl.printer import print_file
@@ -17,6 +19,8 @@ from hnfc.report.check_cache import FORMATS, CheckReport
 
 _CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502", "VACUOUS": "HNF0503"}
 _FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}
+
+CHECKED = "kernel-checked"
 
 Judged = Mapping[str, Sequence[IeeeVerdict]]
 
@@ -94,16 +98,20 @@ def finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
     return Diagnostic(_CODES[status], message, rule.file, span, verdict.help, note)
 
 
-def rule_table(rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: int) -> str:
-    rows = [(verdicts[r.name].status.value, r.group, r.name, r.reason) for r in rules]
+def rule_table(
+    rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: int, certified: Mapping[str, CertificateResult] = MappingProxyType({})
+) -> str:
+    """A line for each rule: its verdict, whether Coq's kernel checked it, its group, its name, and its reason."""
+    checked = {name for name, result in certified.items() if result.accepted}
+    rows = [(verdicts[r.name].status.value, CHECKED if r.name in checked else "", r.group, r.name, r.reason) for r in rules]
     if not rows:
         return "no rules"
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines = []
     for row in rows:
-        head = "  ".join(text.ljust(w) for text, w in zip(row[:3], widths, strict=True))
-        lines.append(textwrap.shorten(f"{head}  {row[3]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[3]}", width))
-    lines.append(verdict_counts(list(rules), verdicts))
+        head = "  ".join(text.ljust(w) for text, w in zip(row[:4], widths, strict=True) if w)
+        lines.append(textwrap.shorten(f"{head}  {row[4]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[4]}", width))
+    lines.append(verdict_counts(list(rules), verdicts) + (f", {len(checked)} {CHECKED}" if checked else ""))
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from hnfc.dsl import core, syntax
 from hnfc.dsl.error import ErrorReport, error_reports
 from hnfc.dsl.rulebook import Rulebook, shipped
 from hnfc.dsl.soundness import Verdict
-from hnfc.report.explain import accuracy, error_lines, floating, reals, rule_text
+from hnfc.report.explain import accuracy, coq, error_lines, floating, reals, rule_text
 from hnfc.report.proof_steps import proof_steps
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ Every rule that hnfc brings, with its proof and its errors. This page is generat
 
 - **Over the reals** a rule is proved for all shapes and all values that meet its conditions: wherever the left side has a value, the
   right side has the same one. In a proof `x[i]` is an element, `Σ_a` a sum over all elements along the reduced axes, `n` their number.
+- **For Coq**: `kernel-checked` where a theorem that says the same has a proof that Coq's kernel accepted (`make proofs`); else the
+  reason why there is none.
 - **In floating point** `safer` means that no input was found that goes from right to wrong, and that some go from wrong to right;
   `may lose`: with the input at which it does, among them a NaN that is swallowed and an infinity that becomes NaN.
 - **Errors to first order**: `|∂/∂x|` is how sensitive the result is to `x`; `L(x)` how much an error of `x` grows on the way if nothing
@@ -64,6 +66,8 @@ def _section(book: Rulebook, rule: core.Rule, verdict: Verdict, ieee: Sequence[I
     lines += [f"{number}. {_plain(step)}" for number, step in enumerate(proof_steps(rule, verdict), 1)]
     for text in reals(verdict):
         lines += ["", _plain(text)]
+    result, _ = coq(rule, verdict)
+    lines += ["", _plain(f"**For Coq:** {result.headline}{': ' if result.reason else ''}{result.reason}.")]
     if ieee:
         lines += ["", "**In floating point**", "", "| format | what the rule does | inputs that show it |", "| --- | --- | --- |"]
         for found in ieee:
