@@ -28,12 +28,16 @@ def compile_module(source: ir.Module, request: Request, progress: Progress = lam
     Raises ModelError where ranges or samples do not fit the model.
     """
     found = _sound(source, request, progress)
-    given = {rule.name for phase in request.phases for rule in phase}
-    if request.varied and any(name not in given for name in found.rolled_back):
+    if request.varied and not _given(request).issuperset(found.rolled_back):
         for_samples = _sound(source, replace(request, varied=False), progress)
         if _more_accurate(for_samples, found):
             return for_samples
     return found
+
+
+def _given(request: Request) -> set[str]:
+    """The names of the rules that the request names, not found by a search."""
+    return {rule.name for phase in request.phases for rule in phase}
 
 
 def _more_accurate(first: Compiled, second: Compiled) -> bool:
@@ -61,7 +65,11 @@ def _sound(source: ir.Module, request: Request, progress: Progress) -> Compiled:
             withdrawn.append(f"the form that the {request.search.kind} search found was given up for that of the greedy search")
             request = replace(request, search=Search())
             continue
-        excluded += sufficient(guilty, partial(_is_right_without, source, replace(request, excluded=tuple(excluded)), progress))
+        searched = [name for name in guilty if name not in _given(request)]
+        # what a search added goes first
+        tried = [*searched, *(name for name in guilty if name not in searched)]
+        enough = sufficient(tried, partial(_is_right_without, source, replace(request, excluded=tuple(excluded)), progress))
+        excluded += searched if searched and len(enough) > 1 else enough
 
 
 def _is_right_without(source: ir.Module, request: Request, progress: Progress, rule: str) -> bool:

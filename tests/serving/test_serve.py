@@ -81,6 +81,7 @@ def test_limits_end_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_page_in_a_browser(server: LocalServer) -> None:
     with chromium() as browser, opened(browser, server.address) as page:
         page.click("#go")
