@@ -59,7 +59,7 @@ class Trial:
     probes: list[list[Array]] = field(default_factory=list)
     probe_names: list[str] = field(default_factory=list)
     negligible: list[float] = field(default_factory=list)
-    """True if a probe is of sizes that no model sees every day."""
+    """Of each probe: see `Probe.negligible`."""
     probe_truth: list[Results] = field(default_factory=list)
     old: list[Results] = field(default_factory=list)
     new: list[Results] = field(default_factory=list)
