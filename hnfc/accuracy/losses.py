@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.element_types import bits_lost
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, compute_into, evaluate_exactly, last_uses, upstream
+from hnfc.core.samples import moved
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
@@ -100,8 +101,9 @@ class MixedRun:
         worst = {value: 0.0 for value in counted if value in true}
         random = np.random.default_rng(0)
         for _ in range(_DRAWS):
-            moved: Sample = {argument: _moved(self.sample[argument], float_type(argument), random) for argument in self.block.args}
-            found = MixedRun(self.block, moved, self.weights, self.kept).true_outputs(budget)
+            sample = {argument: self.sample[argument] for argument in self.block.args}
+            near: Sample = {a: stored(moved(x, float_type(a), 1, random), float_type(a)) if float_type(a) else x for a, x in sample.items()}
+            found = MixedRun(self.block, near, self.weights, self.kept).true_outputs(budget)
             for value in worst:
                 if value in found:
                     worst[value] = max(worst[value], loss(found[value], true[value], counted[value], stored=False))
@@ -207,13 +209,6 @@ def lossy_operations(
 
 _INHERENT_SLACK = 2.0
 _DRAWS = 3
-
-
-def _moved(array: Array, element: str, random: np.random.Generator) -> Array:
-    if not element:
-        return array
-    away = 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape)
-    return stored(array.astype(np.float64) * (1 + away), element)
 
 
 def is_narrowing(operation: Operation) -> bool:

@@ -24,17 +24,22 @@ def searches(kind: Searches) -> dict[str, Any]:
     """The searches as options of a request."""
     if kind is Searches.NOTHING:
         return {}
-    return {"forms": RegionForms(everywhere=kind is Searches.EVERYWHERE), "widening": PartsWhereLost()}
+    forms = RegionForms(everywhere=kind is Searches.EVERYWHERE)
+    return {"forms": forms, "widening": PartsWhereLost(forms)}
 
 
 @dataclass(frozen=True)
 class PartsWhereLost:
-    """Parts in a wider type, chosen by the samples."""
+    """Parts in a wider type, chosen by the samples. forms: the search that comes before, on at least as many inputs."""
+
+    forms: RegionForms | None = None
 
     def __call__(
         self, block: Block, observations: Observations, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
+        if self.forms is not None and self.forms.accurate is block:
+            return Found(), {}
         losses = losses_of(block, observations)
         if losses is None:
             return Found(), {}

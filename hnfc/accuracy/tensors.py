@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from hnfc.accuracy.element_types import TypedEvaluator, bits_lost, rounded_inputs
 from hnfc.accuracy.everyday import everyday
@@ -55,6 +55,8 @@ class RegionForms:
     everywhere: bool = True
     """True if all regions are searched that lose digits at everyday points; else only what loses digits of the results on the samples."""
     seconds: float = SECONDS
+    accurate: Block | None = None
+    """The last program that was searched, if no result of it loses digits on the inputs."""
     _terms: Terms = field(default_factory=Terms)
     _searched: dict[Any, Term | None] = field(default_factory=dict)
     _measured: dict[Any, _MeasuredPoints | None] = field(default_factory=dict)
@@ -65,9 +67,14 @@ class RegionForms:
         found: dict[tuple[core.Expr, core.Expr], tuple[core.Rule, Verdict]] = {}
         improved: set[SSAValue] = set()
         failed = 0
-        lossy = None if self.everywhere else _lossy(block, observations)
-        if lossy is not None and not lossy:
-            return {}
+        self.accurate, lossy = None, None
+        if not self.everywhere:
+            outputs = list(block.last_op.operands) if block.last_op is not None else []
+            losses = lossy_operations(block, outputs, observations.samples, observations.weights, observations.variations)
+            self.accurate = block if losses is None else None
+            lossy = losses.lost if losses is not None else frozenset()
+            if not lossy:
+                return {}
         identities = rules_for_programs()
         # operands first: the smallest region that loses digits, and larger ones only where it has no better form
         for value in [result for op in block.ops for result in op.results]:
@@ -111,13 +118,6 @@ class RegionForms:
             except NotImproved:
                 self._searched[key] = None
         return self._searched[key]
-
-
-def _lossy(block: Block, observations: Observations) -> set[Operation]:
-    """The operations that lose digits of the program's results on the samples."""
-    outputs = list(block.last_op.operands) if block.last_op is not None else []
-    found = lossy_operations(block, outputs, observations.samples, observations.weights, observations.variations)
-    return set(found.lost) if found is not None else set()
 
 
 def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:

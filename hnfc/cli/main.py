@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(command: str, options: argparse.Namespace) -> int:
+    _check_folders(options)
     if command == "model" and is_fpcore(options.model):
         command = "accuracy"
     if COMMANDS.get(command) == "rule_options":
@@ -78,6 +79,15 @@ def _run(command: str, options: argparse.Namespace) -> int:
         raise ModelError(f"hnfc {command} runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
     code: int = module.run(options)
     return code
+
+
+def _check_folders(options: argparse.Namespace) -> None:
+    """Raises ModelError for a file to be written in a folder that is not there: after minutes of work is too late."""
+    for name in ("output", "json", "report", "sarif", "picture"):
+        file = getattr(options, name, None)
+        folder = os.path.dirname(file or "")
+        if folder and not os.path.isdir(folder):
+            raise ModelError(f"there is no folder {folder}", file)
 
 
 def _check_word(word: str) -> None:

@@ -139,6 +139,11 @@ _DRIFT = 2.0**10
 """Factor by which a parameter may change while a condition that was shown from it stands."""
 
 
+def moved(array: Array, element: str, units: float, random: np.random.Generator) -> Array:
+    """Numbers of an element type, each moved by at most so many units in the last place, in float64."""
+    return array.astype(np.float64) * (1 + units * 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape))
+
+
 def lasting(observed: Interval) -> Interval:
     """The range of a parameter that was observed, with room to change in: its sign, and its size within a factor of 1024."""
     size = observed.magnitude * _DRIFT

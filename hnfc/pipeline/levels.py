@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from hnfc.core.errors import suggestion
+
 _STABLE = ("canonical", "stability", "cancellation")
 _LIMITS = ("limits",)
 
@@ -48,8 +50,9 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
     names = tuple(part.strip() for part in level.split(","))
     unknown = [name for name in names if name not in groups]
     if unknown:
+        known = [*LEVELS, *sorted(groups - set(LEVELS))]
         raise UnknownLevel(
-            f"there is no level or rule group `{unknown[0]}`; there are {', '.join([*LEVELS, *sorted(groups - set(LEVELS))])}"
+            f"there is no level or rule group `{unknown[0]}`{suggestion(unknown[0], known)}; there are {', '.join(known)}"
         )
     if SEARCHED in names:
         raise UnknownLevel(f"-O {SEARCHED} is a level by itself: the rules of that group pay for some numbers only")

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Region, SSAValue
 
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate_exactly
+from hnfc.core.samples import moved
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
@@ -157,28 +158,23 @@ class Original:
         """Root mean square change of each wanted value over the reals, as each input moves within a unit in its last place."""
         values = [self._copies.get(value) for value in wanted]
         known = [value for value in values if value is not None]
-        given = {self._copies[value]: array for value, array in sample.items()}
+        given = {self._copies[value]: array for value, array in sample.items() if value in self._copies}
+        elements = {value: ELEMENT_NAMES[value.type.element_type] for value in given if _format(value) is not None}  # type: ignore[attr-defined]
         truth = evaluate_exactly(self._region.block, given, known, weights, budget=EXACT_BUDGET // _DRAWS)
         squares = {value: np.zeros(array.shape) for value, array in truth.items()}
         # float64 holds parts of a unit of narrower formats; its own inputs move by more, and changes are divided by as much
-        steps = 8.0 if any(unit_roundoff(value) == FORMATS["f64"].unit_roundoff for value in given) else 1.0
+        units = 8.0 if "f64" in elements.values() else 1.0
         random = np.random.default_rng(0)
         for _ in range(_DRAWS):
-            moved = {value: _moved(array, value, steps, random) for value, array in given.items()}
-            found = evaluate_exactly(self._region.block, moved, known, weights, budget=EXACT_BUDGET // _DRAWS)
+            near = {value: moved(x, elements[value], units, random) if value in elements else x for value, x in given.items()}
+            found = evaluate_exactly(self._region.block, near, known, weights, budget=EXACT_BUDGET // _DRAWS)
             for value in truth:
                 with np.errstate(all="ignore"):
-                    squares[value] += ((found[value] - truth[value]) / steps) ** 2 if value in found else np.nan
+                    squares[value] += ((found[value] - truth[value]) / units) ** 2 if value in found else np.nan
         return [np.sqrt(squares[value] / _DRAWS) if value in squares else None for value in values]
 
 
 _DRAWS = 8
-
-
-def _moved(array: Array, value: SSAValue, steps: float, random: np.random.Generator) -> Array:
-    if _format(value) is None:
-        return array
-    return array.astype(np.float64) * (1 + steps * 2 * unit_roundoff(value) * random.uniform(-1, 1, array.shape))
 
 
 @dataclass

@@ -266,6 +266,7 @@ RULE = 'library own\n\nrule inverse "one is the inverse of the other"\n    exp(l
     [
         (["chekc", "my.hnf"], "there is no command and no file `chekc`; did you mean `check`?"),
         (["rules", "--jsn"], "did you mean `--json`?"),
+        ([ATTENTION, "-O", "stabilty"], "no level or rule group `stabilty`; did you mean `stability`?"),
         (["check", "-", "other.hnf"], "- is stdin, and stands alone"),
         (["run", "model.mlir", "--input", "F.npz"], "did you mean `--inputs`?"),
     ],
@@ -279,6 +280,12 @@ def test_a_file_that_was_misspelt(tmp_path):
     (tmp_path / "model.mlir").write_text("")
     done = hnfc(tmp_path / "modle.mlir")
     assert done.returncode == 1 and "there is no such file; did you mean `model.mlir`?" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--json", "--report"])
+def test_a_folder_that_is_not_there_is_named_before_the_work(tmp_path, option):
+    done = hnfc("no.mlir", option, "nowhere/out.html", cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr == "error: nowhere/out.html: there is no folder nowhere\n"
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"model"}))
