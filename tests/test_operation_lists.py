@@ -60,6 +60,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/backend/gradients.py": {"_POINTWISE": FOREIGN},
     "hnfc/backend/native.py": {"_PLAIN": HANDLERS},
     "hnfc/backend/on_iree.py": {"FORMS": HANDLERS, "_LIBRARY": KERNELS},
+    "hnfc/backend/on_onnx.py": {"_OWN": HANDLERS},
     "hnfc/egraph/graph.py": {"_FOLDED": PROVER},
     "hnfc/frontend/fpcore_builder.py": {"PLAIN": FOREIGN},
     "hnfc/frontend/stablehlo.py": {"_ON_BYTES": FOREIGN},

@@ -6,7 +6,8 @@ Files in the torch dialect keep torch's operations, and torch runs them as they 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -29,7 +30,8 @@ from hnfc.frontend.torch_mlir import import_module, read
 Form: TypeAlias = Callable[..., EmittedTerm]
 
 
-def _in(wide: dict[str, str], form: Form) -> dict[str, tuple[str, Form]]:
+def forms_in(wide: dict[str, str], form: Form) -> dict[str, tuple[str, Form]]:
+    """A form by element type. wide: the type that it computes in."""
     return {element: (computed, form) for element, computed in wide.items()}
 
 
@@ -38,68 +40,83 @@ def _same(name: str, x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
     return x.of(name, y)
 
 
-_ALL_F64 = {"f64": "f64", "f32": "f64", "f16": "f64", "bf16": "f64"}
-_ALL_F32 = {"f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32"}
+ALL_F64 = {"f64": "f64", "f32": "f64", "f16": "f64", "bf16": "f64"}
+ALL_F32 = {"f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32"}
 _F64 = {"f64": "f64"}
 _HALVES = {"f16": "f32", "bf16": "f32"}
 _F64_AND_HALVES = {"f64": "f64", **_HALVES}
 FORMS: dict[str, dict[str, tuple[str, Form]]] = {
-    "expm1": _in(_F64, forms.expm1), "log1p": _in(_F64, forms.log1p), "tanh": _in(_F64, forms.tanh),
-    "sinh": _in(_ALL_F32, forms.sinh), "cosh": _in(_ALL_F32, forms.cosh), "asinh": _in(_ALL_F32, forms.asinh),
-    "acosh": _in(_ALL_F32, forms.acosh), "atanh": _in(_ALL_F32, forms.atanh),
-    "exp2": _in(_ALL_F64, forms.exp2), "log2": _in(_F64, forms.log2), "log10": _in(_ALL_F64, forms.log10),
-    "erf": _in(_F64, forms.erf), "erfc": _in(_ALL_F64, special.erfc), "log_ndtr": _in(_ALL_F64, special.log_ndtr),
-    "i0": _in(_ALL_F64, special.i0), "i0e": _in(_ALL_F64, special.i0e),
-    "sin": _in(_ALL_F64, trigonometry.sin), "cos": _in(_ALL_F64, trigonometry.cos), "tan": _in(_ALL_F64, trigonometry.tan),
-    "asin": _in(_F64, trigonometry.asin), "acos": _in(_F64, trigonometry.acos), "atan": _in(_ALL_F64, trigonometry.atan),
-    "atan2": _in(_ALL_F64, trigonometry.atan2),
-    "silu": _in(_HALVES, forms.silu), "mish": _in(_F64_AND_HALVES, forms.mish), "softplus": _in(_F64, forms.softplus),
-    "log_sigmoid": _in(_ALL_F32, forms.log_sigmoid),
-    "pow": _in(_ALL_F64, forms.power), "remainder": _in(_F64, forms.remainder),
-    "fmod": {**_in(_F64, forms.fmod_of_doubles), **_in({"f32": "f32", **_HALVES}, forms.fmod)},
-    "hypot": _in(_ALL_F64, forms.hypot), "logaddexp": _in(_ALL_F64, forms.logaddexp), "xlogy": _in(_ALL_F32, forms.xlogy),
+    "expm1": forms_in(_F64, forms.expm1), "log1p": forms_in(_F64, forms.log1p), "tanh": forms_in(_F64, forms.tanh),
+    "sinh": forms_in(ALL_F32, forms.sinh), "cosh": forms_in(ALL_F32, forms.cosh), "asinh": forms_in(ALL_F32, forms.asinh),
+    "acosh": forms_in(ALL_F32, forms.acosh), "atanh": forms_in(ALL_F32, forms.atanh),
+    "exp2": forms_in(ALL_F64, forms.exp2), "log2": forms_in(_F64, forms.log2), "log10": forms_in(ALL_F64, forms.log10),
+    "erf": forms_in(_F64, forms.erf), "erfc": forms_in(ALL_F64, special.erfc), "log_ndtr": forms_in(ALL_F64, special.log_ndtr),
+    "i0": forms_in(ALL_F64, special.i0), "i0e": forms_in(ALL_F64, special.i0e),
+    "sin": forms_in(ALL_F64, trigonometry.sin), "cos": forms_in(ALL_F64, trigonometry.cos), "tan": forms_in(ALL_F64, trigonometry.tan),
+    "asin": forms_in(_F64, trigonometry.asin), "acos": forms_in(_F64, trigonometry.acos), "atan": forms_in(ALL_F64, trigonometry.atan),
+    "atan2": forms_in(ALL_F64, trigonometry.atan2),
+    "silu": forms_in(_HALVES, forms.silu), "mish": forms_in(_F64_AND_HALVES, forms.mish), "softplus": forms_in(_F64, forms.softplus),
+    "log_sigmoid": forms_in(ALL_F32, forms.log_sigmoid),
+    "pow": forms_in(ALL_F64, forms.power), "remainder": forms_in(_F64, forms.remainder),
+    "fmod": {**forms_in(_F64, forms.fmod_of_doubles), **forms_in({"f32": "f32", **_HALVES}, forms.fmod)},
+    "hypot": forms_in(ALL_F64, forms.hypot), "logaddexp": forms_in(ALL_F64, forms.logaddexp), "xlogy": forms_in(ALL_F32, forms.xlogy),
 }  # fmt: skip
 """By element type: the type that a form computes in, and the form."""
 _SIGNED = ("si8", "si16", "si32", "si64")
-FORMS["neg"] = _in({element: element for element in (*_SIGNED, "ui8")}, forms.negated)
-FORMS["abs"] = _in({"ui8": "ui8"}, forms.itself)
+FORMS["neg"] = forms_in({element: element for element in (*_SIGNED, "ui8")}, forms.negated)
+FORMS["abs"] = forms_in({"ui8": "ui8"}, forms.itself)
 for _name in ("fmod", "remainder"):
     # of numbers without a sign the front end takes signed remainders
     FORMS[_name]["ui8"] = "si16", partial(_same, _name)
 _LIBRARY = {"expm1", "log1p", "tanh", "log2", "log10", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "fmod", "remainder"}
 """Functions that other compilers of StableHLO have in their own libraries; the others torch-mlir takes apart, or refuses."""
-_GELU = {"none": _in(_ALL_F64, forms.gelu), "tanh": _in(_ALL_F32, forms.gelu_tanh)}
+_GELU = {"none": forms_in(ALL_F64, forms.gelu), "tanh": forms_in(ALL_F32, forms.gelu_tanh)}
 
 
-def written(module: ir.Module, library: bool = False) -> tuple[ir.Module, dict[str, int]]:
-    """A copy of the module for IREE, and how often it holds another form of each operation.
+@dataclass(frozen=True)
+class RunnerForms:
+    """The operations that a runner lacks or computes badly, with what is written instead: by name, and by element type."""
 
-    library: what runs it has the functions of a mathematical library, as IREE does not.
-    """
+    runner: str
+    by_name: Mapping[str, Mapping[str, tuple[str, Form]]]
+    gelu: Mapping[str, Mapping[str, tuple[str, Form]]]
+    signed_pools: bool = True
+    """True where its pooling takes numbers without a sign for signed ones."""
+
+    def of(self, name: str, attributes: Mapping[str, Any]) -> Mapping[str, tuple[str, Form]]:
+        return self.gelu[attributes["approximate"]] if name == "gelu" else self.by_name.get(name, {})
+
+
+IREE = RunnerForms("IREE", FORMS, _GELU)
+STABLEHLO = RunnerForms("StableHLO", {name: form for name, form in FORMS.items() if name not in _LIBRARY}, _GELU)
+
+
+def written(module: ir.Module, forms: RunnerForms = IREE) -> tuple[ir.Module, dict[str, int]]:
+    """A copy of the module for a runner, and how often it holds another form of each operation."""
     imported = import_module(read(emit_bytecode(module), module.context))
     replaced: dict[SSAValue, SSAValue] = {}
     counted: Counter[str] = Counter()
     for function in (op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks):
         for operation in list(function.body.block.ops):
-            if _expand(operation, replaced, _LIBRARY if library else frozenset()):
+            if _expand(operation, replaced, forms, frozenset()):
                 counted[operation.name.removeprefix("num.")] += 1
     if not replaced:
         return module, {}
     return export(imported, replaced), dict(sorted(counted.items()))
 
 
-def sentence(counted: dict[str, int]) -> str:
+def sentence(counted: dict[str, int], runner: str) -> str:
     """The line of a report; empty where nothing is written otherwise."""
     if not counted:
         return ""
     names = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counted.items())
-    return f"written for IREE in other operations, since it lacks these or computes them badly: {names} (docs/runners.md)"
+    return f"written for {runner} in other operations, since it lacks these or computes them badly: {names} (docs/runners.md)"
 
 
-def _expand(operation: Operation, replaced: dict[SSAValue, SSAValue], good: Collection[str]) -> bool:
-    """Puts the form of an operation in front of it, and those of the form's own operations; those called `good` stay."""
+def _expand(operation: Operation, replaced: dict[SSAValue, SSAValue], forms: RunnerForms, within: Collection[str]) -> bool:
+    """Puts the form of an operation in front of it, and those of the form's own operations, but for those that it is a form `within`."""
     name = operation.name.removeprefix("num.")
-    found = None if name in good else form_of(operation)
+    found = None if name in within else form_of(operation, forms)
     if found is None:
         return False
     replaced[operation.results[0]] = found.value
@@ -107,19 +124,18 @@ def _expand(operation: Operation, replaced: dict[SSAValue, SSAValue], good: Coll
     assert isinstance(block, Block)
     for made in _made(found.value):
         block.insert_op_before(made, operation)
-        _expand(made, replaced, {*good, name})
+        _expand(made, replaced, forms, {*within, name})
     return True
 
 
-def form_of(operation: Operation) -> EmittedTerm | None:
-    """The form of an operation; None where IREE's own is good, or no form of it is known."""
+def form_of(operation: Operation, forms: RunnerForms = IREE) -> EmittedTerm | None:
+    """The form of an operation; None where the runner's own is good, or no form of it is known."""
     if not isinstance(operation, NumOp) or not isinstance(kind := operation.results[0].type, TensorType):
         return None
     element, name = ELEMENT_NAMES.get(kind.element_type, ""), operation.name.removeprefix("num.")
     attributes = operation.attributes_as_python()
-    table = _GELU[attributes["approximate"]] if name == "gelu" else FORMS.get(name, {})
-    if (name, element) == ("max_pool", "ui8"):
-        # of numbers without a sign the front end takes the largest signed one
+    table = forms.of(name, attributes)
+    if (name, element) == ("max_pool", "ui8") and forms.signed_pools:
         return EmittedTerm(operation.operands[0]).cast("si16").of(name, **attributes).cast("ui8")
     if element not in table or _is_plain_power(operation):
         return widened(operation)

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.level != "accuracy":
         raise UsageError(f"{options.model} holds FPCore programs, which -O accuracy improves; -O {options.level} is for models")
     given = [flag for name, flag in _FOR_MODELS.items() if getattr(options, name, None) not in (None, [], False, 0.0, "greedy")]
-    if options.emit not in ("torch", *LANGUAGES):
+    if options.emit not in (None, "torch", *LANGUAGES):
         given.append(f"--emit {options.emit}")
     if given:
         raise UsageError(f"{given[0]} is for models; an FPCore program says in :pre where its arguments lie")
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
             found.append(improved)
             results.append(ProgramResult(program.name, text, improved=improved, branches=branches))
     lines += _summary(data)
-    output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit == "torch" else _functions(options.emit, found)
+    output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit in (None, "torch") else _functions(options.emit, found)
     if not options.quiet:
         say("\n".join([*lines, *unwritten]))
     if options.json:

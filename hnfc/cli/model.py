@@ -16,7 +16,7 @@ from hnfc.backend.iree import compile_iree
 from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 from hnfc.cli.model_options import CODE
-from hnfc.cli.rewriting import check_suffix, prepared, rewriting
+from hnfc.cli.rewriting import form_of, prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
 from hnfc.frontend.models import read_model
@@ -27,29 +27,29 @@ from hnfc.report.table import width
 from hnfc.report.text import why_not
 from hnfc.rewrite.diagnosis import nearly
 
-_BINARY = ("mlirbc", "vhlo", "iree")
+_BINARY = ("mlirbc", "vhlo", "iree", "onnx")
 
 
 def run(options: argparse.Namespace) -> int:
     """Rewrites a model and writes it; the exit code."""
     if options.unproved:
         raise UsageError("--unproved is for FPCore programs; --allow-unproved RULE lets a rule for models run unproved")
-    check_suffix(options.output)
-    if options.emit in CODE:
-        raise UsageError(f"--emit {options.emit} is for FPCore programs")
-    if options.emit in _BINARY and options.output is None and sys.stdout.isatty():
-        raise UsageError(f"--emit {options.emit} is binary; give it a file with -o OUT, or a pipe")
+    form = form_of(options.output, options.emit)
+    if form in CODE:
+        raise UsageError(f"--emit {form} is for FPCore programs")
+    if form in _BINARY and options.output is None and sys.stdout.isatty():
+        raise UsageError(f"--emit {form} is binary; give it a file with -o OUT, or a pipe")
     with Progress() as progress:
         progress("reading …")
         module = read_model(options.model)
-        rules = rewriting(options, progress, calibrate=options.calibrate, runner=_runner(module, options.emit))
+        rules = rewriting(options, progress, calibrate=options.calibrate, runner=_runner(module, form))
         if rules is None:
             return WRONG
         rules.rules.check(options.why_not)
         near = _nearly(module, rules.rules, options.why_not)
         compiled = compile_module(module, rules.request, progress)
         progress("writing …")
-        output = _emit(compiled, options.emit, rewritten=options.level != "none")
+        output = _emit(compiled, form, rewritten=options.level != "none")
     rules.report(compiled)
     for name, places in near.items():
         say(why_not(compiled, name, places, width()))
@@ -79,7 +79,7 @@ def _runner(module: Any, form: str) -> Any:
     return comparing(module, "iree" if form == "iree" else "torch")
 
 
-_RUNNERS = {"iree": "iree", "linalg": "iree", "stablehlo": "stablehlo", "vhlo": "stablehlo"}
+_RUNNERS = {"iree": "iree", "linalg": "iree", "stablehlo": "stablehlo", "vhlo": "stablehlo", "onnx": "onnx"}
 """By form of the output: what compiles it."""
 
 
@@ -92,6 +92,10 @@ def _emit(compiled: Any, form: str, rewritten: bool) -> bytes:
         return bytes(emit_bytecode(module))
     if form == "iree":
         return compile_iree(module)
+    if form == "onnx":
+        from hnfc.backend.onnx import emit_onnx
+
+        return emit_onnx(module)
     if form in ("stablehlo", "vhlo"):
         return emit_portable(module) if form == "vhlo" else emit_stablehlo(module, located).encode()
     return (emit_linalg(module) if form == "linalg" else emit_torch(module, located)).encode()

@@ -23,7 +23,7 @@ _MODEL = (
     "Or FPCore programs (.fpcore), with -O accuracy"
 )
 TOLERATED = TOLERANCE.replace(", or", ",\nor")
-_FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree", "c", "python")
+_FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree", "onnx", "c", "python")
 CODE = ("c", "python")
 """Forms of FPCore programs."""
 
@@ -39,10 +39,10 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
     made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
     made.add_argument(
-        "--emit", choices=_FORMS, default="torch",
-        help="the form of the output: the torch dialect (default), hnfc's own, linalg or StableHLO as text; the torch dialect as "
-        "bytecode (mlirbc), StableHLO as a portable artifact (vhlo), or compiled by IREE for this processor (iree); FPCore programs "
-        "as functions of C, or of Python with NumPy",
+        "--emit", choices=_FORMS,
+        help="the form of the output, by the suffix of OUT if not given: the torch dialect (default), hnfc's own, linalg or StableHLO as "
+        "text; the torch dialect as bytecode (mlirbc), StableHLO as a portable artifact (vhlo), compiled by IREE for this processor "
+        "(iree), or an ONNX model; FPCore programs as functions of C, or of Python with NumPy",
     )  # fmt: skip
     made.add_argument("--unproved", action="store_true",
                         help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hnfc.accuracy.searches import searches
-from hnfc.backend.on_iree import sentence, written
+from hnfc.backend.on_iree import IREE, STABLEHLO, sentence, written
+from hnfc.backend.on_onnx import ONNX
 from hnfc.cli.terminal import Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.samples import parse_range
@@ -20,14 +21,20 @@ from hnfc.pipeline.rulesets import load_rules
 from hnfc.report.table import width
 from hnfc.report.text import json_report, text_report
 
-_WRITTEN = (".mlir", ".mlirbc", ".vmfb", ".vhlo", ".stablehlo", ".txt")
+_WRITTEN = (".mlir", ".mlirbc", ".vmfb", ".vhlo", ".stablehlo", ".onnx", ".txt")
+_FORM_OF = {".mlirbc": "mlirbc", ".vmfb": "iree", ".vhlo": "vhlo", ".stablehlo": "stablehlo", ".onnx": "onnx"}
+"""By suffix: the form that is written where --emit names none."""
 
 
-def check_suffix(path: str | None) -> None:
-    """Raises UsageError for a file whose name promises a form that no model is written in."""
-    suffix = Path(path or "").suffix
-    if suffix and suffix.lower() not in _WRITTEN:
+def form_of(path: str | None, emit: str | None) -> str:
+    """The form that a model is written in. Raises UsageError for a file whose name promises another, or one that no model is written in."""
+    suffix = Path(path or "").suffix.lower()
+    if suffix and suffix not in _WRITTEN:
         raise UsageError(f"-o {path}: hnfc writes no {suffix} files; it writes {', '.join(_WRITTEN)}, in the form that --emit names")
+    named = _FORM_OF.get(suffix, "torch")
+    if (suffix == ".onnx") != (emit == "onnx") and emit is not None and suffix:
+        raise UsageError(f"-o {path}: --emit {emit} does not write {suffix} files")
+    return emit or named
 
 
 @dataclass
@@ -81,7 +88,11 @@ def prepared(compiled: Any, runner: str) -> Any:
     """The rewritten module as it is written for a runner; a note says which operations have another form there."""
     if runner == "torch":
         return compiled.export()
-    module, counted = written(compiled.export(), library=runner == "stablehlo")
+    forms = _FORMS[runner]
+    module, counted = written(compiled.export(), forms)
     if counted:
-        compiled.notes.append(sentence(counted))
+        compiled.notes.append(sentence(counted, forms.runner))
     return module
+
+
+_FORMS = {"iree": IREE, "stablehlo": STABLEHLO, "onnx": ONNX}

@@ -80,7 +80,7 @@ RULE = 'library own\n\nrule inverse "one is the inverse of the other"\n    exp(l
         ([ATTENTION, "--rules", "missing.hnf"], 1, "missing.hnf"),
         ([ATTENTION, "--rules", "broken.hnf"], 1, "HNF01"),
         ([ATTENTION, "--assume", "nothing"], 2, "there is no rule `nothing`"),
-        ([ATTENTION, "--emit", "onnx"], 2, "invalid choice"),
+        ([ATTENTION, "--emit", "tflite"], 2, "invalid choice"),
         ([ATTENTION, "-o", "missing/out.mlir", "-q"], 1, "missing/out.mlir"),
         (["check", "missing.hnf"], 1, "missing.hnf"),
         (["fmt", "broken.hnf"], 1, "HNF01"),

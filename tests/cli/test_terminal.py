@@ -121,7 +121,7 @@ def test_a_closed_stdout(tmp_path):
     assert ran.returncode == 1 and b"error: stdout: Bad file descriptor" in ran.stderr, ran.stderr
 
 
-@pytest.mark.parametrize("name", ["m.onnx", "m.pt2", "m.ONNX", "m.npz"])
+@pytest.mark.parametrize("name", ["m.tflite", "m.pt2", "m.PT2", "m.npz"])
 def test_a_suffix_that_is_not_written(name, tmp_path, capsys):
     (tmp_path / "m.mlir").write_text(MODEL)
     assert main([str(tmp_path / "m.mlir"), "-o", str(tmp_path / name)]) == 2

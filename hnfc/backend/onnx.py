@@ -1,0 +1,169 @@
+"""The torch dialect → an ONNX model, by torch's exporter: what onnxruntime and other runtimes read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch_mlir import ir
+
+from hnfc.backend.execution import Entry, entry
+from hnfc.backend.fx import raise_function
+from hnfc.core.errors import ModelError
+from hnfc.core.tensors import to_torch
+from hnfc.dialects.types import DYNAMIC
+
+OPSET = 20
+_LARGEST = 2**31 - 2**20
+"""Bytes of a model in one file: protobuf's limit, less what is not weights."""
+_SIZES = (5, 7, 11, 13, 17, 19)
+"""Sizes that stand for open ones: unequal, so that nothing takes two of them for one."""
+
+
+def emit_onnx(module: ir.Module) -> bytes:
+    """The function of a torch-dialect module as an ONNX model. Raises ModelError, naming what the exporter has no form for."""
+    _check_packages()
+    target = entry(module)
+    strange = next((one for one in target.inputs if one.element is None), None)
+    if strange is not None:
+        raise ModelError(f"ONNX has no type for {strange}")
+    graph = raise_function(module, target.name)
+    size = sum(buffer.numel() * buffer.element_size() for buffer in graph.buffers())
+    if size > _LARGEST:
+        raise ModelError(f"the weights have {size:,} bytes, and an ONNX file of one part holds {_LARGEST:,}; --emit mlirbc has no limit")
+    made = _exported(graph, target)
+    _check(made, target)
+    return bytes(made.SerializeToString())
+
+
+def _check_packages() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise ModelError("--emit onnx needs the packages onnx and onnxscript: pip install 'hnfc[onnx]'") from None
+
+
+def _exported(graph: torch.fx.GraphModule, target: Entry) -> Any:
+    reason = ""
+    for sizes in _SIZES, _SIZES[:1]:  # those that have to be equal after all
+        samples, open_axes = _samples(target, sizes)
+        names = [one.name or f"arg{one.index}" for one in target.inputs]
+        try:
+            with _quiet(), torch.no_grad():
+                program = torch.export.export(_Exact(graph), tuple(samples), dynamic_shapes=(open_axes,) if any(open_axes) else None)
+                # the exporter's optimizer drops constants near 0: x + 1e-9 becomes x
+                made = torch.onnx.export(
+                    program, (), input_names=_distinct(names), dynamo=True, opset_version=OPSET, verbose=False, optimize=False
+                )
+            assert made is not None
+            return made.model_proto
+        except Exception as error:  # the exporter's own errors have no common class
+            reason = reason or _first_cause(error)
+    raise ModelError(f"torch's exporter cannot write the model as ONNX: {reason}; --emit stablehlo and --emit torch carry it")
+
+
+class _Exact(torch.nn.Module):
+    """A graph with the numbers beside float64 tensors as tensors: the exporter writes Python's numbers in float32."""
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.body = graph
+
+    def forward(self, *inputs: Any) -> Any:
+        return _ExactNumbers(self.body).run(*inputs)
+
+
+class _ExactNumbers(torch.fx.Interpreter):
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is torch.ops.aten.full.default and kwargs.get("dtype") is torch.float64:
+            return _number(args[1]).expand(args[0]).clone()
+        if not any(isinstance(given, torch.Tensor) and given.dtype is torch.float64 for given in args):
+            return super().call_function(target, args, kwargs)
+        exact = tuple(_number(given) if isinstance(given, float) else given for given in args)
+        wide = _WITH_TENSORS.get(getattr(target, "_overloadname", ""))
+        if wide is not None and any(isinstance(given, float) for given in args):
+            target = getattr(target.overloadpacket, wide, target)
+        takes_tensors = all(
+            isinstance(formal.type, torch.TensorType)
+            for formal, given in zip(getattr(getattr(target, "_schema", None), "arguments", ()), args, strict=False)
+            if isinstance(given, float)
+        )
+        return super().call_function(target, exact if takes_tensors else args, kwargs)
+
+
+_WITH_TENSORS = {
+    "Scalar": "Tensor", "Tensor_Scalar": "Tensor_Tensor", "Scalar_Tensor": "Tensor_Tensor", "Scalar_mode": "Tensor_mode",
+    "ScalarOther": "self", "ScalarSelf": "self",
+}  # fmt: skip
+"""By overload that takes numbers: the one that takes tensors."""
+
+
+def _number(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _samples(target: Entry, sizes: Sequence[int]) -> tuple[list[torch.Tensor], tuple[dict[int, Any], ...]]:
+    """Zeros for each input, and which of its axes are open."""
+    samples, axes, count = [], [], 0
+    for one in target.inputs:
+        shape = list(one.shape)
+        found: dict[int, Any] = {}
+        for axis, size in enumerate(shape):
+            if size == DYNAMIC:
+                shape[axis] = sizes[count % len(sizes)]
+                found[axis] = torch.export.Dim.AUTO
+                count += 1
+        samples.append(torch.zeros(shape, dtype=_dtype(one.dtype)))
+        axes.append(found)
+    return samples, tuple(axes)
+
+
+def _dtype(dtype: Any) -> torch.dtype:
+    return to_torch(np.zeros(0, dtype)).dtype
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name}_{index}" for index, name in enumerate(names)]
+
+
+def _check(made: Any, target: Entry) -> None:
+    """Raises ModelError for a model that is not valid, or that is for fewer sizes than the module."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(made, full_check=True)
+    except Exception as error:
+        raise ModelError(f"what torch's exporter wrote is not a valid ONNX model: {_first_cause(error)}") from error
+    for one, value in zip(target.inputs, made.graph.input, strict=True):
+        written = value.type.tensor_type.shape.dim
+        for axis, size in enumerate(one.shape):
+            if size == DYNAMIC and written[axis].HasField("dim_value"):
+                fixed = written[axis].dim_value
+                raise ModelError(f"axis {axis} of {one} is open, and torch's exporter fixed it at {fixed}; --emit stablehlo keeps it open")
+
+
+def _first_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops what the exporter says of optional packages and of its steps."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

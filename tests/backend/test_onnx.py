@@ -1,0 +1,116 @@
+"""Models as ONNX, run by onnxruntime beside torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hnfc.backend.on_iree import written
+from hnfc.backend.on_onnx import ONNX
+from hnfc.cli.main import main
+from hnfc.core.errors import ModelError
+from hnfc.runners.measuring import accuracy, subject
+from hnfc.runners.programs import measured
+
+pytest.importorskip("onnxscript")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+SOFTMAX = """
+func.func @main(%x: !torch.vtensor<[?,5],f32>) -> !torch.vtensor<[?,5],f32> {
+  %axis = torch.constant.int 1
+  %none = torch.constant.none
+  %true = torch.constant.bool true
+  %e = torch.aten.exp %x : !torch.vtensor<[?,5],f32> -> !torch.vtensor<[?,5],f32>
+  %axes = torch.prim.ListConstruct %axis : (!torch.int) -> !torch.list<int>
+  %s = torch.aten.sum.dim_IntList %e, %axes, %true, %none
+    : !torch.vtensor<[?,5],f32>, !torch.list<int>, !torch.bool, !torch.none -> !torch.vtensor<[?,1],f32>
+  %y = torch.aten.div.Tensor %e, %s : !torch.vtensor<[?,5],f32>, !torch.vtensor<[?,1],f32> -> !torch.vtensor<[?,5],f32>
+  return %y : !torch.vtensor<[?,5],f32>
+}
+"""
+SMALL = """
+func.func @main(%x: !torch.vtensor<[3],f64>) -> !torch.vtensor<[3],f64> {
+  %c = torch.constant.float 3.3e-10
+  %one = torch.constant.int 1
+  %y = torch.aten.add.Scalar %x, %c, %one : !torch.vtensor<[3],f64>, !torch.float, !torch.int -> !torch.vtensor<[3],f64>
+  return %y : !torch.vtensor<[3],f64>
+}
+"""
+
+
+def session(data):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture
+def written_as(tmp_path):
+    def write(text, *options):
+        source, target = tmp_path / "model.mlir", tmp_path / "model.onnx"
+        source.write_text(text)
+        assert main([str(source), "-q", "-o", str(target), *options]) == 0
+        return session(target.read_bytes())
+
+    return write
+
+
+def test_a_rewritten_model_of_open_sizes(written_as):
+    model = written_as(SOFTMAX)
+    for rows in (1, 4):
+        x = np.linspace(-200, 200, rows * 5, dtype=np.float32).reshape(rows, 5)
+        wide = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+        np.testing.assert_allclose(model.run(None, {"arg0": x})[0], wide / wide.sum(1, keepdims=True), rtol=2e-5, atol=1e-37)
+
+
+def test_small_constants_and_digits_of_float64_stay(written_as):
+    x = np.array([0.0, 1e-10, 1.0])
+    np.testing.assert_array_equal(written_as(SMALL, "-O", "none").run(None, {"arg0": x})[0], x + 3.3e-10)
+
+
+QUICK = {("expm1", "f32"), ("sigmoid", "f32"), ("erfc", "f64")}
+
+
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        pytest.param(name, element, marks=[] if (name, element) in QUICK else [pytest.mark.slow])
+        for name in (*ONNX.by_name, "gelu", "gelu (tanh)") if name in measured() for element in ("f32", "f64")
+    ],
+)  # fmt: skip
+def test_forms_are_accurate_on_onnxruntime(name, element):
+    from hnfc.backend.onnx import emit_onnx
+
+    module, arrays, want = subject(*measured()[name], element, 512)
+    model = session(emit_onnx(written(module, ONNX)[0]))
+    (got,) = model.run(None, {one.name: array for one, array in zip(model.get_inputs(), arrays, strict=True)})
+    normal = np.abs(want) > np.finfo(np.float32 if element == "f32" else np.float64).tiny
+    got, want = np.where(normal, got, 0), np.where(normal, want, 0)
+    assert accuracy(got, want, arrays, element).ulps < (2000 if name in ("log_ndtr", "gelu", "gelu (tanh)") else 16)
+
+
+def test_what_onnx_has_no_form_for_is_named(tmp_path, capsys):
+    source = tmp_path / "model.mlir"
+    source.write_text(SMALL.replace("torch.aten.add.Scalar %x, %c, %one : !torch.vtensor<[3],f64>, !torch.float, !torch.int",
+                                    "torch.aten.lgamma %x : !torch.vtensor<[3],f64>"))  # fmt: skip
+    assert main([str(source), "-q", "-o", str(tmp_path / "model.onnx")]) == 1
+    assert "lgamma" in capsys.readouterr().err and not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize(("form", "suffix"), [("linalg", ".onnx"), ("onnx", ".mlir"), ("torch", ".onnx")])
+def test_a_suffix_of_another_form_is_refused(tmp_path, capsys, form, suffix):
+    source = tmp_path / "model.mlir"
+    source.write_text(SMALL)
+    assert main([str(source), "--emit", form, "-o", str(tmp_path / f"out{suffix}")]) == 2
+    assert f"--emit {form} does not write {suffix} files" in capsys.readouterr().err
+
+
+def test_without_the_packages_the_way_out_is_named(monkeypatch):
+    import sys
+
+    from hnfc.backend.onnx import emit_onnx
+
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    module, _, _ = subject(*measured()["exp"], "f32", 16)
+    with pytest.raises(ModelError, match=r"hnfc\[onnx\]"):
+        emit_onnx(module)
