@@ -104,12 +104,21 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
             program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
             _detach_where_no_gradient_is_wanted(program.graph_module)
             _write_numbers_as_constants(program)
-            functional: ExportedProgram = program.run_decompositions({})
+            functional: ExportedProgram = program.run_decompositions(_decompositions(program.graph))
     except UsageError:
         raise
     except Exception as error:  # whatever the model's own code raises comes through here
         raise ModelError(f"torch.export cannot capture {type(model).__name__}: {first_line(error)}", *_place(error)) from error
     return functional
+
+
+def _decompositions(graph: torch.fx.Graph) -> dict[Any, Any]:
+    """Decompositions of operations that write to their arguments without saying so in their schema: running statistics."""
+    writes = any(node.target is _INSTANCE_NORM and node.args[3] is not None and node.args[5] for node in graph.nodes)
+    return {_INSTANCE_NORM: torch.export.default_decompositions()[_INSTANCE_NORM]} if writes else {}
+
+
+_INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
 
 @contextlib.contextmanager
@@ -277,7 +286,12 @@ def _not_importable(node: torch.fx.Node) -> str:
             return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
         if isinstance(value, torch.Tensor) and value.dtype not in fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM:
             return f"a tensor of type {str(value.dtype).removeprefix('torch.')}"
-    return next((f"the complex number {given}" for given in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(given, complex)), "")
+    for given in pytree.tree_leaves((node.args, node.kwargs)):
+        if isinstance(given, complex):
+            return f"the complex number {given}"
+        if isinstance(given, torch.dtype) and given not in fx_importer.TORCH_DTYPE_TO_INT:
+            return f"a conversion to {str(given).removeprefix('torch.')}"
+    return ""
 
 
 class _Places(fx_importer.ContextCache):  # type: ignore[misc]

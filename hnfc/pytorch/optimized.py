@@ -168,12 +168,27 @@ class Programs:
         """The answer of the first graph that is for such a call, and still for such a module; None where there is none."""
         for program in self.known:
             if program.accepts(module, inputs, structure):
-                if program.other_gradients and torch.is_grad_enabled():
-                    return (self._original(module, inputs, structure, program.other_gradients),)
+                reason = program.failed or (program.other_gradients if torch.is_grad_enabled() else "")
+                if reason:
+                    return (self._original(module, inputs, structure, reason),)
                 tensors = program.signature.gather(module, inputs)
                 if program.fits_state(tensors):
-                    return (program.run(module, inputs, tensors),)
+                    return (self._run(program, module, inputs, structure, tensors),)
         return None
+
+    def _run(self, program: CapturedProgram, module: Any, inputs: list[Any], structure: Any, tensors: list[Any]) -> Any:
+        """The graph's answer; the original's, or what it raises, where the graph raises."""
+        if torch.compiler.is_compiling():
+            return program.run(module, inputs, tensors)
+        try:
+            return program.run(module, inputs, tensors)
+        except Exception as error:  # a call that the original can answer must not fail
+            args, kwargs = pytree.tree_unflatten(inputs, structure)
+            failure = error
+        answer = plain(module).forward(*args, **kwargs)
+        program.failed = f"its graph raises {first_line(failure)}"
+        self._refuse(program.failed)
+        return answer
 
     def _original(self, module: Any, inputs: list[Any], structure: Any, reason: str) -> Any:
         """The original's answer, which has gradients that the graph does not have."""
@@ -203,7 +218,7 @@ class Programs:
                 return original.forward(*args, **kwargs)
             program = self._captured(module, original, args, kwargs)
             if program is not None and program.reads.hold(module, inputs) and not (program.other_gradients and torch.is_grad_enabled()):
-                return program.run(module, inputs, program.signature.gather(module, inputs))
+                return self._run(program, module, inputs, structure, program.signature.gather(module, inputs))
             if program is not None and program.other_gradients:
                 self._refuse(program.other_gradients)
         return original.forward(*args, **kwargs)

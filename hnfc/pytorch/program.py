@@ -87,6 +87,8 @@ class CapturedProgram:
     """Ranges of the inputs that rewrites were probed in, if these are those of the sample."""
     exported: fx.GraphModule | None = None
     """The graph before it was rewritten, with open sizes and no side effects; None where sizes are fixed, and after a copy."""
+    failed: str = ""
+    """The reason why the original runs: what the graph raised at a call that the original answers; empty before."""
     _versions: list[int] = field(default_factory=list)
     _with_gradients: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
