@@ -51,6 +51,7 @@ def marked(slow: set[str]) -> list[object]:
     return [pytest.param(case, marks=[pytest.mark.slow] if case.name in slow else [], id=case.name) for case in cases()]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", marked(SLOW))
 def test_mended(case: Case) -> None:
     model = Model(case)
@@ -62,6 +63,7 @@ def test_mended(case: Case) -> None:
         assert case.name not in MENDED or after.within(case.tolerance), f"{before} → {after}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", marked(MENDED | SLOW))
 def test_diagnosed(case: Case) -> None:
     found = hnfc.trace(Model(case), case.module.inputs(), backward=case.gradient)

@@ -97,6 +97,7 @@ def outcome(folder: Folder, rule: Rule, verdict: Verdict) -> str:
     return folder.write(rule, verdict).reason
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", rules_of(RIGHT), ids=lambda rule: rule.name)
 def test_a_certificate_is_accepted(folder: Folder, rule: Rule) -> None:
     assert outcome(folder, rule, WEAKEST) == ""

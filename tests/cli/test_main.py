@@ -65,6 +65,7 @@ def test_stdin_and_json_and_calibration(tmp_path):
 RULE = 'library own\n\nrule inverse "one is the inverse of the other"\n    exp(log(x)) => x\n    where x > 0\n'
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

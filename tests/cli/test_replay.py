@@ -55,6 +55,7 @@ def test_a_step_again(step: tuple[str, str], capsys: pytest.CaptureFixture[str])
     assert "in float64" in out and "the gradient of net.weight: finite" in out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [

@@ -61,6 +61,7 @@ def test_what_comes_out(backend, files, capsys):
     assert cells == ["0", "float32[2, 3]", "0.367879", "7.38906", "2.8688", "1", "1"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", ["torch", "iree"])
 @pytest.mark.parametrize("model", [ATTENTION, EXPORTED])
 def test_a_model_that_overflows_and_its_rewritten_form(model, backend, files, capsys):
@@ -246,6 +247,7 @@ def test_the_examples_of_the_help_work(tmp_path, capsys, monkeypatch):
 TEXTS = [("stablehlo", "stablehlo.dot_general"), ("linalg", "linalg.generic"), ("torch", "torch.aten.softmax")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("form", "words"), TEXTS)
 @pytest.mark.parametrize("model", [ATTENTION, EXPORTED])
 def test_forms_of_text(form, words, model, files, capsys):

@@ -102,6 +102,7 @@ def test_an_error_with_an_escape_in_a_source_line(tmp_path, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [b"m\xff.mlir", b"m\xff.hnf"])
 def test_a_file_name_that_is_no_text(name, tmp_path):
     path = os.path.join(os.fsencode(tmp_path), name)

@@ -65,6 +65,7 @@ def test_the_cheapest_order_of_a_chain(kind):
     assert any("times the cost" in note for note in result.notes)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kind", "cost"), [
     ("egraph", "error"), ("egraph", "bound"), ("egraph", "curvature"), ("egraph", "time"), ("egraph", "error + 0.5*time"),
     ("beam", "error"), ("beam", "time"), ("restarts", "error + 0.5*time"), ("restarts", "flops"),

@@ -54,7 +54,7 @@ def text_of(report):
 
 
 def test_reports_made_now_are_those_that_ship(reports):
-    for rule in random.Random(1).sample(shipped().rules, 20):
+    for rule in random.Random(1).sample(shipped().rules, 6):
         assert text_of(error_of(rule)) == text_of(reports[rule.name]), rule.name
 
 
@@ -237,7 +237,7 @@ def test_no_rule_makes_the_analysis_fail():
     folder = Path(__file__).parent.parent / "soundness"
     rules = [rule for name in ("proved.hnf", "refuted.hnf") for rule in load_files([folder / name]).rules]
     assert len(rules) > 60
-    chosen = random.Random(0).sample(rules, 10)
+    chosen = random.Random(0).sample(rules, 4)
     for rule in chosen:
         report = error_of(rule)
         assert isinstance(report, ErrorReport)

@@ -56,6 +56,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", CONDITIONS.values(), ids=CONDITIONS)
 def test_the_proposed_condition_proves_the_rule(text: str) -> None:
     buffer = buffer_of(text)

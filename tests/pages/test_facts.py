@@ -48,6 +48,7 @@ def test_an_analysis(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", [(), ("--formats", "bf16", "--target-accuracy", "1e-7")], ids=["found", "refused"])
 def test_formats(tmp_path: Path, more: tuple[str, ...]) -> None:
     rng = np.random.default_rng(0)

@@ -44,6 +44,7 @@ def test_in_the_low_format_it_fails(failure: Failure) -> None:
     assert not error(copy.deepcopy(failure.model()).to(dtype), inputs, failure) < 3 * failure.target
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_the_blame(failure: Failure) -> None:
     outcome = analyzed(failure, failure.low, scaling=False).outcome
@@ -55,6 +56,7 @@ def test_the_blame(failure: Failure) -> None:
     assert not [name for pattern in failure.spared for name in matching(outcome.nodes, pattern)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_the_remedy(failure: Failure) -> None:
     found = analyzed(failure, failure.low, "fp32")

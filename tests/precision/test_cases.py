@@ -128,6 +128,7 @@ def marked(numbers: list[str]) -> list[object]:
     return [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else [], id=CASES[n].name) for n in numbers]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("scaling", [True, False], ids=["scaled", "unscaled"])
 @pytest.mark.parametrize("number", marked(list(CASES)))
 def test_within_tolerance(number: str, scaling: bool) -> None:

@@ -84,6 +84,7 @@ def saturated(formats: dict[str, str]) -> set[str]:
     return {name for name, form in formats.items() if ceiling(form) is not None}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_with_masks_is_in_float16_throughout(kind: str) -> None:
     model = Attention(kind)

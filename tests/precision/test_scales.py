@@ -25,6 +25,7 @@ class Applied(nn.Module):
         return self.function(x, *self.parts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["Q8_0", "MXFP4_E2M1", "NVFP4"])
 @pytest.mark.parametrize("view", [lambda w: w.t(), lambda w: w.reshape(32, 128), lambda w: w[5:37]], ids=["turned", "reshaped", "cut"])
 def test_a_view_is_of_the_blocks_that_are_stored(form: str, view: Callable[[torch.Tensor], torch.Tensor]) -> None:

@@ -199,6 +199,7 @@ def cast_in_graph(graph: fx.GraphModule, tensors: list[torch.Tensor]) -> int:
     return counted
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_casts_that_are_counted_are_those_of_the_graph(seed: int) -> None:
     draw, model = random.Random(seed), Mixing().eval()

@@ -41,6 +41,7 @@ from tests.precision.trained import (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("net", "inputs"), [
     (Net(lambda net, x, y: F.cross_entropy(net.net(x), y), net=mlp()), (normal(1, 6, 8), classes(2, 3, 6))),
     (convolution(False), (normal(1, 2, 2, 8, 8),)), (convolution(True), (normal(1, 2, 2, 8, 8),)),
@@ -89,6 +90,7 @@ def test_how_gradients_move_is_what_torch_says(net: nn.Module, inputs: Tensors) 
         assert one is not None and torch.allclose(one, other, rtol=1e-8, atol=1e-10), name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("net", "low", "shape"), [
     (convolution(True), "fp16", (8, 2, 8, 8)), (attention(), "bf16", (4, 6, 8)),
 ], ids=["convolution", "attention"])  # fmt: skip
@@ -107,6 +109,7 @@ def of_mlp(target: float) -> tuple[nn.Module, TrainingAnalysis]:
     return net, analyzed(net, (normal(1, 64, 8), classes(2, 3, 64)), F.cross_entropy, target_accuracy=target)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", [5e-3, 3e-4])
 def test_the_error_is_as_predicted_on_inputs_that_were_not_seen(target: float) -> None:
     net, found = of_mlp(target)
@@ -288,6 +291,7 @@ def test_a_gradient_that_is_nothing_but_rounding_has_no_target(net: nn.Module, x
     assert max(apart(mixed, true).values()) < 3e-2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("large", [torch.finfo(torch.float32).min, -1e9], ids=["least", "billion"])
 @pytest.mark.parametrize("added", [False, True], ids=["kept", "added"])
 def test_a_mask_of_numbers_is_exact(large: float, added: bool) -> None:

@@ -50,6 +50,7 @@ def line(rule: Callable[..., torch.Tensor], *parts: nn.Module) -> nn.Module:
     return Net(rule, line=nn.Linear(4, 3), **{f"part{i}": part for i, part in enumerate(parts)})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("net", "sample", "loss", "message"), [
     (line(lambda net, x: net.line(x)), X, None, r"shape \(5, 3\).*`loss`"),
     (line(lambda net, x: (net.line(x).sum(), x)), X, None, "one result, a scalar loss, and the model has 2"),

@@ -24,6 +24,7 @@ def off_by(factor: float, runs: list[Assignment]) -> Callable[[Assignment], Erro
     return measure
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_as_strict_as_it_must_be(seed: int) -> None:
     sites = made_sites(random.Random(seed), 60, 1, spread=3.0)

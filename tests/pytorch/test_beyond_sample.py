@@ -29,6 +29,7 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...], li
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", ["stability", "all"])
 @pytest.mark.parametrize("name", FORMS)
 def test_beyond_the_sample(name: str, level: str) -> None:
@@ -60,6 +61,7 @@ LATER: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor],
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranges", ["sample", None])
 @pytest.mark.parametrize("name", LATER)
 def test_what_the_sample_does_not_show(name: str, ranges: Any) -> None:

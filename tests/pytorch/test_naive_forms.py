@@ -68,6 +68,7 @@ FORMS = {
 """The formula as written first, the form that torch has for it, and inputs on which the first fails."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FORMS)
 def test_it_comes_out_as_good_as_the_form_that_torch_has(name, dtype):

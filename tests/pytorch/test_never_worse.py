@@ -86,6 +86,7 @@ def compared(name: str, dtype: torch.dtype, level: str) -> list[str]:
     return worse
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", QUICK)
 def test_some_forms_in_float32(name: str) -> None:
     assert compared(name, torch.float32, "stability") == []

@@ -68,6 +68,7 @@ def optimized(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> t
     return model, hnfc.optimize(model, inputs, dynamic_shapes=(tuple({0: Dim.AUTO} for _ in inputs),))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*SAME, *OTHER])
 def test_a_batch_of_one(name: str) -> None:
     model, better = optimized({**SAME, **OTHER}[name], torch.randn(4, 6))

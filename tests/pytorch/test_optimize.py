@@ -45,6 +45,7 @@ RULES = "canonical,stability,cancellation"
 """The rules of the level stability without its searches."""
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_same_function_same_state_same_gradients(name, training):

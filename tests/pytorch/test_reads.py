@@ -83,6 +83,7 @@ def calls(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", READS)
 def test_what_is_read_is_guarded(name: str) -> None:
     model, x = Reading(READS[name]), torch.randn(4, 4, generator=torch.Generator().manual_seed(0))

@@ -146,6 +146,7 @@ class Reading(nn.Module):
         return torch.stack((y * SETTINGS["scale"] + SHIFT, torch.copysign(y, torch.full_like(y, self.sign))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["global", "container", "tensor", "class", "class_list", "slot", "outer", "sign"])
 def test_state_outside_the_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outer, home = [1.0], globals()

@@ -140,6 +140,7 @@ def obligations_of(text: str) -> list[Obligation]:
     return obligations(rule_of(text))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", PROVED)
 def test_another_solver_confirms_the_steps(text: str) -> None:
     answers = [asked(to_smt2(obligation)) for obligation in obligations_of(text)]

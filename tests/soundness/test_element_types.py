@@ -80,6 +80,7 @@ UNDECIDED = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("text", PROVED)
 def test_what_holds_in_the_type_is_proved(text: str) -> None:
     assert prove(rule_of(text)).proved

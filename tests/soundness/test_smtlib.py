@@ -61,7 +61,7 @@ def confirm(rules: Iterable[Rule]) -> tuple[Counter[str], list[str]]:
 
 
 def test_cvc5_confirms_proofs(record_property: Callable[[str, str], None]) -> None:
-    rules = [rule for rule in PROVED if rule.name in CHOSEN] + shipped().rules[::6]
+    rules = [rule for rule in PROVED if rule.name in CHOSEN] + shipped().rules[::18]
     counts, contradicted = confirm(rules)
     record_property("shown", f"obligations of {len(rules)} rules, by cvc5: {dict(counts)}")
     assert not contradicted

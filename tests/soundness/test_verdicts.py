@@ -19,6 +19,7 @@ PROVED = corpus("proved.hnf")
 REFUTED = corpus("refuted.hnf")
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
 def test_is_proved(rule: Rule) -> None:
     verdict = prove(rule)
@@ -69,6 +70,7 @@ def some(rules: list[Rule], every: int) -> list[object]:
     return [pytest.param(rule, marks=[] if i in quick else pytest.mark.slow, id=rule.name) for i, rule in enumerate(rules)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("rule", some(PROVED, 5))
 def test_a_rule_is_sound_as_an_identity(rule: Rule) -> None:
     """left ⇒ left needs no theorem, only that the left side implies its own definedness."""

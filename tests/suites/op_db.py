@@ -1,0 +1,204 @@
+"""PyTorch's own samples of its operations (op_db): each as a module, optimized, beside the operation itself; gradients too.
+
+`python -m tests.suites.op_db [--types float32 …] [--samples 2] [--jobs 2] [NAME …]` prints what is not right, and the counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+import hnfc
+from hnfc.core.errors import ModelError
+from tests.suites import forked
+
+TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool", "complex64")
+_SEED = 11
+_UNDEFINED = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
+"""Operations whose elements have no value."""
+
+
+class Call(torch.nn.Module):
+    """A call of an operation: the tensors among its arguments are inputs, all else is constant."""
+
+    def __init__(self, operation: Callable[..., Any], arguments: Any) -> None:
+        super().__init__()
+        leaves, self.tree = pytree.tree_flatten(arguments)
+        self.operation = operation
+        self.tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.sample = tuple(leaves[place] for place in self.tensors)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        leaves = list(self.constants)
+        for place, tensor in zip(self.tensors, tensors, strict=True):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        return self.operation(*args, **kwargs)
+
+
+def cases(names: Sequence[str] = (), types: Sequence[str] = TYPES, samples: int = 2) -> Iterator[tuple[str, Any]]:
+    """A case for each operation and type that it takes, with its name."""
+    for info in op_db:
+        full = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        if info.name in _UNDEFINED or (names and full not in names and info.name not in names):
+            continue
+        for name in types:
+            if info.supports_dtype(getattr(torch, name), "cpu"):
+                yield f"{full} {name}", partial(judged, info, name, samples)
+
+
+def judged(info: Any, name: str, samples: int) -> tuple[str, str]:
+    """Outcome of the first, and the last of the first thirty, samples of an operation in a type."""
+    dtype = getattr(torch, name)
+    torch.manual_seed(_SEED)
+    drawn = list(itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=False), 30))
+    chosen = drawn[:1] + drawn[1:][-(samples - 1) :] if samples > 1 else drawn[:1]
+    differentiable = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and info.supports_dtype(dtype, "cpu")
+    for sample in chosen:
+        call = Call(info.op, ((sample.input, *sample.args), sample.kwargs))
+        kind, detail = _judged(call, differentiable)
+        if kind != forked.RIGHT:
+            return kind, detail
+    return forked.RIGHT, ""
+
+
+def _judged(call: Call, differentiable: bool) -> tuple[str, str]:
+    if not call.sample:
+        return forked.RIGHT, "no tensor is given"
+    ours, theirs, sample = (_copied(call.sample) for _ in range(3))
+    try:
+        with _seedings() as seedings:
+            wanted = _results(call, theirs)
+    except Exception as error:
+        return forked.RIGHT, f"the operation itself raises: {error}"
+    try:
+        found = _results(hnfc.optimize(call, sample), ours)
+    except ModelError as error:
+        return forked.REFUSED, " ".join(str(error).split())
+    if seedings:  # numbers are drawn, and torch.export drops where the sample seeds them
+        found, wanted, ours, theirs = pytree.tree_map_only(torch.Tensor, torch.zeros_like, (found, wanted, ours, theirs))
+        differentiable = False
+    fault = difference(found, wanted) or difference(ours, theirs)
+    if fault and not _is_nearer(found, wanted, partial(_results, call), call.sample):
+        return forked.WRONG, fault
+    fault = difference(sample, call.sample)
+    if fault:
+        return forked.WRONG, f"the sample changed: {fault}"
+    return _judged_gradients(call) if differentiable else (forked.RIGHT, "")
+
+
+@contextlib.contextmanager
+def _seedings() -> Iterator[list[Any]]:
+    """Seeds that are set inside, which a sample of an operation that draws numbers does."""
+    seeds: list[Any] = []
+    original = torch.manual_seed
+    torch.manual_seed = lambda seed: (seeds.append(seed), original(seed))[1]
+    try:
+        yield seeds
+    finally:
+        torch.manual_seed = original
+        del seeds[:1]  # our own, before the call
+
+
+def _is_nearer(found: Any, wanted: Any, exactly: Callable[[Any], Any], inputs: Sequence[torch.Tensor]) -> bool:
+    """Return whether no result is further from the same in float64 than the operation's own furthest."""
+    wide = [tensor.detach().double() if tensor.is_floating_point() else tensor for tensor in inputs]
+    for tensor, given in zip(wide, inputs, strict=True):
+        tensor.requires_grad_(given.requires_grad)
+    try:
+        true = exactly(wide)
+    except Exception:
+        return False
+    triples = list(zip(*map(pytree.tree_leaves, (found, wanted, true)), strict=True))
+    same_kind = all((one.dtype, one.shape) == (other.dtype, other.shape) for one, other, _ in triples)
+    return same_kind and all(_furthest(one, exact) <= _furthest(other, exact) for one, other, exact in triples)
+
+
+def _furthest(found: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((found.detach().double() - exact.detach()).abs().max())
+
+
+def _copied(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Copies with the same strides; of sparse ones, which `deepcopy` refuses, plain copies."""
+    return tuple(copy.deepcopy(tensor) if tensor.layout is torch.strided else tensor.clone() for tensor in tensors)
+
+
+def _judged_gradients(call: Call) -> tuple[str, str]:
+    ours, theirs, sample = (_copied(call.sample) for _ in range(3))
+    for tensor in (*ours, *theirs, *sample):
+        if tensor.is_floating_point() or tensor.is_complex():
+            tensor.requires_grad_()
+    try:
+        expected = _gradients(call, theirs)
+    except Exception as error:
+        return forked.RIGHT, f"torch has no gradient: {error}"
+    try:
+        found = _gradients(hnfc.optimize(call, sample), ours)
+    except ModelError as error:
+        return forked.REFUSED, "with gradients: " + " ".join(str(error).split())
+    fault = difference(found, expected)
+    if fault and not _is_nearer(found, expected, partial(_gradients, call), theirs):
+        return forked.WRONG, f"gradient: {fault}"
+    return forked.RIGHT, ""
+
+
+def _results(call: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    torch.manual_seed(_SEED)
+    return call(*tensors)
+
+
+def _gradients(call: Any, inputs: Sequence[torch.Tensor]) -> list[Any]:
+    outputs = [one for one in pytree.tree_leaves(_results(call, inputs)) if isinstance(one, torch.Tensor) and one.requires_grad]
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
+    torch.manual_seed(_SEED + 1)
+    weights = [torch.randn(one.shape, dtype=torch.complex128 if one.is_complex() else torch.float64).to(one.dtype) for one in outputs]
+    return list(torch.autograd.grad(outputs, wanted, weights, allow_unused=True)) if outputs else []
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """Description of the first difference beyond torch's tolerances for a type; empty where there is none."""
+    found_leaves, found_tree = pytree.tree_flatten(found)
+    wanted_leaves, wanted_tree = pytree.tree_flatten(wanted)
+    if len(found_leaves) != len(wanted_leaves):
+        return f"{found_tree} instead of {wanted_tree}"
+    for index, (one, other) in enumerate(zip(found_leaves, wanted_leaves, strict=True)):
+        if type(one) is not type(other):
+            return f"output {index}: {type(one).__name__} instead of {type(other).__name__}"
+        try:
+            torch.testing.assert_close(one, other, equal_nan=True, check_stride=False)
+        except AssertionError as error:
+            return f"output {index}: {' '.join(str(error).split())}"
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--types", nargs="+", default=TYPES)
+    parser.add_argument("--samples", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
+    outcomes = []
+    for outcome in forked.run(cases(options.names, options.types, options.samples), jobs=options.jobs):
+        outcomes.append(outcome)
+        if outcome.kind != forked.RIGHT:
+            print(outcome, flush=True)
+    print(forked.counts(outcomes))
+
+
+if __name__ == "__main__":
+    main()
