@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs models slow suites bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs models slow suites fuzz bench experiments editors clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -49,6 +49,10 @@ slow: $(VENV)/.installed-dev
 suites: $(VENV)/.installed-dev
 	@echo "== other projects' tests run through hnfc (a quarter of an hour on two idle cores); docs/compatibility.md says what came out"
 	$(BIN)/python -m pytest -q -s -m suites tests/suites
+
+fuzz: $(VENV)/.installed-dev
+	@echo "== 14,000 faulty files of seven kinds (minutes); docs/reliability.md says what came out"
+	$(BIN)/python -m tests.suites.fuzz --inputs 2000
 
 bench: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/import_speed.py

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -131,7 +132,9 @@ def run(
     def start() -> _Worker:
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, rules, limit, judge, failed), daemon=True)  # type: ignore[attr-defined]
-        process.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of JAX, whose threads these processes do not need
+            process.start()
         there.close()
         return _Worker(process, here)
 

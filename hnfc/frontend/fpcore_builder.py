@@ -90,7 +90,7 @@ class FPCoreBuilder:
             raise ModelError("round breaks ties away from 0, which is not supported; nearbyint breaks them to even")
         name = PLAIN.get(text_of(head))
         if name is None:
-            loops = {"while", "while*", "for", "for*", "tensor", "tensor*", "array"}
+            loops = ("while", "while*", "for", "for*", "tensor", "tensor*", "array")
             raise ModelError(f"{text_of(head)} is not supported" + (": loops and arrays have no bound here" if head in loops else ""))
         wanted = len(OPERATIONS[name].get_irdl_definition().operands)
         if head in ("+", "*") and parts and len(parts) != 2:

@@ -6,9 +6,6 @@ the process, so that it runs in a child first.
 
 from __future__ import annotations
 
-import contextlib
-import faulthandler
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,6 +13,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from hnfc.core.children import survives
 from hnfc.core.errors import ModelError
 from hnfc.frontend.onnx_forms import mend_converted, mend_unconverted
 
@@ -71,8 +69,6 @@ def _keep(operations: Iterable[ir.Operation]) -> None:
 def _fatal(module: ir.Module, name: str) -> list[ir.Operation]:
     """The operations whose conversion ends the process: of one name, found by halving; none where a child survives them all."""
     found: list[ir.Operation] = []
-    if not hasattr(os, "fork"):
-        return found
     while True:
         left = [(operation, operator) for operation, operator in operators(module)
                 if operator.startswith("onnx.") and operation not in found]  # fmt: skip
@@ -89,29 +85,18 @@ def _fatal(module: ir.Module, name: str) -> list[ir.Operation]:
 
 
 def _survives(module: ir.Module, kept: Sequence[ir.Operation]) -> bool:
-    """Return whether a child lives on after the conversion of all operations but these; what it changes is its own."""
-    module.context.enable_multithreading(False)  # a child has none of its parent's threads
-    try:
-        child = os.fork()
-        if child == 0:
-            _convert_and_leave(module, kept)
-        _, status = os.waitpid(child, 0)
-    finally:
-        module.context.enable_multithreading(True)
-    return os.waitstatus_to_exitcode(status) == 0
+    """Return whether a child lives on after the conversion of all operations but these."""
 
-
-def _convert_and_leave(module: ir.Module, kept: Sequence[ir.Operation]) -> None:
-    """The conversion in a child, which says nothing and ends without what its parent does at the end."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    faulthandler.disable()
-    with contextlib.suppress(BaseException):
+    def convert() -> None:
         _keep(kept)
         _converted(module)
         PassManager.parse(_TIDY, module.context).run(module.operation)
-    os._exit(0)
+
+    module.context.enable_multithreading(False)  # a child has none of its parent's threads
+    try:
+        return survives(convert)
+    finally:
+        module.context.enable_multithreading(True)
 
 
 def _place_weights(module: ir.Module) -> None:
