@@ -201,6 +201,10 @@ def runner(module: ir.Module, function: str, backend: str) -> Runner:
     if backend == "iree":
         compiled, dtypes = compile_iree(module), result_dtypes(module, function)
         return lambda inputs: [_as(array, dtype) for array, dtype in zip(run_iree(compiled, function, inputs), dtypes, strict=True)]
+    if backend == "onnx":
+        from hnfc.backend.onnx import on_onnxruntime
+
+        return on_onnxruntime(module, function)
     strange = next(kept_operations(module), None)
     if strange is not None:
         found = _PLACE.search(str(strange.location))

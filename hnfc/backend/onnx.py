@@ -6,8 +6,8 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from hnfc.core.errors import ModelError
 from hnfc.core.tensors import to_torch
 from hnfc.dialects.types import DYNAMIC
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
 OPSET = 20
 _LARGEST = 2**31 - 2**20
 """Bytes of a model in one file: protobuf's limit, less what is not weights."""
@@ -26,10 +27,34 @@ _SIZES = (5, 7, 11, 13, 17, 19)
 """Sizes that stand for open ones: unequal, so that nothing takes two of them for one."""
 
 
-def emit_onnx(module: ir.Module) -> bytes:
+def on_onnxruntime(module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
+    """The function as one of arrays, as onnxruntime computes it on a processor. Raises ModelError where it cannot."""
+    data = emit_onnx(module, function)
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ModelError("this takes onnxruntime, which is not here: `pip install onnxruntime`, or use --on torch") from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # its errors come as exceptions
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common class
+        raise ModelError(f"onnxruntime cannot load the model: {_first_cause(error)}") from error
+    names = [one.name for one in session.get_inputs()]
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        try:
+            return [np.asarray(found) for found in session.run(None, dict(zip(names, inputs, strict=True)))]
+        except Exception as error:
+            raise ModelError(f"onnxruntime cannot run the model: {_first_cause(error)}") from error
+
+    return run
+
+
+def emit_onnx(module: ir.Module, function: str | None = None) -> bytes:
     """The function of a torch-dialect module as an ONNX model. Raises ModelError, naming what the exporter has no form for."""
     _check_packages()
-    target = entry(module)
+    target = entry(module, function)
     strange = next((one for one in target.inputs if one.element is None), None)
     if strange is not None:
         raise ModelError(f"ONNX has no type for {strange}")

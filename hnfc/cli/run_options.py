@@ -24,7 +24,7 @@ def parser(command: str) -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
     made.add_argument("--inputs", metavar="F.npz", help="arrays arg0, arg1, …, or by the names that the model has for its inputs")
-    made.add_argument("--on", choices=("torch", "iree"), default="torch", help="what runs it (default torch)")
+    made.add_argument("--on", choices=("torch", "iree", "onnx"), default="torch", help="torch (default), IREE, or onnxruntime")
     made.add_argument("--function", metavar="NAME", help="the function, where a model has several")
     made.add_argument("--compare", action="store_true", help="run the model and its rewritten form, and show the errors of both")
     made.add_argument("-o", dest="output", metavar="OUT.npz", help="write the results to a file: output0, output1, …")

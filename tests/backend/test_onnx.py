@@ -114,3 +114,11 @@ def test_without_the_packages_the_way_out_is_named(monkeypatch):
     module, _, _ = subject(*measured()["exp"], "f32", 16)
     with pytest.raises(ModelError, match=r"hnfc\[onnx\]"):
         emit_onnx(module)
+
+
+def test_a_run_on_onnxruntime(tmp_path, capsys):
+    source, inputs, outputs = (tmp_path / name for name in ("model.mlir", "in.npz", "out.npz"))
+    source.write_text(SMALL)
+    np.savez(inputs, arg0=np.array([0.0, 1.0, 2.0]))
+    assert main(["run", str(source), "--inputs", str(inputs), "--on", "onnx", "-o", str(outputs)]) == 0
+    np.testing.assert_array_equal(np.load(outputs)["output0"], np.array([0.0, 1.0, 2.0]) + 3.3e-10)

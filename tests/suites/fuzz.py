@@ -1,7 +1,7 @@
 """Faulty files of every kind: files that are right, changed at random, given to the command that reads them.
 
-`python -m tests.suites.fuzz [--inputs 1000] [--seed 0] [KIND …]` prints each traceback, death and hang by seed and number, and the counts. A child
-process takes many inputs; where one ends it, that one is named and the next child goes on behind it.
+`python -m tests.suites.fuzz [--inputs 1000] [--seed 0] [KIND …]` prints each traceback, death and hang by seed and number, and the counts.
+A child process takes many inputs; where one ends it, that one is named and the next child goes on behind it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ SECONDS = 10.0
 _BATCH = 40
 _REFUSALS = (1, 2, 3)
 _NUMBERS = (b"0", b"-1", b"1e999", b"-0", b"nan", b"inf", b"9" * 400, b"4294967296", b"9223372036854775808", b"0x7FFFFFFF")
-_PIECES = (b"(", b")", b"[", b"]", b"{", b"}", b"<", b"?", b"\x00", b"\xff\xfe", b"\x1b[31m", "é∞".encode(), b"\n", b",", b"=>", b"%", b"@", b'"')
+_PIECES = (
+    b"(", b")", b"[", b"]", b"{", b"}", b"<", b"?", b"\x00", b"\xff\xfe", b"\x1b[31m", "é∞".encode(), b"\n", b",", b"=>", b"%", b"@", b'"',
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
