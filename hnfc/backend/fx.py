@@ -42,10 +42,10 @@ _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_
 """The torch dialect has no strides: what a rewrite gives may lie in memory otherwise than what it replaces."""
 _INSTEAD: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.copy.default: functions.copied, torch.ops.aten.as_strided_scatter.default: functions.scattered,
-    torch.ops.aten.__interpolate.size_list_scale_list: interpolated,
+    torch.ops.aten.__interpolate.size_list_scale_list: interpolated, torch.ops.prims.squeeze.default: torch.ops.aten.squeeze.dims,
 }  # fmt: skip
 """Functions that stand for operations: for writes in place, of which torch has no derivative or a wrong one, as torch.export puts them;
-for one that takes other coordinates than the scale says."""
+for one that takes other coordinates than the scale says; for one that cannot be traced with axes that count from the end."""
 _ONNX = "torch.onnx."
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")

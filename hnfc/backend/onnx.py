@@ -18,6 +18,7 @@ from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.core.tensors import to_torch
 from hnfc.dialects.types import DYNAMIC
+from hnfc.frontend.onnx import RESULT_NAMES
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 OPSET = 20
@@ -62,7 +63,7 @@ def emit_onnx(module: ir.Module, function: str | None = None) -> bytes:
     size = sum(buffer.numel() * buffer.element_size() for buffer in graph.buffers())
     if size > _LARGEST:
         raise ModelError(f"the weights have {size:,} bytes, and an ONNX file of one part holds {_LARGEST:,}; --emit mlirbc has no limit")
-    made = _exported(graph, target)
+    made = _exported(graph, target, _result_names(module, target.name))
     _check(made, target)
     return bytes(made.SerializeToString())
 
@@ -75,7 +76,16 @@ def _check_packages() -> None:
         raise ModelError("--emit onnx needs the packages onnx and onnxscript: pip install 'hnfc[onnx]'") from None
 
 
-def _exported(graph: torch.fx.GraphModule, target: Entry) -> Any:
+def _result_names(module: ir.Module, function: str) -> list[str] | None:
+    """The names of results that the function came with; None where it has none."""
+    for operation in module.body.operations:
+        found = operation.operation
+        if found.name == "func.func" and RESULT_NAMES in found.attributes and ir.StringAttr(found.attributes["sym_name"]).value == function:
+            return [ir.StringAttr(name).value for name in ir.ArrayAttr(found.attributes[RESULT_NAMES])]
+    return None
+
+
+def _exported(graph: torch.fx.GraphModule, target: Entry, results: list[str] | None) -> Any:
     reason = ""
     for sizes in _SIZES, _SIZES[:1]:  # those that have to be equal after all
         samples, open_axes = _samples(target, sizes)
@@ -85,7 +95,8 @@ def _exported(graph: torch.fx.GraphModule, target: Entry) -> Any:
                 program = torch.export.export(_Exact(graph), tuple(samples), dynamic_shapes=(open_axes,) if any(open_axes) else None)
                 # the exporter's optimizer drops constants near 0: x + 1e-9 becomes x
                 made = torch.onnx.export(
-                    program, (), input_names=_distinct(names), dynamo=True, opset_version=OPSET, verbose=False, optimize=False
+                    program, (), input_names=_distinct(names), output_names=results, dynamo=True, opset_version=OPSET, verbose=False,
+                    optimize=False,
                 )
             assert made is not None
             return made.model_proto
@@ -169,9 +180,10 @@ def _check(made: Any, target: Entry) -> None:
     for one, value in zip(target.inputs, made.graph.input, strict=True):
         written = value.type.tensor_type.shape.dim
         for axis, size in enumerate(one.shape):
-            if size == DYNAMIC and written[axis].HasField("dim_value"):
-                fixed = written[axis].dim_value
-                raise ModelError(f"axis {axis} of {one} is open, and torch's exporter fixed it at {fixed}; --emit stablehlo keeps it open")
+            fixed = str(written[axis].dim_value or written[axis].dim_param)
+            if size == DYNAMIC and fixed.isdigit():
+                what = f"axis {axis} of {one} is open, and torch's exporter fixes it at a number"
+                raise ModelError(f"{what}; --emit stablehlo and --emit torch keep it open")
 
 
 def _first_cause(error: BaseException) -> str:

@@ -7,6 +7,7 @@ that torch-mlir cannot convert is written as the function that ONNX defines it b
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,7 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
             cache = Types(context)
             importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation, context_cache=cache)
             importer.import_all()
+        _name_results(module, [output.name for output in model.graph.output])
         module.operation.verify()
     except ModelError:
         raise
@@ -150,3 +152,12 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
     return module
 
 
+RESULT_NAMES = "torch.onnx_meta.result_names"
+"""Attribute of a function: the names that an ONNX model has for its outputs."""
+
+
+def _name_results(module: ir.Module, names: Sequence[str]) -> None:
+    for operation in module.body.operations:
+        if operation.operation.name == "func.func":
+            context = module.context
+            operation.operation.attributes[RESULT_NAMES] = ir.ArrayAttr.get([ir.StringAttr.get(name, context) for name in names], context)

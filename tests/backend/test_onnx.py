@@ -122,3 +122,31 @@ def test_a_run_on_onnxruntime(tmp_path, capsys):
     np.savez(inputs, arg0=np.array([0.0, 1.0, 2.0]))
     assert main(["run", str(source), "--inputs", str(inputs), "--on", "onnx", "-o", str(outputs)]) == 0
     np.testing.assert_array_equal(np.load(outputs)["output0"], np.array([0.0, 1.0, 2.0]) + 3.3e-10)
+
+
+def model_of(nodes, shape, result):
+    from onnx import TensorProto, helper
+
+    given, returned = (helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name, sizes in (("x", shape), ("scores", result)))
+    graph = helper.make_graph([helper.make_node(*node[:3], **node[3]) for node in nodes], "g", [given], [returned])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
+def test_outputs_keep_their_names(tmp_path):
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    source.write_bytes(model_of([("Exp", ["x"], ["scores"], {})], [2], [2]))
+    assert main([str(source), "-q", "-o", str(target)]) == 0
+    model = session(target.read_bytes())
+    assert [[one.name for one in ends] for ends in (model.get_inputs(), model.get_outputs())] == [["x"], ["scores"]]
+
+
+def test_an_axis_that_cannot_stay_open_is_refused(tmp_path, capsys):
+    nodes = [("Shape", ["x"], ["s"], {}), ("ReduceProd", ["s"], ["n"], {"keepdims": 1}), ("Reshape", ["x", "n"], ["scores"], {})]
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    source.write_bytes(model_of(nodes, ["a", "b"], ["c"]))
+    code = main([str(source), "-q", "-o", str(target)])
+    if code == 0:
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_array_equal(session(target.read_bytes()).run(None, {"x": x})[0], x.ravel())
+    else:
+        assert code == 1 and "error: " in capsys.readouterr().err and not target.exists()
