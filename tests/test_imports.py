@@ -63,6 +63,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "iree": "its compiler",
         "onnx": "what torch has no operation for; files that are written",
         "onnxscript": "torch's exporter of ONNX needs it",
+        "onnxruntime": "--on onnx",
     },
     "hnfc/analysis": LANGUAGE
     | {
@@ -272,6 +273,8 @@ LATE = {
     ("hnfc/cli/model.py", "hnfc.backend.onnx"): TORCH,
     ("hnfc/frontend/onnx.py", "torch_mlir.extras"): "needs onnx, an optional package",
     ("hnfc/backend/execution.py", "hnfc.backend.on_torch"): TORCH,
+    ("hnfc/backend/execution.py", "hnfc.backend.onnx"): TORCH,
+    ("hnfc/backend/onnx.py", "onnxruntime"): OPTIONAL,
     ("hnfc/backend/execution.py", "hnfc.backend.opaque_on_torch"): TORCH,
     ("hnfc/cli/analyze.py", "hnfc.analysis.calibrated"): TORCH,
     ("hnfc/cli/analyze.py", "hnfc.core.tensors"): TORCH,

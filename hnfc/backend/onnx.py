@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch_mlir import ir
 
-from hnfc.backend.execution import Entry, entry
+from hnfc.backend.entries import Entry, entry
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
 from hnfc.core.tensors import to_torch

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
-from hnfc.backend.execution import arrays_for, comparing, entry, runner
+from hnfc.backend.entries import entry
+from hnfc.backend.execution import arrays_for, comparing, runner
 from hnfc.cli.rewriting import prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, show, write
 from hnfc.core.errors import UsageError

@@ -11,7 +11,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from hnfc.backend.execution import entry, runner
+from hnfc.backend.entries import entry
+from hnfc.backend.execution import runner
 from hnfc.backend.stablehlo import emit_portable
 from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model

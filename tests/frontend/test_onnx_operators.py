@@ -7,7 +7,8 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from hnfc.backend.execution import entry, runner
+from hnfc.backend.entries import entry
+from hnfc.backend.execution import runner
 from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
 from hnfc.frontend.onnx_conversion import operators

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hnfc.backend.execution import entry, runner
+from hnfc.backend.entries import entry
+from hnfc.backend.execution import runner
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.stablehlo import emit_portable, emit_stablehlo, kept_operations
 from hnfc.backend.torch_mlir import emit_linalg

@@ -17,7 +17,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from hnfc.backend.execution import entry, runner
+from hnfc.backend.entries import entry
+from hnfc.backend.execution import runner
 from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.compile import compile_module
