@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -92,7 +93,9 @@ def _survives(module: ir.Module, kept: Sequence[ir.Operation]) -> bool:
     """Return whether a child lives on after the conversion of all operations but these; what it changes is its own."""
     module.context.enable_multithreading(False)  # a child has none of its parent's threads
     try:
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of JAX, whose threads this child does not need
+            child = os.fork()
         if child == 0:
             _convert_and_leave(module, kept)
         _, status = os.waitpid(child, 0)
