@@ -64,6 +64,8 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/frontend/fpcore_builder.py": {"PLAIN": FOREIGN},
     "hnfc/frontend/stablehlo.py": {"_ON_BYTES": FOREIGN},
     "hnfc/frontend/stablehlo_elementwise.py": {"_TWO": FOREIGN},
+    "hnfc/jax/derivatives.py": {"FUNCTIONS": HANDLERS},
+    "hnfc/jax/operations.py": {"_OF_NUMPY": FOREIGN, "_OF_LAX": FOREIGN, "_REDUCTIONS": HANDLERS},
     "hnfc/report/proof_steps.py": {"FAMILIAR": WORDS},
     "hnfc/rewrite/builder.py": {"_apply": PROVER, "fold": HANDLERS, "_VANISHING": PROVER},
     "hnfc/rewrite/matcher.py": {"gains_by_shape": PROVER, "_RARITY": PROVER},
