@@ -63,7 +63,7 @@ def optimize(
         return wrapped
     better = wrapped(function)
     if samples:
-        better.prepare(samples, {})
+        better.prepare(*samples)
     return better
 
 

@@ -18,7 +18,7 @@ from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.jax.capture import MarkedModule
-from hnfc.jax.runner import JaxRunner, apart, attempted, has_open_loop
+from hnfc.jax.runner import QUICKLY, JaxRunner, apart, attempted, has_open_loop
 from hnfc.jax.widening import in_float64, raised
 from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
@@ -99,26 +99,29 @@ class FunctionGradients:
 
     def _found(self, inputs: Sequence[Any], wanted: Sequence[int]) -> tuple[list[list[Array]], list[Array | None], float] | None:
         """The gradients before and after, then both in float64; weights of the results, 0 where one is not defined; the largest result."""
-        narrow_before, narrow_after, wide_before, wide_after, both = self._functions(wanted)
+        before, after, in_wide = self._functions(wanted)
         largest = min(FORMATS[_format(inputs[i]) or "f32"].largest for i in wanted)
         try:
             with apart(True):
-                results = attempted(both, list(map(raised, inputs)))
-            weights, size = _weights(results, largest)
-            gradients = []
-            for function, wide in ((narrow_before, False), (narrow_after, False), (wide_before, True), (wide_after, True)):
-                with apart(True if wide else None):
-                    given = [raised(x) for x in inputs] if wide else list(inputs)
-                    gradients.append([np.array(g) for g in attempted(function, [given, [w for w in weights if w is not None]])])
+                wide, weights, size = attempted(in_wide, [list(map(raised, inputs)), largest])
+                exact = [[np.array(g) for g in found] for found in wide]
+            with apart():
+                narrow = [[np.array(g) for g in attempted(each, [list(inputs), weights])] for each in (before, after)]
         except ModelError:
             return None
-        return gradients, weights, size
+        counted = [None if w is None else np.asarray(w) for w in weights]
+        return [*narrow, *exact], counted, float(size)
 
     def _functions(self, wanted: Sequence[int]) -> list[Callable[..., Any]]:
         if not self._made:
-            plain = [jex.jaxpr_as_fun(self.before), jex.jaxpr_as_fun(self.after), in_float64(self.before), in_float64(self.after)]
-            self._made = [jax.jit(_gradient(function, wanted)) for function in plain]
-            self._made.append(jax.jit(lambda *xs: (plain[2](*xs), plain[3](*xs))))
+            wide = in_float64(self.before), in_float64(self.after)
+
+            def both(inputs: Any, largest: Any) -> Any:
+                weights, size = _weights(wide[0](*inputs), wide[1](*inputs), largest)
+                return [_gradient(function, wanted)(inputs, weights) for function in wide], weights, size
+
+            plain = [jax.jit(_gradient(jex.jaxpr_as_fun(closed), wanted)) for closed in (self.before, self.after)]
+            self._made = [*plain, jax.jit(both, compiler_options=QUICKLY)]
         return self._made
 
     def _arbiter(
@@ -146,23 +149,24 @@ def _gradient(function: Callable[..., Any], wanted: Sequence[int]) -> Callable[.
             return [r for r in function(*given) if jnp.issubdtype(r.dtype, jnp.floating)]
 
         results, pull = jax.vjp(chosen, *(inputs[i] for i in wanted))
-        return pull([w.astype(r.dtype).reshape(r.shape) for w, r in zip(weights, results, strict=True)])
+        counted = [w for w in weights if w is not None]
+        return pull([w.astype(r.dtype).reshape(r.shape) for w, r in zip(counted, results, strict=True)])
 
     return gradients
 
 
-def _weights(results: tuple[Sequence[Any], Sequence[Any]], largest: float) -> tuple[list[Array | None], float]:
-    """The weights of results that are finite before and after in float64, and in the function's own type; and the largest of these."""
-    found: list[Array | None] = []
-    size = 0.0
-    for pair in zip(*results, strict=True):
-        a, b = (np.asarray(x) for x in pair)
-        if a.dtype.kind != "f":
+def _weights(first: Sequence[Any], second: Sequence[Any], largest: Any) -> tuple[list[Any], Any]:
+    """The weights of results that are finite before and after in float64, and in the function's own type; and the largest of these.
+    None of a result that is no floating-point number."""
+    found: list[Any] = []
+    size = jnp.zeros(())
+    for a, b in zip(first, second, strict=True):
+        if not jnp.issubdtype(a.dtype, jnp.floating):
             found.append(None)
             continue
-        known = (np.abs(a) <= largest) & (np.abs(b) <= largest)
-        size = max(size, float(np.max(np.abs(b), where=known, initial=0.0)))
-        found.append(weight_of(a.size).reshape(a.shape) * known)
+        known = (jnp.abs(a) <= largest) & (jnp.abs(b) <= largest)
+        size = jnp.maximum(size, jnp.max(jnp.abs(b), where=known, initial=0.0))
+        found.append(jnp.where(known, weight_of(a.size).reshape(a.shape), 0.0))
     return found, size
 
 

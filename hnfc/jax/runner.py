@@ -24,6 +24,8 @@ from hnfc.jax.widening import in_float64
 from hnfc.validation.differential import Rewritten
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options of XLA for references: their speed is that of their compilation."""
 Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
 
 
@@ -61,7 +63,7 @@ class JaxRunner:
 
     def wide(self, module: ir.Module, function: str) -> Function | None:
         """The function as it was in float64."""
-        return self._on_arrays(jax.jit(in_float64(self.original)), wide=True)
+        return self._on_arrays(jax.jit(in_float64(self.original), compiler_options=QUICKLY), wide=True)
 
     def rewritten(self, compiled: Rewritten, native: bool) -> Callable[[str], Function]:
         """Loader of the function with its rewrites."""

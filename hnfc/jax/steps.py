@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.extend.core as jex
+from jax.extend import source_info_util
 
 Key: TypeAlias = int
 _LIBRARY = str(Path(jax.__file__).parent)
 _OURS = str(Path(__file__).with_name("derivatives.py"))
+source_info_util.register_exclusion(str(Path(__file__).parent))  # places are those of the user
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 """Primitives that only call a function, and the parameter that holds it."""
 
