@@ -11,6 +11,7 @@ from hnfc.egraph.search import search_of
 from hnfc.jax.compiling import FunctionSettings
 from hnfc.jax.optimized import OptimizedFunction
 from hnfc.pipeline.rulesets import RuleSet, load_rules
+from hnfc.report.difference import Difference
 
 
 def optimize(
@@ -67,4 +68,17 @@ def optimize(
     return better
 
 
-__all__ = ["OptimizedFunction", "optimize"]
+def diff(function: Callable[..., Any], better: Any) -> Difference:
+    """The rewrites in `better` over `function`, one section for each kind of call so far. Raises UsageError where `better` does not come
+    from `function` by `hnfc.jax.optimize`."""
+    if not isinstance(better, OptimizedFunction):
+        raise UsageError("this function does not come from hnfc.jax.optimize")
+    if better.original is not function:
+        raise UsageError("the second function was not made from the first")
+    heads = [f"for {', '.join(form.inputs)}:\n" if len(better.forms) > 1 else "" for form in better.forms]
+    texts = [head + form.outcome.text for head, form in zip(heads, better.forms, strict=True)]
+    data = [part for form in better.forms for part in (form.outcome.data, *form.outcome.data["bodies"])]
+    return Difference("\n\n".join(texts), tuple(data))
+
+
+__all__ = ["OptimizedFunction", "diff", "optimize"]

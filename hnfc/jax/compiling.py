@@ -73,7 +73,8 @@ def rewritten(closed: Any, names: Sequence[str], sample: Sequence[Any] | None, s
         attempt = _Attempt(closed, original, names, sample, settings, title, False)
         compiled, function = attempt.run()
     verdicts = settings.rules.verdicts
-    parts = [text_report(compiled, verdicts, settings.rules.withheld, 100), *(f"in {name}:\n{body.text}" for name, body in bodies)]
+    own = text_report(compiled, verdicts, settings.rules.withheld, 100)
+    parts = [*([own] if compiled.applied or not bodies else []), *(f"in {name}:\n{body.text}" for name, body in bodies)]
     data = report_data(compiled, verdicts)
     data["bodies"] = [body.data for _, body in bodies]
     count = len(compiled.applied) + sum(body.rewrites for _, body in bodies)
