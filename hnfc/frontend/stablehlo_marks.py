@@ -20,6 +20,15 @@ Place: TypeAlias = "tuple[int, int]"
 """Number of the operation in its function and of its result; -1 and the number of an argument."""
 
 
+def wall_of(carried: Mapping[str, str]) -> tuple[str, int, str] | None:
+    """The capture, the number and the name of the equation that a custom call with these attributes stands for; None for other calls."""
+    target = carried.get("call_target_name", "").strip('"')
+    if not target.startswith(WALL):
+        return None
+    capture, number, name = target.removeprefix(WALL).split(".", 2)
+    return capture, int(number), name
+
+
 class Marks:
     """Marks of a function while it is translated: each value by its name, and the names whose equation torch has no operation for."""
 

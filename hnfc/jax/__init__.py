@@ -9,6 +9,7 @@ from typing import Any
 from hnfc.core.errors import UsageError
 from hnfc.egraph.search import search_of
 from hnfc.jax.compiling import FunctionSettings
+from hnfc.jax.dots import Scaled, delayed_dot_general, delayed_state, dot_general
 from hnfc.jax.optimized import OptimizedFunction
 from hnfc.pipeline.rulesets import RuleSet, load_rules
 from hnfc.report.difference import Difference
@@ -81,4 +82,4 @@ def diff(function: Callable[..., Any], better: Any) -> Difference:
     return Difference("\n\n".join(texts), tuple(data))
 
 
-__all__ = ["OptimizedFunction", "diff", "optimize"]
+__all__ = ["OptimizedFunction", "Scaled", "delayed_dot_general", "delayed_state", "diff", "dot_general", "optimize"]

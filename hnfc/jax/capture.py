@@ -27,7 +27,7 @@ _LARGEST_LITERAL = 16
 """Elements of a constant that is part of the function; a larger one is an argument, as a weight."""
 _NUMBERS = itertools.count()
 WALLS: weakref.WeakValueDictionary[str, MarkedModule] = weakref.WeakValueDictionary()
-"""Captures by the names that their walls begin with."""
+"""Captures by their names, which are in those of their walls."""
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ def _lowered(program: Equations, walls: frozenset[int], title: str) -> MarkedMod
     # what unknown values are made of leads nowhere, and stays outside
     walls |= {i for i, s in enumerate(program.steps) if not s.parts and not all(shown[k] for k in (*s.inputs, *s.outputs))}
     walls |= {i for i, s in enumerate(program.steps) if not s.parts and _is_wall(s)}
-    captured = MarkedModule(program, arguments, results, walls, f"{WALL}{next(_NUMBERS)}")
+    captured = MarkedModule(program, arguments, results, walls, str(next(_NUMBERS)))
     targets = [DETACH]
     sums = half_sums(program)
 
@@ -107,7 +107,8 @@ def _lowered(program: Equations, walls: frozenset[int], title: str) -> MarkedMod
                 for part in parts:
                     found = part.bind(*found)
             elif index in walls:
-                found = call(f"{captured.name}.{index}", [program.avals[k] for k in outputs], operands) if outputs else []
+                target = f"{WALL}{captured.name}.{index}.{step.equation.primitive.name}"
+                found = call(target, [program.avals[k] for k in outputs], operands) if outputs else []
             else:
                 found = step.bind(*operands)
             for key, value in zip(outputs, found, strict=True):

@@ -76,7 +76,7 @@ def rewritten(closed: Any, names: Sequence[str], sample: Sequence[Any] | None, s
     own = text_report(compiled, verdicts, settings.rules.withheld, 100)
     parts = [*([own] if compiled.applied or not bodies else []), *(f"in {name}:\n{body.text}" for name, body in bodies)]
     data = report_data(compiled, verdicts)
-    data["bodies"] = [body.data for _, body in bodies]
+    data["bodies"] = [part for _, body in bodies for part in (body.data, *body.data["bodies"])]
     count = len(compiled.applied) + sum(body.rewrites for _, body in bodies)
     return Outcome(function if count else None, "\n\n".join(parts), data, compiled.found, count)
 

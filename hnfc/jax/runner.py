@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import FOREIGN
 from hnfc.dialects.num.opaque import OpaqueOp
-from hnfc.frontend.stablehlo_marks import WALL
+from hnfc.frontend.stablehlo_marks import wall_of
 from hnfc.jax.capture import WALLS, MarkedModule, is_represented
 from hnfc.jax.rewriting import Plan
 from hnfc.jax.steps import EquationStep
@@ -125,11 +125,11 @@ def on_jax(operation: OpaqueOp, known: Mapping[SSAValue, Any], wide: bool) -> li
     arrays = [np.asarray(known[operand]) for operand in operation.operands]
     if operation.operation.data in _CASTS:
         return arrays
-    target = operation.attributes_as_python()["carried"].get("call_target_name", "").strip('"@')
-    captured = WALLS.get(target.rpartition(".")[0]) if target.startswith(WALL) else None
-    if captured is None:
+    wall = wall_of(operation.attributes_as_python()["carried"])
+    captured = WALLS.get(wall[0]) if wall is not None else None
+    if wall is None or captured is None:
         return None
-    step = captured.program.steps[int(target.rpartition(".")[2])]
+    step = captured.program.steps[wall[1]]
     function = _function_of(captured, step, wide)
     if function is None:
         return None
