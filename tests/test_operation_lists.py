@@ -63,6 +63,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/egraph/graph.py": {"_FOLDED": PROVER},
     "hnfc/frontend/fpcore_builder.py": {"PLAIN": FOREIGN},
     "hnfc/frontend/stablehlo.py": {"_ON_BYTES": FOREIGN},
+    "hnfc/frontend/stablehlo_marks.py": {"_PLAIN": FOREIGN},
     "hnfc/frontend/stablehlo_elementwise.py": {"_TWO": FOREIGN},
     "hnfc/jax/derivatives.py": {"FUNCTIONS": HANDLERS},
     "hnfc/jax/operations.py": {"_OF_NUMPY": FOREIGN, "_OF_LAX": FOREIGN, "_REDUCTIONS": HANDLERS},

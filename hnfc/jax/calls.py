@@ -30,7 +30,7 @@ class _Module:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """One call. arrays: in order; rest: other leaves by their positions. modules: those of `flax.nnx`, whose state comes first.
     given: the arguments themselves. numbers: whether numbers of Python are not among the arrays."""
 
@@ -45,7 +45,7 @@ class Call:
     key: Any
 
     @staticmethod
-    def of(function: Callable[..., Any], args: Any, kwargs: Any, static: Callable[[int | str], bool], numbers: bool) -> Call | None:
+    def of(function: Callable[..., Any], args: Any, kwargs: Any, static: Callable[[int | str], bool], numbers: bool) -> FunctionCall | None:
         """The call; None where something that is no array cannot be compared. static: of the position or name of an argument.
 
         numbers: whether Python's numbers are part of the kind of the call.
@@ -69,7 +69,7 @@ class Call:
             hash(key)
         except TypeError:
             return None
-        return Call(function, (args, kwargs), arrays, rest, structure, modules, definition, numbers, key)
+        return FunctionCall(function, (args, kwargs), arrays, rest, structure, modules, definition, numbers, key)
 
     def __call__(self, *arrays: Any) -> Any:
         """The result of the function for other arrays, and the state of its modules afterwards."""

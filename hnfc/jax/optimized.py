@@ -12,7 +12,7 @@ import jax
 import jax.extend.core as jex
 
 from hnfc.core.errors import ModelError
-from hnfc.jax.calls import Call
+from hnfc.jax.calls import FunctionCall
 from hnfc.jax.compiling import FunctionSettings, Outcome, rewritten
 from hnfc.jax.runner import apart
 from hnfc.pipeline.request import Found
@@ -20,6 +20,8 @@ from hnfc.pipeline.request import Found
 MOST_KINDS = 64
 """Kinds of calls that are traced; the original answers further ones."""
 
+MOST_CLOSURES = 16
+"""Calls that close over values which are being traced, each of which is rewritten by itself."""
 _ON_VALUES = (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError, jax.errors.TracerArrayConversionError)
 """Errors of JAX where the value of a number decides what is traced."""
 
@@ -45,6 +47,7 @@ class OptimizedFunction:
         self.original, self.settings = function, settings
         self._static = frozenset((*static_argnums, *static_argnames))
         self._forms: dict[Any, Form] = {}
+        self._around: list[Form] = []
         self._found: dict[bool, Found] = {}
         self._refused: set[str] = set()
         self._numbers_decide = False
@@ -71,7 +74,7 @@ class OptimizedFunction:
     @property
     def forms(self) -> list[Form]:
         """The forms of the calls so far."""
-        return list(self._forms.values())
+        return [*self._forms.values(), *self._around]
 
     def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Traces and rewrites the kind of call that these arguments make. Raises ModelError where that is not possible."""
@@ -80,10 +83,10 @@ class OptimizedFunction:
             raise ModelError("an argument is neither an array nor hashable; name it in static_argnums, or give it as arrays")
         self._made(call)
 
-    def _call(self, args: Any, kwargs: Any) -> Call | None:
-        return Call.of(self.original, args, kwargs, self._static.__contains__, self._numbers_decide)
+    def _call(self, args: Any, kwargs: Any) -> FunctionCall | None:
+        return FunctionCall.of(self.original, args, kwargs, self._static.__contains__, self._numbers_decide)
 
-    def _form(self, call: Call) -> Form | None:
+    def _form(self, call: FunctionCall) -> Form | None:
         found = self._forms.get(call.key)
         if found is not None:
             return found
@@ -96,7 +99,7 @@ class OptimizedFunction:
             self._refuse(next(iter(str(error).splitlines()), type(error).__name__))
             return None
 
-    def _made(self, call: Call) -> Form:
+    def _made(self, call: FunctionCall) -> Form:
         """The form for a kind of call, which is kept. Raises ModelError."""
         try:
             closed, shape = jax.make_jaxpr(call, return_shape=True)(*call.arrays)
@@ -109,26 +112,44 @@ class OptimizedFunction:
             if again is None:
                 raise
             return self._made(again)
-        if any(isinstance(constant, jax.core.Tracer) for constant in closed.consts):
-            raise ModelError("it closes over values that are being differentiated or traced; give them as arguments")
         if closed.jaxpr.effects:
             raise ModelError(f"it has effects: {', '.join(sorted(map(str, closed.jaxpr.effects)))}")
-        sample = None if any(isinstance(x, jax.core.Tracer) for x in call.arrays) else call.arrays
-        with apart():
-            wide = bool(jax.config.jax_enable_x64)
-            settings = replace(self.settings, found=self._found.get(wide))
-            outcome = rewritten(closed, call.names(), sample, settings, _title(self.original))
-        self._found.setdefault(wide, outcome.found)
+        outer = closed.consts if any(isinstance(constant, jax.core.Tracer) for constant in closed.consts) else []
+        if outer and len(self._around) >= MOST_CLOSURES:
+            raise ModelError("it closes over values that are being differentiated or traced, again and again; give them as arguments")
+        outcome = self._rewritten(_with_arguments(closed) if outer else closed, call, outer)
         function = jax.jit(jex.jaxpr_as_fun(outcome.function)) if outcome.function is not None else None
         inputs = tuple(f"{name}: {_shape(x)}" for name, x in zip(call.names(), call.arrays, strict=True))
         form = Form(function, jax.tree.structure(shape), _unchanged(closed, shape), outcome, inputs)
+        if outer:  # these values are there for this call alone
+            self._around.append(form)
+            return form if function is None else replace(form, function=functools.partial(function, *outer))
         self._forms[call.key] = form
         return form
+
+    def _rewritten(self, closed: Any, call: FunctionCall, outer: Sequence[Any]) -> Outcome:
+        """The rewritten form of a traced call. outer: values that come before its arrays."""
+        arrays = [*outer, *call.arrays]
+        names = [*(f"outer{i}" for i in range(len(outer))), *call.names()]
+        sample = None if any(isinstance(x, jax.core.Tracer) for x in arrays) else arrays
+        with apart():
+            wide = bool(jax.config.jax_enable_x64)
+            settings = replace(self.settings, found=self._found.get(wide))
+            outcome = rewritten(closed, names, sample, settings, _title(self.original))
+        self._found.setdefault(wide, outcome.found)
+        return outcome
 
     def _refuse(self, reason: str) -> None:
         if reason not in self._refused:
             self._refused.add(reason)
             warnings.warn(f"hnfc: {_title(self.original)} runs as it was: {reason}", stacklevel=4)
+
+
+def _with_arguments(closed: Any) -> Any:
+    """The function with its constants as its first arguments."""
+    jaxpr = closed.jaxpr
+    debug = jaxpr.debug_info._replace(arg_names=None) if hasattr(jaxpr.debug_info, "_replace") else jaxpr.debug_info
+    return jex.ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=debug), ())
 
 
 def _unchanged(closed: Any, shape: Any) -> tuple[bool, ...]:

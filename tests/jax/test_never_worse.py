@@ -79,10 +79,29 @@ def test_effects_are_refused() -> None:
         better(X)
 
 
-def test_values_that_are_differentiated_from_outside_are_refused() -> None:
-    def loss(w: Any) -> Any:
-        return optimized(lambda x: jnp.log(1 + jnp.exp(w * x)))(X).sum()
+def test_values_that_are_differentiated_from_outside() -> None:
+    def loss(w: Any, scale: float) -> Any:
+        better = optimized(lambda x: jnp.log(1 + jnp.exp(w * x)))
+        return better(scale * X).sum() + better(X).sum()
 
+    found, slope = jax.value_and_grad(loss)(2.0, 1000.0)
+    wanted = sum((jax.nn.sigmoid(2 * x) * x).sum() for x in (X, 1000 * X))
+    assert np.isfinite(found)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_closures_that_never_end_run_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hnfc.jax.optimized.MOST_CLOSURES", 2)
+    weights: list[Any] = []
+    better = optimized(lambda x: jnp.log(1 + jnp.exp(weights[-1] * x)).sum())
+
+    def loss(w: Any) -> Any:
+        weights.append(w)
+        return better(X)
+
+    for _ in range(2):
+        jax.grad(loss)(2.0)
     with pytest.warns(UserWarning, match="closes over values"):
         found = jax.grad(loss)(2.0)
     np.testing.assert_allclose(found, (jax.nn.sigmoid(2 * X) * X).sum(), rtol=1e-6)
