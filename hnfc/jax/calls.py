@@ -91,6 +91,15 @@ class FunctionCall:
 
     def names(self) -> list[str]:
         """A name for each array: of its argument, and its path in that."""
+        return [_path(path) if path else f"input{i}" for i, path in enumerate(self._paths())]
+
+    def parameters(self) -> frozenset[int]:
+        """The arrays that lie in trees, as parameters of a model do, where others do not."""
+        found = frozenset(i for i, path in enumerate(self._paths()) if len(path) > 1)
+        return found if len(found) < len(self.arrays) else frozenset()
+
+    def _paths(self) -> list[Any]:
+        """The path of each array: the name of its argument, and the keys in that."""
         leaves: list[Any] = [_Place(i) for i in range(len(self.arrays))]
         for index, value in self.rest:
             leaves.insert(index, value)
@@ -100,8 +109,8 @@ class FunctionCall:
         except (TypeError, ValueError):
             given = {**{f"arg{i}": x for i, x in enumerate(args)}, **kwargs}
         paths, _ = jax.tree_util.tree_flatten_with_path({**given, "self": owner, "state": state})
-        found = {mark.index: _path(path) for path, mark in paths if isinstance(mark, _Place)}
-        return [found.get(i, f"input{i}") for i in range(len(self.arrays))]
+        found = {mark.index: path for path, mark in paths if isinstance(mark, _Place)}
+        return [found.get(i, ()) for i in range(len(self.arrays))]
 
     def update(self, state: Any, unchanged: Sequence[bool]) -> None:
         """Gives the modules the state that they have after the call, where it is another than before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,47 +60,73 @@ class Outcome:
     rewrites: int = 0
 
 
-def rewritten(closed: Any, names: Sequence[str], sample: Sequence[Any] | None, settings: FunctionSettings, title: str) -> Outcome:
-    """The function of a closed jaxpr with the rules of the settings applied. names: of its inputs. Raises ModelError, UsageError.
+@dataclass(frozen=True)
+class Inputs:
+    """Names of the inputs of a function, an array for each (None: none is known), and those that probes leave as they are."""
+
+    names: Sequence[str]
+    sample: Sequence[Any] | None = None
+    fixed: frozenset[int] = frozenset()
+
+
+def rewritten(closed: Any, inputs: Inputs, settings: FunctionSettings, title: str) -> Outcome:
+    """The function of a closed jaxpr with the rules of the settings applied. Raises ModelError, UsageError.
 
     A rule by which a result or a gradient becomes worse is taken back; bodies of loops and branches are rewritten first.
     """
     original = Equations.of(closed)
     program, bodies = with_bodies(original, partial(_body, settings=settings))
-    attempt = _Attempt(closed, program, names, sample, settings, title, bool(bodies))
+    attempt = _Attempt(closed, program, inputs, settings, title, bool(bodies))
     compiled, function = attempt.run()
     if bodies and (compiled.regressions or any(output.worse for output in compiled.outputs) or attempt.worse_bodies):
         bodies = []
-        attempt = _Attempt(closed, original, names, sample, settings, title, False)
+        attempt = _Attempt(closed, original, inputs, settings, title, False)
         compiled, function = attempt.run()
     verdicts = settings.rules.verdicts
-    own = text_report(compiled, verdicts, settings.rules.withheld, 100)
+    stays = _is_what_it_was(compiled)
+    own = _STAYS if stays else text_report(compiled, verdicts, settings.rules.withheld, 100)
     parts = [*([own] if compiled.applied or not bodies else []), *(f"in {name}:\n{body.text}" for name, body in bodies)]
     data = report_data(compiled, verdicts)
     data["bodies"] = [part for _, body in bodies for part in (body.data, *body.data["bodies"])]
-    count = len(compiled.applied) + sum(body.rewrites for _, body in bodies)
+    if stays:
+        data["rewrites"] = []
+    count = len(data["rewrites"]) + sum(body.rewrites for _, body in bodies)
     return Outcome(function if count else None, "\n\n".join(parts), data, compiled.found, count)
+
+
+def _is_what_it_was(compiled: Compiled) -> bool:
+    """Return whether all that rules found are softmaxes that subtract their maximum already, as JAX's own does."""
+    found = Counter(applied.rule.name for applied in compiled.applied)
+    return found.keys() == _STABLE and len(set(found.values())) == 1
+
+
+_STAYS = "nothing to rewrite: each softmax subtracts its maximum already"
+_STABLE = {"softmax_fusion", "softmax_shift"}
 
 
 def _body(closed: Any, title: str, settings: FunctionSettings) -> Outcome:
     """A function that the original calls, rewritten for any input."""
     names = [str(index) for index in range(len(closed.jaxpr.invars))]
-    return rewritten(closed, names, None, replace(settings, ranges=None, found=None), title)
+    return rewritten(closed, Inputs(names), replace(settings, ranges=None, found=None), title)
 
 
 class _Attempt:
     """One program, and what rules make of it."""
 
-    def __init__(
-        self, closed: Any, program: Equations, names: Sequence[str], sample: Sequence[Any] | None, settings: FunctionSettings, title: str,
-        adapts: bool,
-    ) -> None:  # fmt: skip
-        self.closed, self.program, self.settings = closed, program, settings
+    def __init__(self, closed: Any, program: Equations, inputs: Inputs, settings: FunctionSettings, title: str, adapts: bool) -> None:
+        self.closed, self.program, self.inputs, self.settings = closed, program, inputs, settings
         self.captured = MarkedModule.of(program, title)
-        self.sample = sample_of(program, sample)
-        self.runner = JaxRunner(self.captured, closed, self.sample, sample is not None, adapts) if self.sample is not None else None
-        self.intervals = self._intervals(names)
+        self.sample = sample_of(program, inputs.sample)
+        given = inputs.sample is not None
+        self.runner = JaxRunner(self.captured, closed, self.sample, given, adapts) if self.sample is not None else None
+        self.intervals = self._intervals(inputs.names)
         self.worse_bodies = False
+
+    @property
+    def _fixed(self) -> frozenset[int]:
+        """The arguments of the module that probes leave as they are."""
+        keys = {self.program.inputs[i] for i in self.inputs.fixed}
+        return frozenset(i for i, key in enumerate(self.captured.arguments) if key in keys)
 
     def _intervals(self, names: Sequence[str]) -> list[Interval | None]:
         ranges = self.settings.ranges
@@ -124,7 +151,7 @@ class _Attempt:
         return Request(
             phases=settings.rules.allowed(), ranges=declared if isinstance(settings.ranges, Mapping) else [], samples=samples,
             observed=settings.observed, assume=settings.assume, unproved=settings.rules.unproved, validate=settings.validate,
-            search=settings.search, runner=self.runner if settings.validate else None, fixed=self.captured.fixed,
+            search=settings.search, runner=self.runner if settings.validate else None, fixed=self.captured.fixed | self._fixed,
             **searches(settings.rules.searches, settings.found, ("f32", "f64") if jax.config.jax_enable_x64 else ("f32",)),
         )  # fmt: skip
 
@@ -163,7 +190,7 @@ class _Attempt:
         changed = compiled.applied or (self.runner is not None and self.runner.adapts)
         if self.runner is None or not self.settings.validate or not changed:
             return []
-        trial = FunctionGradients(self.captured, self.closed, function, self.runner, self.intervals)
+        trial = FunctionGradients(self.captured, self.closed, function, self.runner, self.intervals, self.inputs.fixed)
         found = list(islice(trial.regressions(), _MOST_REASONS))
         if trial.skipped:
             compiled.notes.append(f"gradients were not compared: {trial.skipped}")

@@ -41,6 +41,8 @@ class FunctionGradients:
     after: Any
     runner: JaxRunner
     intervals: Sequence[Interval | None]
+    fixed: frozenset[int] = frozenset()
+    """Inputs that probes leave as they are."""
     skipped: str = ""
     """The reason why gradients were not compared, on the sample at least."""
     _made: list[Callable[..., Any]] = field(default_factory=list)
@@ -87,7 +89,7 @@ class FunctionGradients:
     def _inputs(self, sample: Sequence[Any]) -> Iterator[tuple[str, float, list[Any]]]:
         """The sample, and probes that change the floating-point inputs."""
         yield "the sample", 0.0, list(sample)
-        moving = [i for i, x in enumerate(sample) if _format(x) is not None]
+        moving = [i for i, x in enumerate(sample) if _format(x) is not None and i not in self.fixed]
         slots = [Slot(_format(sample[i]) or "", self.intervals[i] or ANYTHING, np.asarray(sample[i])) for i in moving]
         for probe in probes(slots):
             if probe.name == "the sample" or any(not np.isfinite(a.astype(np.float64)).all() for a in probe.arrays):

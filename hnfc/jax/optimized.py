@@ -13,7 +13,7 @@ import jax.extend.core as jex
 
 from hnfc.core.errors import ModelError
 from hnfc.jax.calls import FunctionCall
-from hnfc.jax.compiling import FunctionSettings, Outcome, rewritten
+from hnfc.jax.compiling import FunctionSettings, Inputs, Outcome, rewritten
 from hnfc.jax.runner import apart
 from hnfc.pipeline.request import Found
 
@@ -135,7 +135,8 @@ class OptimizedFunction:
         with apart():
             wide = bool(jax.config.jax_enable_x64)
             settings = replace(self.settings, found=self._found.get(wide))
-            outcome = rewritten(closed, names, sample, settings, _title(self.original))
+            fixed = frozenset((*range(len(outer)), *(len(outer) + i for i in call.parameters())))
+            outcome = rewritten(closed, Inputs(names, sample, fixed), settings, _title(self.original))
         self._found.setdefault(wide, outcome.found)
         return outcome
 
@@ -148,8 +149,7 @@ class OptimizedFunction:
 def _with_arguments(closed: Any) -> Any:
     """The function with its constants as its first arguments."""
     jaxpr = closed.jaxpr
-    debug = jaxpr.debug_info._replace(arg_names=None) if hasattr(jaxpr.debug_info, "_replace") else jaxpr.debug_info
-    return jex.ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=debug), ())
+    return jex.ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
 
 
 def _unchanged(closed: Any, shape: Any) -> tuple[bool, ...]:
@@ -161,7 +161,8 @@ def _unchanged(closed: Any, shape: Any) -> tuple[bool, ...]:
 
 
 def _title(function: Any) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
+    whole = getattr(function, "func", function)  # of a partial one
+    name = getattr(whole, "__name__", type(whole).__name__)
     return name if name.isidentifier() else "function"
 
 

@@ -116,3 +116,25 @@ def test_a_loop_that_may_not_end_runs_on_its_sample_only() -> None:
     better = optimized(root, jnp.float32(2.0))
     assert "softplus_fusion" in rewrites(better)
     np.testing.assert_allclose(better(jnp.float32(3.0)), root(jnp.float32(3.0)), rtol=1e-5)
+
+
+def test_a_softmax_that_is_stable_stays() -> None:
+    better = optimized(lambda x: jax.nn.softmax(x), X)
+    assert better.forms[0].function is None and rewrites(better) == set()
+    assert "subtracts its maximum already" in better.forms[0].outcome.text
+
+
+@pytest.mark.slow
+def test_parameters_in_trees_are_what_they_are() -> None:
+    def attention(weights: Any, x: Any) -> Any:
+        x = x / jnp.sqrt((x * x).sum(-1, keepdims=True))
+        e = jnp.exp((x @ weights["q"]) @ (x @ weights["k"]).T)
+        return x + e / e.sum(-1, keepdims=True) @ x
+
+    random = np.random.default_rng(0)
+    weights = {name: jnp.asarray(random.standard_normal((4, 4)), jnp.float32) for name in "qk"}
+    x = jnp.asarray(random.standard_normal((5, 4)), jnp.float32)
+    better = optimized(attention, weights, x)
+    assert "softmax_fusion" in rewrites(better)
+    large = {name: 30 * w for name, w in weights.items()}
+    assert jnp.isfinite(better(large, x)).all() and not jnp.isfinite(attention(large, x)).all()
