@@ -68,6 +68,9 @@ def is_portable(data: bytes) -> bool:
 
 def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
     """The StableHLO module in a portable artifact. Raises ModelError."""
+    if b"sdy\x00" in data:
+        what = "this portable StableHLO artifact says how arrays are sharded (the dialect `sdy`), which torch-mlir cannot read"
+        raise ModelError(f"{what}; linear algebra and sharding constraints bring it, and hnfc.jax.optimize leaves these as they are", name)
     try:
         return _stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import numpy as np
 
 
@@ -63,8 +64,7 @@ class FunctionCall:
         is_moving = [_is_array(x) and not (isinstance(x, bool) or (numbers and isinstance(x, int | float | complex))) for x in leaves]
         arrays = [x for x, moves in zip(leaves, is_moving, strict=True) if moves]
         rest = tuple((i, x) for i, x in enumerate(leaves) if not is_moving[i])
-        settings = bool(jax.config.jax_enable_x64), jax.config.jax_default_matmul_precision
-        key = (structure, tuple(map(_kind, arrays)), tuple((i, type(x), x) for i, x in rest), definition, settings)
+        key = (structure, tuple(map(jax.typeof, arrays)), tuple((i, type(x), x) for i, x in rest), definition, _surroundings())
         try:
             hash(key)
         except TypeError:
@@ -163,6 +163,7 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, jax.Array | np.generic | float | int | complex)
 
 
-def _kind(x: Any) -> Any:
-    aval = jax.typeof(x)
-    return aval.shape, aval.dtype, getattr(aval, "weak_type", False)
+def _surroundings() -> Any:
+    """Settings of JAX that decide what is traced: types, precision, the mesh, and the axes of maps around the call."""
+    axes = tuple((name, jax.lax.axis_size(name)) for name in jex.unsafe_get_axis_names_DO_NOT_USE())
+    return bool(jax.config.jax_enable_x64), jax.config.jax_default_matmul_precision, jax.sharding.get_abstract_mesh(), axes

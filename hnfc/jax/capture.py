@@ -23,6 +23,8 @@ from hnfc.jax.steps import Equations, EquationStep, Key, half_sums
 _KNOWN = frozenset(np.dtype(kind) for kind in NUMPY_TYPES.values())
 _OF_LINALG = frozenset(p.name for name, p in vars(jax.lax.linalg).items() if name.endswith("_p"))
 """Primitives that call a library of linear algebra, whose calls StableHLO cannot carry."""
+_OF_MESHES = ("sharding_constraint", "reshard", "mesh_cast")
+"""Primitives that say where arrays lie."""
 _LARGEST_LITERAL = 16
 """Elements of a constant that is part of the function; a larger one is an argument, as a weight."""
 _NUMBERS = itertools.count()
@@ -130,7 +132,11 @@ def _is_wall(step: EquationStep) -> bool:
     """Return whether no rule may look inside: functions of functions, effects, libraries, and derivatives that a user wrote."""
     equation = step.equation
     holds_functions = next(iter(jex.jaxprs_in_params(equation.params)), None) is not None
-    return bool(equation.effects) or equation.primitive.name in _OF_LINALG or (holds_functions and not _is_comparator(equation))
+    return (
+        bool(equation.effects)
+        or equation.primitive.name in (*_OF_LINALG, *_OF_MESHES)
+        or (holds_functions and not _is_comparator(equation))
+    )
 
 
 def _is_comparator(equation: Any) -> bool:

@@ -93,3 +93,10 @@ def test_what_cannot_be_optimized() -> None:
         hnfc.jax.optimize(3, rules=rules())
     with pytest.raises(ModelError, match="neither an array nor hashable"):
         optimized(lambda x, y: x, X, np.array(["a"]))
+
+
+def test_forms_are_kept_apart_by_what_surrounds_a_call() -> None:
+    better = optimized(lambda x: softplus(x) / jax.lax.psum(1, "rows"))
+    for count in (2, 3):
+        found = jax.vmap(better, axis_name="rows")(jnp.zeros((count, 2)))
+        np.testing.assert_allclose(found, np.log(2) / count, rtol=1e-6)
