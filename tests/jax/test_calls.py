@@ -22,6 +22,7 @@ def softplus(x: Any) -> Any:
     return jnp.log(1 + jnp.exp(x))
 
 
+@pytest.mark.slow
 def test_each_kind_of_call_has_a_form() -> None:
     better = optimized(softplus, X)
     assert better(1000 * X)[2] == 3000
@@ -44,6 +45,7 @@ def test_trees_keywords_and_static_arguments() -> None:
     np.testing.assert_allclose(jax.grad(lambda x: function({"x": x}))(X), jax.nn.sigmoid(X), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_numbers_that_decide_what_is_computed() -> None:
     def function(x: Any, count: int, negative: bool = False) -> Any:
         for _ in range(count):
@@ -56,6 +58,7 @@ def test_numbers_that_decide_what_is_computed() -> None:
     assert len(better.forms) == 3
 
 
+@pytest.mark.slow
 def test_methods_and_transformations_around_it() -> None:
     class Layer:
         scale = 2.0
@@ -72,6 +75,7 @@ def test_methods_and_transformations_around_it() -> None:
     np.testing.assert_allclose(jax.grad(again)(jnp.float32(90)), 2.0)
 
 
+@pytest.mark.slow
 def test_sixty_four_bits_both_ways() -> None:
     better = optimized(softplus, X)
     with jax.enable_x64(True):

@@ -22,7 +22,7 @@ PLAIN = (((1,), (0,)), ((), ()))
 UNITS = {"int4": 1 / 14, "int8": 1 / 254, "fp8_e4m3fn": 1 / 16, "fp8_e5m2": 1 / 8}
 
 
-@pytest.mark.parametrize("form", UNITS)
+@pytest.mark.parametrize("form", ["int8", *(pytest.param(form, marks=pytest.mark.slow) for form in UNITS if form != "int8")])
 def test_the_error_is_that_of_the_format(form: str) -> None:
     found = hnfc.jax.dot_general(form)(A, B, PLAIN)
     rows, columns = jnp.abs(A).max(1, keepdims=True), jnp.abs(B).max(0, keepdims=True)
@@ -40,6 +40,7 @@ def test_integers_are_multiplied_as_integers() -> None:
     assert "i32[6,5] = dot_general" in text
 
 
+@pytest.mark.slow
 def test_batches_and_other_axes() -> None:
     a, b = jnp.stack([A, 100 * A]).transpose(2, 0, 1), jnp.stack([B, B]).transpose(0, 2, 1)
     dimensions = (((0,), (2,)), ((1,), (0,)))
@@ -71,6 +72,7 @@ def test_second_derivatives() -> None:
     np.testing.assert_allclose(found, rounded @ rounded.T, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_rounded_gradient() -> None:
     dot = hnfc.jax.dot_general("fp8_e4m3fn", gradient="fp8_e5m2")
     weights = jnp.asarray(RANDOM.standard_normal((6, 5)), jnp.float32)
@@ -88,6 +90,7 @@ def test_what_is_not_finite_stays_so_and_zeros_are_exact(scale: float | None) ->
     assert (dot(1e-45 * A, B, PLAIN) * 0 == 0).all()
 
 
+@pytest.mark.slow
 def test_delayed_scales_are_those_of_the_calls_before() -> None:
     state = hnfc.jax.delayed_state(4)
 

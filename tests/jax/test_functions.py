@@ -13,8 +13,6 @@ from tests.jax.examples import EXAMPLES  # noqa: E402
 
 FAST = {
     "scan_lse": {"logaddexp_fusion"},
-    "normal": {"softplus_fusion"},
-    "cholesky": set(),
 }
 """Some of each kind, with rules that run."""
 

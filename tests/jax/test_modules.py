@@ -38,7 +38,8 @@ def assert_same(first: Any, second: Any) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_linen(kind: str) -> None:
     linen = pytest.importorskip("flax.linen")
 

@@ -26,7 +26,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Any]] = {
     "variance": (lambda x: jnp.mean(x * x, -1) - jnp.mean(x, -1) ** 2, lambda x: jnp.var(x, -1), X + 1e4),
     "attention": (lambda x: softmax(x @ x.T) @ x, lambda x: jax.nn.softmax(x @ x.T) @ x, X),
 }
-FAST = ("softmax", "variance")
+FAST = ("softmax",)
 
 
 @pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in FORMS])
@@ -53,6 +53,7 @@ def test_in_every_format(kind: str) -> None:
         assert not np.isfinite(np.asarray(softmax(x), np.float64)).all()
 
 
+@pytest.mark.slow
 def test_gradients_keep_digits_near_asymptotes() -> None:
     better = optimized(lambda x: 1 / (1 + jnp.exp(-x)), jnp.array([0.3, -0.4]))
     x = jnp.array([20.0, -20.0])
