@@ -156,8 +156,8 @@ def _unchanged(closed: Any, shape: Any) -> tuple[bool, ...]:
     """Of each leaf of the state of modules, whether it comes out as it went in."""
     results, state = shape
     count, first = len(jax.tree.leaves(state)), len(jax.tree.leaves(results))
-    variables = closed.jaxpr.outvars[first:]
-    return tuple(v in closed.jaxpr.invars[:count] for v in variables if not isinstance(v, jex.Literal)) if count else ()
+    pairs = zip(closed.jaxpr.outvars[first:], closed.jaxpr.invars[:count], strict=True) if count else ()
+    return tuple(after is before for after, before in pairs)
 
 
 def _title(function: Any) -> str:

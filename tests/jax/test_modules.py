@@ -98,6 +98,27 @@ def test_nnx_module_itself() -> None:
 
 
 @pytest.mark.slow
+def test_states_that_change_places() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self) -> None:
+            self.a, self.b, self.c = nnx.Variable(jnp.float32(1)), nnx.Variable(jnp.float32(2)), nnx.Variable(jnp.float32(3))
+
+        def __call__(self, x: Any) -> Any:
+            self.a[...], self.b[...] = self.b[...], self.a[...]
+            self.c[...] = 0.0
+            return jnp.log(1 + jnp.exp(x * self.a[...]))
+
+    models = Model(), Model()
+    better = optimized(models[1])
+    for _ in range(3):
+        np.testing.assert_allclose(better(X), models[0](X), rtol=1e-4)
+        assert_same(nnx.state(models[0]), nnx.state(models[1]))
+    assert better.forms[0].function is not None
+
+
+@pytest.mark.slow
 def test_equinox() -> None:
     equinox = pytest.importorskip("equinox")
     model = equinox.nn.MLP(5, 3, 8, 2, activation=lambda x: jnp.log(1 + jnp.exp(x)), key=jax.random.key(0))
