@@ -140,6 +140,21 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/report": "results print themselves",
         "torch_mlir": "modules",
     },
+    "hnfc/jax": {
+        "hnfc/accuracy": "the search for better forms",
+        "dialects": "intervals and types",
+        "dialects/num": "operations as functions of JAX",
+        "hnfc/core": "errors, evaluation of what hnfc does not know",
+        "hnfc/validation": "gradients before and after",
+        "hnfc/frontend": "StableHLO and its marks",
+        "hnfc/analysis": "ranges of samples",
+        "hnfc/rewrite": "kinds of operations",
+        "hnfc/egraph": "settings of a search",
+        "hnfc/pipeline": "compilation",
+        "hnfc/report": "results print themselves",
+        "torch_mlir": "modules",
+        "jax": "functions that are rewritten",
+    },
     "hnfc/precision": LANGUAGE
     | {
         "dialects/formats": "formats",

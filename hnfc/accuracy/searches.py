@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, least_loss, losses_by_run, lossy_operations, total_loss
 from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
 from hnfc.accuracy.tensors import RegionForms
-from hnfc.accuracy.widening import LEAST_GAIN, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
+from hnfc.accuracy.widening import LEAST_GAIN, WIDE_ELEMENTS, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
 from hnfc.core.interpreter import upstream
 from hnfc.core.verdicts import verdicts
 from hnfc.pipeline.levels import Searches
@@ -20,19 +20,23 @@ from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 
 
-def searches(kind: Searches) -> dict[str, Any]:
-    """The searches as options of a request."""
+def searches(kind: Searches, known: Found | None = None, elements: Sequence[str] = WIDE_ELEMENTS) -> dict[str, Any]:
+    """The searches as options of a request. known: findings of an earlier capture of the model, which stand for them. elements: the wider
+    types that the runner has."""
     if kind is Searches.NOTHING:
         return {}
+    if known is not None:
+        return {"forms": lambda *_: known.rules, "widening": PartsAsBefore(frozenset(known.wide), frozenset(known.rescaled))}
     forms = RegionForms(everywhere=kind is Searches.EVERYWHERE)
-    return {"forms": forms, "widening": PartsWhereLost(forms)}
+    return {"forms": forms, "widening": PartsWhereLost(forms, elements)}
 
 
 @dataclass(frozen=True)
 class PartsWhereLost:
-    """Parts in a wider type, chosen by the samples. forms: the search that comes before, on at least as many inputs."""
+    """Parts in a wider type, one of `elements`, chosen by the samples. forms: the search that comes before, on at least as many inputs."""
 
     forms: RegionForms | None = None
+    elements: Sequence[str] = WIDE_ELEMENTS
 
     def __call__(
         self, block: Block, observations: Observations, outcome: RewriteOutcome,
@@ -46,7 +50,8 @@ class PartsWhereLost:
         found, origins = rescaled_where_lost(block, losses, outcome, place, excluded)
         if origins:
             losses = losses_of(block, observations)
-        parts, more = _applied(wide_parts(block, losses.on_inaccurate_samples(), excluded) if losses is not None else [], outcome, place)
+        chosen = wide_parts(block, losses.on_inaccurate_samples(), excluded, self.elements) if losses is not None else []
+        parts, more = _applied(chosen, outcome, place)
         return found.with_(parts), {**origins, **more}
 
 

@@ -58,14 +58,16 @@ class WidePart:
     name: str
 
 
-def wide_parts(block: Block, found: Losses, excluded: Collection[str] = ()) -> list[WidePart]:
+def wide_parts(
+    block: Block, found: Losses, excluded: Collection[str] = (), elements: Sequence[str] = WIDE_ELEMENTS
+) -> list[WidePart]:  # fmt: skip
     """The parts that must be wide so that the outputs lose hardly a digit on the samples; none where that does not help.
 
-    The next wider type is tried first, and one beyond it where that keeps more.
+    The next wider type of `elements` is tried first, and one beyond it where that keeps more.
     """
     parts: list[WidePart] = []
     least = total_loss(found.now)
-    for element in WIDE_ELEMENTS:
+    for element in elements:
         choice = _Choice(block, found, element)
         region = choice.region()
         left = choice.losses_with(region) if region else found.now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -108,9 +109,9 @@ class IreeRunner:
     name = "IREE"
     adapts = True
 
-    def prepared(self, module: ir.Module) -> ir.Module:
-        """The module with IREE's forms."""
-        return written(module)[0]
+    def rewritten(self, compiled: Any, native: bool) -> Callable[[str], Runner]:
+        """Loader of the functions of a rewritten module, with IREE's forms."""
+        return partial(self.load, written(compiled.export(native))[0])
 
     def load(self, module: ir.Module, function: str) -> Runner:
         """The function as one of arrays. Raises ModelError where IREE cannot compile it."""

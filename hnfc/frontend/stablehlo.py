@@ -19,6 +19,7 @@ import hnfc.frontend.stablehlo_movement
 import hnfc.frontend.stablehlo_reduction  # noqa: F401  (register their handlers)
 from hnfc.core.errors import ModelError
 from hnfc.dialects.types import TypeMismatch
+from hnfc.frontend.stablehlo_marks import DETACH, MARK, Marks
 from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_of, shape_of, vtensor
 
 _DIALECTS = ("stablehlo.", "chlo.")
@@ -67,6 +68,9 @@ def is_portable(data: bytes) -> bool:
 
 def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
     """The StableHLO module in a portable artifact. Raises ModelError."""
+    if b"sdy\x00" in data:
+        what = "this portable StableHLO artifact says how arrays are sharded (the dialect `sdy`), which torch-mlir cannot read"
+        raise ModelError(f"{what}; linear algebra and sharding constraints bring it, and hnfc.jax.optimize leaves these as they are", name)
     try:
         return _stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
@@ -158,6 +162,7 @@ class _Function:
         self.point = ir.InsertionPoint(block)
         self.block = block
         self.values: dict[ir.Value, ir.Value] = {}
+        self.marks = Marks()
         self._builtin: dict[ir.Value, ir.Value] = {}
 
     def run(self, function: ir.Operation) -> None:
@@ -172,6 +177,7 @@ class _Function:
             elif not self._is_nothing(operation):
                 self._operation(operation)
         _erase_unused(self.t.emitter.made)
+        self.marks.write(self.block)
 
     def _set(self, source: ir.Value, made: ir.Value) -> None:
         self.values[source] = made
@@ -185,7 +191,11 @@ class _Function:
         target = ir.StringAttr(operation.attributes["call_target_name"]).value
         if target in _DROPPED and not len(operation.results):
             return True
-        if target not in _IDENTITIES or len(operation.results) != len(operation.operands):
+        if target.startswith(MARK):
+            self.marks.add(target.removeprefix(MARK), self.values[operation.operands[0]])
+        elif target == DETACH:
+            return self._detached(operation)
+        if not (target in _IDENTITIES or target.startswith(MARK)) or len(operation.results) != len(operation.operands):
             return False
         if any(a.type != b.type for a, b in zip(operation.operands, operation.results, strict=True)):
             return False
@@ -193,7 +203,15 @@ class _Function:
             self.values[result] = self.values[operand]
         return True
 
+    def _detached(self, operation: ir.Operation) -> bool:
+        value = self.values[operation.operands[0]]
+        if value not in self.t.kinds:
+            return False
+        self._set(operation.results[0], self.t.emitter.create("torch.aten.detach", [value], str(value.type))[0])
+        return True
+
     def _operation(self, operation: ir.Operation) -> None:
+        self.marks.note(operation)
         made = self._translated(operation)
         results = list(operation.results)
         if made is None:
@@ -229,6 +247,7 @@ class _Function:
 
     def _keep(self, operation: ir.Operation) -> None:
         """The operation as it is, on builtin tensors."""
+        self.marks.note_kept(operation)
         uses = [(way, index, self._as_builtin(value)) for way, index, value in _values_from_outside(operation)]
         made = operation.clone(self.point)
         for way, index, value in uses:

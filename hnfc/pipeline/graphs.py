@@ -17,6 +17,7 @@ from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES
+from hnfc.frontend.stablehlo_marks import wall_of
 from hnfc.validation.differential import elements_of
 from hnfc.validation.measurement import Error, Reference
 
@@ -173,6 +174,9 @@ def opaque_name(op: Operation) -> str:
     if isinstance(op, OpaqueOp) and op.operation.data == "torch.operator":
         carried = op.attributes_as_python()["carried"]
         return str(carried.get("name", op.operation.data)).strip('"')
+    if isinstance(op, OpaqueOp) and op.operation.data == "stablehlo.custom_call":
+        wall = wall_of(op.attributes_as_python()["carried"])
+        return wall[2] if wall is not None else op.operation.data
     for attribute in op.properties.values():
         text = getattr(attribute, "data", None)
         if isinstance(text, str):

@@ -105,8 +105,8 @@ def measure_on(compiled: Compiled, runner: Runner, native: bool) -> None:
     try:
         old = [runner.load(compiled.imported.torch, trial.function) for trial in compiled.trials]
         wide = [runner.wide(compiled.imported.torch, trial.function) for trial in compiled.trials]
-        new_module = runner.prepared(compiled.export(native))
-        new = [runner.load(new_module, trial.function) for trial in compiled.trials]
+        load = runner.rewritten(compiled, native)
+        new = [load(trial.function) for trial in compiled.trials]
     except ModelError as error:
         compiled.notes.append(f"errors are those of hnfc's own evaluation: {error}")
         return

@@ -13,28 +13,21 @@ import torch
 from torch import fx
 from torch_mlir import ir
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block
 
 from hnfc.backend.on_torch import same_draws, widened
-from hnfc.core.interpreter import derivative_at
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
-from hnfc.frontend.torch_mlir import Imported, import_module
+from hnfc.frontend.torch_mlir import import_module
 from hnfc.rewrite.probing import is_pointwise
-from hnfc.validation.differential import MOST_ELEMENTS, agreed, elements_of
-from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
+from hnfc.validation.differential import MOST_ELEMENTS, elements_of
+from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError)
 """Exceptions of torch for inputs that an operation does not take."""
-_ARBITRATED = 3
-"""Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
-_NOISE = 64
-"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
-_BACKWARD = 4
-"""A gradient and its references take about as many elements as so many forward passes."""
 
 
 @dataclass
@@ -61,7 +54,7 @@ class GradientTrial:
             return
         imported = import_module(self.source)
         block = next(op for op in imported.module.ops if isinstance(op, FuncOp)).body.block
-        limit = max(1, MOST_ELEMENTS // max(1, _BACKWARD * elements_of(block)))
+        limit = max(1, MOST_ELEMENTS // max(1, BACKWARD * elements_of(block)))
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
         for count, (name, negligible, inputs) in enumerate(self._inputs(tensors, intervals, block)):
@@ -84,14 +77,17 @@ class GradientTrial:
                 return
             for position, index in enumerate(wanted):
                 arrays = [to_numpy(each[position]) for each in (*narrow, *exact) if each is not None]
-                arbiter = _Arbiter(imported, block, inputs, index, self.returned, defined)
+                arbiter = Arbiter(block, list(map(to_numpy, inputs)), index, self._weights(defined), imported.weight)
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
-                noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
-                swallowed = math.inf if mixing else negligible  # sums that cancel to 0 leave rounding noise, of any size
-                reason = _worse(arrays, form, arbiter, Leniency(mixing, noise, mixing and count > 0, swallowed, count > 0))
+                reason = worse(arrays, form, arbiter.derivative, leniency(form, mixing, size, largest, negligible, count == 0))
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
+
+    def _weights(self, defined: Sequence[Any]) -> list[Array | None]:
+        """The weights of each result, 0 where it has no derivative; None of one that is not returned, or no number."""
+        counted = [known if is_returned else None for is_returned, known in zip(self.returned, defined, strict=True)]
+        return [weight_of(known.numel()) * known.numpy().ravel() if known is not None else None for known in counted]
 
     def _inputs(
         self, tensors: Sequence[Any], intervals: Sequence[Interval | None], block: Block
@@ -110,60 +106,6 @@ class GradientTrial:
             for index, array in zip(moving, probe.arrays, strict=True):
                 changed[index] = to_torch(array)
             yield probe.name, probe.negligible, changed
-
-
-def _worse(arrays: Sequence[Array], form: Any, arbiter: _Arbiter, leniency: Leniency) -> str:
-    """The reason why the second gradient is worse than the first; two in float64 say what is right, or ball arithmetic does."""
-    old, new, first, second = arrays
-    found = regression(old, new, first, form, leniency), regression(old, new, second, form, leniency)
-    if not any(found):
-        return ""
-    differs = _differing(old, new, form)
-    for at in differs[:_ARBITRATED]:
-        exact = arbiter.derivative(int(at))
-        if exact is None:
-            break
-        first.flat[at] = second.flat[at] = exact
-    truth = agreed(first, second, form)
-    return regression(old, new, truth, form, leniency) if truth is not None else ""
-
-
-def _differing(old: Array, new: Array, form: Any) -> Array:
-    """The positions of elements that differ, those that differ most first."""
-    with np.errstate(all="ignore"):
-        a, b = old.astype(np.float64).ravel(), new.astype(np.float64).ravel()
-        apart = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), form.smallest_normal)
-    apart = np.where(np.isnan(apart) & ~(np.isnan(a) & np.isnan(b)), np.inf, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
-    order = np.argsort(-apart, kind="stable")
-    return np.asarray(order[apart[order] > min(NO_DIGIT, 4 * form.unit_roundoff)])
-
-
-@dataclass
-class _Arbiter:
-    """The derivative of the weighted results by one element of an argument, over the reals."""
-
-    imported: Imported
-    block: Block
-    inputs: Sequence[Any]
-    index: int
-    returned: Sequence[bool]
-    defined: Sequence[Any]
-
-    def derivative(self, position: int) -> float | None:
-        """A central difference in ball arithmetic, so that at a kink it is the mean of both slopes; None where there is none."""
-        assert self.block.last_op is not None
-        results = {
-            value: weight_of(known.numel()) * known.numpy().ravel()
-            for value, is_returned, known in zip(self.block.last_op.operands, self.returned, self.defined, strict=True)
-            if is_returned and known is not None
-        }
-        arrays: dict[SSAValue, Array] = {a: to_numpy(t) for a, t in zip(self.block.args, self.inputs, strict=True)}
-        return derivative_at(self.block, arrays, self.block.args[self.index], position, results, self.imported.weight)
-
-
-def weight_of(count: int) -> Array:
-    """Weights of the elements of a result: numbers between 1/2 and 3/2, exact in every format, so that nothing cancels by chance."""
-    return 0.5 + (np.arange(count) * 5 % 9) / 8
 
 
 def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float] | None:

@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 import hnfc.backend.opaque_on_torch  # noqa: F401  (the evaluation of what hnfc does not know)
-from hnfc.accuracy.searches import PartsAsBefore, searches
+from hnfc.accuracy.searches import searches
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.backend.aliasing import separate_results
 from hnfc.backend.fx import raise_function, raise_graph
@@ -29,7 +29,6 @@ from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
 from hnfc.pipeline.compile import compile_module, sufficient
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pipeline.levels import Searches
 from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.effects import unchanged
 from hnfc.pytorch.gradients import GradientTrial
@@ -292,15 +291,9 @@ def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], 
 
 def _searches(settings: Settings, given: Sequence[Any]) -> dict[str, Any]:
     """The searches for better forms; what an earlier capture found stands for them, so that no call waits for another search."""
-    known = settings.found
-    if settings.rules.searches is Searches.NOTHING:
-        return {}
-    if known is None:
-        found = searches(settings.rules.searches)
-    else:
-        found = {"forms": lambda *_: known.rules, "widening": PartsAsBefore(frozenset(known.wide), frozenset(known.rescaled))}
+    found = searches(settings.rules.searches, settings.found)
     if any(isinstance(tensor, torch.Tensor) and tensor.device.type in _WITHOUT_FLOAT64 for tensor in given):
-        del found["widening"]
+        found.pop("widening", None)
     return found
 
 

@@ -14,9 +14,10 @@ from hnfc.egraph.search import search_of
 from hnfc.frontend.pytorch import Shapes
 from hnfc.pipeline.rulesets import RuleSet, load_rules
 from hnfc.pytorch import measures
-from hnfc.pytorch.differences import Difference, diff
+from hnfc.pytorch.differences import diff
 from hnfc.pytorch.optimized import optimized
 from hnfc.pytorch.settings import Settings
+from hnfc.report.difference import Difference
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from torch_mlir import ir
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import WeightReader, evaluate
@@ -29,15 +29,25 @@ MOST_ELEMENTS = 20_000_000
 _SIZE_OF_UNKNOWN = 4
 
 
+class Rewritten(Protocol):
+    """A model with rewrites, which `export` writes into the module that it was read from."""
+
+    imported: Any
+    replaced: dict[SSAValue, SSAValue]
+    whole_rows: set[Operation]
+
+    def export(self, native: bool = False) -> ir.Module: ...
+
+
 class Runner(Protocol):
     """Runner of a model for its user."""
 
     name: str
     adapts: bool
-    """True if `prepared` changes modules."""
+    """True if a module is written anew for this runner where no rule changed it."""
 
-    def prepared(self, module: ir.Module) -> ir.Module:
-        """A rewritten module as it is written for this runner."""
+    def rewritten(self, compiled: Rewritten, native: bool) -> Callable[[str], Function]:
+        """Loader of the functions of a rewritten module. Raises ModelError."""
 
     def load(self, module: ir.Module, function: str) -> Function:
         """The function as one of arrays; later changes of the module do not reach it. Raises ModelError."""

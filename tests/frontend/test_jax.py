@@ -12,6 +12,7 @@ import pytest
 
 from hnfc.backend.stablehlo import emit_portable
 from hnfc.cli.main import main
+from hnfc.core.errors import ModelError
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.request import Request
@@ -85,3 +86,10 @@ def test_the_page_on_jax(tmp_path, monkeypatch):
             assert main(shlex.split(block)[1:]) == 0
     np.testing.assert_allclose(names["better"].call(names["x"]), [[0, 0, 1]], atol=1e-6)
     assert np.isnan(names["exported"].call(names["x"])).any()
+
+
+def test_an_artifact_with_shardings_is_refused_in_one_line(capfd):
+    exported = jax.export.export(jax.jit(jax.numpy.linalg.inv), platforms=["cpu"])(np.eye(3, dtype=np.float32))
+    with pytest.raises(ModelError, match=r"says how arrays are sharded \(the dialect `sdy`\)"):
+        read_model(exported.mlir_module_serialized, "inverse.mlirbc")
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,80 @@
+"""Gradients before and after a rewrite beside each other, whatever computes them; weights of results, and who is right where two differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Block, SSAValue
+
+from hnfc.core.interpreter import WeightReader, derivative_at
+from hnfc.validation.differential import agreed
+from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+_ARBITRATED = 3
+"""Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
+_NOISE = 64
+"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
+BACKWARD = 4
+"""A gradient and its references take about as many elements as so many forward passes."""
+
+
+def leniency(form: Any, mixing: bool, size: float, largest: float, negligible: float, is_sample: bool) -> Leniency:
+    """Rules for the comparison of a gradient. size: the largest result. largest: the largest element of the argument."""
+    noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
+    swallowed = math.inf if mixing else negligible  # sums that cancel to 0 leave rounding noise, of any size
+    return Leniency(mixing, noise, mixing and not is_sample, swallowed, not is_sample)
+
+
+def worse(arrays: Sequence[Array], form: Any, derivative: Callable[[int], float | None], leniency: Leniency) -> str:
+    """The reason why the second gradient is worse than the first; two in float64 say what is right, or `derivative` at a position does."""
+    old, new, first, second = arrays
+    found = regression(old, new, first, form, leniency), regression(old, new, second, form, leniency)
+    if not any(found):
+        return ""
+    differs = _differing(old, new, form)
+    for at in differs[:_ARBITRATED]:
+        exact = derivative(int(at))
+        if exact is None:
+            break
+        first.flat[at] = second.flat[at] = exact
+    truth = agreed(first, second, form)
+    return regression(old, new, truth, form, leniency) if truth is not None else ""
+
+
+def _differing(old: Array, new: Array, form: Any) -> Array:
+    """The positions of elements that differ, those that differ most first."""
+    with np.errstate(all="ignore"):
+        a, b = old.astype(np.float64).ravel(), new.astype(np.float64).ravel()
+        apart = np.abs(a - b) / np.maximum(np.maximum(np.abs(a), np.abs(b)), form.smallest_normal)
+    apart = np.where(np.isnan(apart) & ~(np.isnan(a) & np.isnan(b)), np.inf, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
+    order = np.argsort(-apart, kind="stable")
+    return np.asarray(order[apart[order] > min(NO_DIGIT, 4 * form.unit_roundoff)])
+
+
+@dataclass
+class Arbiter:
+    """The derivative of the weighted results by one element of an argument, over the reals. weights: of each result, where it counts."""
+
+    block: Block
+    arrays: Sequence[Array]
+    index: int
+    weights: Sequence[Array | None]
+    weight: WeightReader
+
+    def derivative(self, position: int) -> float | None:
+        """A central difference in ball arithmetic, so that at a kink it is the mean of both slopes; None where there is none."""
+        assert self.block.last_op is not None
+        pairs = zip(self.block.last_op.operands, self.weights, strict=True)
+        results = {value: counted.ravel() for value, counted in pairs if counted is not None}
+        arrays: dict[SSAValue, Array] = dict(zip(self.block.args, self.arrays, strict=True))
+        return derivative_at(self.block, arrays, self.block.args[self.index], position, results, self.weight)
+
+
+def weight_of(count: int) -> Array:
+    """Weights of the elements of a result: numbers between 1/2 and 3/2, exact in every format, so that nothing cancels by chance."""
+    return 0.5 + (np.arange(count) * 5 % 9) / 8
