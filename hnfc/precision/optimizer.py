@@ -23,6 +23,7 @@ from hnfc.precision.assignment import Assignment, Infeasible, Requirements, mach
 from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
+from hnfc.precision.samples import Samples, samples_of
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
 from hnfc.precision.targets import Target, by_output
 from hnfc.precision.training import TrainingAnalysis, captured_in, required_outputs
@@ -32,7 +33,6 @@ from hnfc.pytorch.optimized import Optimized, arguments_of, plain
 from hnfc.pytorch.program import rewrite_values
 from hnfc.pytorch.settings import Settings
 
-Samples: TypeAlias = tuple[Any, ...]
 Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]
 
 
@@ -47,8 +47,9 @@ class PrecisionOptimizer:
     scaling: values that overflow may be stored with a scale that is a power of two. saturation: values of which only masks overflow, whose
     size moves nothing, may be stored with these as numbers that the format has; not with `certified`, whose formulas have none of them.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
-    chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites, those live at the "peak", which
-    memory_budget is then of, or "time" as it is modelled on the target. certified: the error is proved to be
+    chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites or of "parameters" (the default where a
+    format is for these alone, as int8), those live at the "peak", which memory_budget is then of, or modelled "time" on the target.
+    certified: the error is proved to be
     within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
     errors on the samples must be, for inputs whose errors are larger.
     """
@@ -65,7 +66,7 @@ class PrecisionOptimizer:
     elementwise: bool = False
     scaling: bool = True
     target: str | None = None
-    least: str = "moved"
+    least: str | None = None
     certified: bool = False
     width: float = 0.0
     saturation: bool = True
@@ -75,16 +76,17 @@ class PrecisionOptimizer:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified, self.margin,
+            self.scaling, *machine_of(self.target, self.least, self.formats), self.saturation and not self.certified, self.margin,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
-        The samples have the same shapes. A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
+        The samples have the same shapes; or the first is a DataLoader, or an iterator, of them.
+        A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
         later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
-        model, samples, widened = self._wide(model, (sample, *more))
+        model, samples, widened = self._wide(model, samples_of(model, sample, more))
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
         compiled = rewrite_values(model, captured, args, kwargs, Settings(load_rules(self.group)))

@@ -21,9 +21,10 @@ from hnfc.dialects.types import format_of
 from hnfc.formats.named import format_named
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
-from hnfc.precision.cast_insertion import Casts, casts_of, distances, without_narrow_casts
+from hnfc.precision.cast_insertion import Casts, casts_of, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
 from hnfc.precision.copying import copied_elements
+from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of

@@ -18,6 +18,7 @@ from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.num.movement import ConcatOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, format_of
+from hnfc.formats.granular import Granular
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, split, stored_format
 from hnfc.frontend.torch_mlir import GRADIENT
@@ -177,7 +178,8 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     found = max(reach.moved[form] if v is root else _overflow(calibration, v, form) for v in values)
     if form in calibration.values[root].vanishing:
         # a small number in a divisor matters, and so does one that somebody wrote down
-        if isinstance(_computing(root), ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
+        written = isinstance(_computing(root), ConstantOp | WeightOp) and not isinstance(stored_format(form), Granular)
+        if written or any(_has_pole(use) for v in values for use in v.uses):
             return math.inf
     owner = _computing(root)
     rounds = isinstance(owner, NumOp) and not owner.FACTS.exact and owner.operands

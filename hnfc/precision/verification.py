@@ -9,6 +9,7 @@ from functools import partial
 from itertools import combinations
 from typing import TypeAlias
 
+from hnfc.formats.granular import is_for_weights
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, largest
 from hnfc.precision.assignment import Assignment, Infeasible, Relaxation, Requirements, assign
@@ -20,8 +21,8 @@ from hnfc.precision.values import Sites
 _ROUNDS = 6
 _MOST_SUBSETS = 30
 """Sets of fewer formats that are tried before a refusal: all of those of five."""
-_TOLERANCE = 1.1
-"""A measured error so little above the target is taken for it: an estimate is no sharper."""
+_NEAR = 1.1
+"""Factor of a target over a measured error up to which looser margins are not tried: an estimate is no sharper."""
 _CLOSE = 0.05
 """Part of the cost that is not worth a run."""
 _MOST_RETRIED = 4
@@ -46,7 +47,8 @@ def assign_what_holds(
     outcome = _attempted(sites, requirements, measure, bound)
     if isinstance(outcome, Assignment):
         return _cheapest(outcome, sites, requirements, measure, bound)
-    if outcome.certificate == RUN:
+    if outcome.certificate == RUN or any(is_for_weights(format_named(form)) for form in requirements.formats):
+        # without formats for computed values these stay in float32
         found = _with_fewer(sites, requirements, measure, bound)
         if found is not None:
             return found
@@ -141,7 +143,7 @@ def _attempted(
             return replace(outcome, reasons=(missed, *outcome.reasons), obstruction=None, certificate=RUN)
         last = attempt + 1 == _ROUNDS
         measured = measure(outcome)
-        over = [a for a in limits if measured[a.output] > a.limit * _TOLERANCE]
+        over = [a for a in limits if measured[a.output] > a.limit]
         finite = math.isfinite(measured[None])
         if finite and not over:
             proved = {} if bound is None else bound(outcome)
@@ -185,7 +187,7 @@ def _cheaper(
 ) -> Assignment:  # fmt: skip
     """Search for a looser margin between those that held and those that did not."""
     for _ in range(_BETWEEN):
-        if any(held.measured_errors[a.output] * _TOLERANCE > a.limit for a in limits):
+        if any(held.measured_errors[a.output] * _NEAR > a.limit for a in limits):
             break
         between = {
             a.output: _between(margins[a.output], too_loose[a.output], a.limit / (held.measured_errors[a.output] or math.ulp(0.0)))
@@ -216,7 +218,7 @@ def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
 
 
 def _keeps(limits: Sequence[Allowance], errors: Errors) -> bool:
-    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit * _TOLERANCE for a in limits)
+    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit for a in limits)
 
 
 def _tighten(margins: Margins, over: Sequence[Allowance], errors: Errors) -> None:
