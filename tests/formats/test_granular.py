@@ -30,8 +30,7 @@ def test_elements_are_those_of_rounding(form: str, shape: tuple[int, ...]) -> No
     x = drawn(*shape)
     stored = packed(x, canonical(form))
     assert torch.equal(stored.dense(), stored_values(x, format_named(form)))
-    # what is stored is stored as it is
-    assert torch.allclose(packed(stored.dense(), canonical(form)).dense(), stored.dense(), rtol=0.15, atol=0.15)
+
 
 
 @pytest.mark.parametrize("form", FORMATS)
