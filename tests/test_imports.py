@@ -138,8 +138,15 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/report": "results print themselves",
         "torch_mlir": "modules",
     },
+    "hnfc/deployment": {
+        "dialects/formats": "kinds of formats",
+        "hnfc/core": "errors",
+        "hnfc/formats": "packed tensors",
+        "safetensors": "checkpoints",
+    },
     "hnfc/precision": LANGUAGE
     | {
+        "hnfc/deployment": "files and settings for other programs",
         "dialects/formats": "formats",
         "hnfc/core": "errors, samples, tensors, HiGHS",
         "hnfc/formats": "formats by name",
@@ -316,6 +323,7 @@ ON_TORCH = (
     "hnfc/analysis/calibrated.py",
     "hnfc/analysis/perturbation.py",
     "hnfc/analysis/observed.py",
+    "hnfc/deployment/",
     "hnfc/precision/amp.py",
     "hnfc/precision/analyzed.py",
     "hnfc/precision/cast_insertion.py",

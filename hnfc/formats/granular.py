@@ -41,8 +41,9 @@ class Granular(Format):
     """An element times a scale that is found for each part of a tensor, minus a zero point where there is one.
 
     channel: an index of the first axis. token: the elements of the last axis. group: `size` elements along the last axis. A vector has
-    one scale. observer: `minmax` lets no element saturate, `percentile` leaves out the largest, `mse` has the least square error,
-    `extreme` is llama.cpp's.
+    one scale. Integers without a zero point have 2^bits codes over ±the greatest element, which loses half a step at most on either side,
+    as in torchao and compressed-tensors. observer: `minmax` takes the greatest of all, `percentile` leaves out the largest, `mse` has the
+    least square error, `extreme` is llama.cpp's.
     """
 
     element: Fixed | Float
@@ -162,7 +163,7 @@ def granular_named(text: str, book: FormatBook) -> Granular | None:
     element = _element(text, base, width, zero, book)
     shared = f"group{size}" if size else along.value
     seen_by = f"percentile{share:g}" if observer == "percentile" else observer
-    name = "/".join((base, shared, *(["zero"] if zero else []), *([seen_by] if observer != "minmax" else [])))
+    name = "/".join((base if width else element.name, shared, *(["zero"] if zero else []), *([seen_by] if observer != "minmax" else [])))
     scale = _scale("bf16" if along is Along.GROUP else "fp32", book)
     return Granular(name=name, element=element, along=along, scale=scale, size=size, zero=zero, observer=observer, percentile=share)
 
@@ -185,8 +186,8 @@ def _kind(part: str) -> str | None:
 
 def _element(text: str, base: str, width: int, zero: bool, book: FormatBook) -> Fixed | Float:
     if width:
-        most = (1 << (width - 1)) - 1
-        return _integer(width, 0, (1 << width) - 1) if zero else _integer(width, -most, most)
+        half = 1 << (width - 1)
+        return _integer(width, 0, 2 * half - 1) if zero else _integer(width, -half, half - 1)
     element = book.format(ALIASES.get(base, base))
     if not isinstance(element, Float) or element.bits > 8 or not element.zero or not element.signed or zero:
         why = "a zero point goes with integers" if zero else "a scale is found for integers, and for floating-point numbers of 8 bits"

@@ -75,7 +75,8 @@ def _in_range(groups: torch.Tensor, low: torch.Tensor, high: torch.Tensor, form:
         assert isinstance(element, Fixed)
         scale, zero = (high - low) / (element.high - element.low), None
     else:
-        scale, zero = high / element.largest, None
+        # the greatest element may be half a step beyond the last code
+        scale, zero = high / ((element.high - element.low) / 2 if isinstance(element, Fixed) else element.largest), None
     scale = _as_stored(scale, form.scale)
     divisor = torch.where(scale == 0, 1.0, scale.to(groups.dtype))
     if form.zero:

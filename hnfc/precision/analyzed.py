@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,14 @@ import torch
 
 from hnfc.core.errors import ModelError
 from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.deployment.compressed import write_compressed
+from hnfc.deployment.gguf import write_gguf
+from hnfc.deployment.torchao import torchao_config
 from hnfc.formats.scaled import ceiling, split
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
-from hnfc.precision.cast_insertion import Casts, casts_of
+from hnfc.precision.cast_insertion import Casts, casts_of, is_plain_dtype
 from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of, table_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
@@ -196,6 +199,37 @@ class PrecisionAnalysis:
     def to_amp_config(self, device: str = "cpu") -> AmpConfig:
         """Modules inside and outside of torch.autocast. This is coarser than the assignment: a module is narrow or it is not."""
         return amp_config(self.sites, self._found().formats, device)
+
+    def to_torchao(self) -> Any:
+        """A configuration for `torchao.quantization.quantize_(model, config, filter_fn=None)`: scales are found again, by torchao. Raises
+        UsageError for a format of weights that it lacks; types that torch has are no part of it."""
+        found = self._found().formats
+        wanted = {site.name: found[site.name] for site in self.sites.sites if site.role is SemanticDType.PARAM}
+        weights = {name: form for name, form in wanted.items() if not is_plain_dtype(form)}
+        return torchao_config(self.model, weights, self._beside_tokens(found))
+
+    def _beside_tokens(self, found: Mapping[str, str]) -> set[str]:
+        """Parameters that are only multiplied with values in int8 by token."""
+        beside: dict[str, list[bool]] = {}
+        reads: dict[str, list[str]] = {}
+        for u, v in self.sites.edges:
+            reads.setdefault(v, []).append(u)
+        for names in reads.values():
+            values = [found[u] for u in names if self.sites[u].role is not SemanticDType.PARAM]
+            for u in names:
+                if self.sites[u].role is SemanticDType.PARAM:
+                    beside.setdefault(u, []).append(bool(values) and set(values) == {"int8/token"})
+        return {name for name, each in beside.items() if all(each)}
+
+    def to_gguf(self, path: str | Path, architecture: str = "hnfc") -> dict[str, str]:
+        """Writes the weights as a GGUF file, under their own names; the types that they have in it. Q8_0 and Q4_0 are blocks, and
+        other formats that GGUF lacks the float32 numbers that they hold. Raises UsageError without the package gguf."""
+        return write_gguf(path, self.apply().state_dict(), architecture)
+
+    def to_compressed_tensors(self, folder: str | Path) -> dict[str, Any]:
+        """Writes `model.safetensors` and `config.json` as vLLM reads them, and returns the `quantization_config`: integers of linear layers
+        are packed, and all other weights the numbers that they hold. Raises UsageError without the package compressed-tensors."""
+        return write_compressed(folder, self.model, self.apply().state_dict())
 
     def policy_string(self) -> str:
         """The policy of the most frequent formats: `p=f32,c=bf16,o=f32`."""

@@ -32,7 +32,6 @@ def test_elements_are_those_of_rounding(form: str, shape: tuple[int, ...]) -> No
     assert torch.equal(stored.dense(), stored_values(x, format_named(form)))
 
 
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_bytes_are_those_of_the_format(form: str) -> None:
     size = sum(part.numel() * part.element_size() for part in packed(drawn(64, 128), canonical(form)).parts())
@@ -44,6 +43,7 @@ def test_names() -> None:
         "int8": "int8/channel",
         "int4": "int4/group32",
         "fp8": "fp8_e4m3fn",
+        "fp8/token": "fp8_e4m3fn/token",
         "mxfp4": "MXFP4_E2M1",
         "int8/mse/zero/tensor": "int8/tensor/zero/mse",
     }
