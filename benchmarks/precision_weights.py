@@ -30,7 +30,7 @@ from hnfc.precision.running import stored_size
 
 FORMATS = (
     "int8/tensor", "int8/channel", "int8/channel/mse", "int8/channel/zero", "int8/group32", "int4/channel", "int4/channel/mse",
-    "int4/group128", "int4/group32", "int4/group32/mse", "int4/group32/zero", "Q4_0", "fp8/channel", "mxfp4",
+    "int4/group128", "int4/group32", "int4/group32/mse", "int4/group32/zero", "Q4_0", "fp8/channel", "fp4_e2m1fn/group32",
 )  # fmt: skip
 MIXED = ("int8/group32", "int8", "int4/group32/zero", "bf16", "fp32")
 

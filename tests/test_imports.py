@@ -333,6 +333,7 @@ ON_TORCH = (
     "hnfc/precision/distances.py",
     "hnfc/precision/files.py",
     "hnfc/precision/optimizer.py",
+    "hnfc/precision/rewriting.py",
     "hnfc/precision/running.py",
     "hnfc/precision/samples.py",
     "hnfc/precision/solving.py",

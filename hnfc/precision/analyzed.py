@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,10 @@ from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import Casts, casts_of, is_plain_dtype
-from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of, table_of
+from hnfc.precision.outcomes import INTEGER_WEIGHTS, as_given, beside_tokens, cochain_of, errors_of, rows_of, table_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
+from hnfc.precision.rewriting import PreparedLinear
 from hnfc.precision.running import PRODUCTS, Measured, RunRecord, record, stored_size
 from hnfc.precision.solving import WIDE, tree_widened
 from hnfc.precision.storing import in_formats
@@ -133,7 +134,17 @@ class PrecisionAnalysis:
             return table_of(self.sites, self.outcome)
         kind = "relative" if self.requirements.relative else "absolute"
         errors = f"{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
-        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, self.outcome.not_counted)))
+        changed = sum(isinstance(module, PreparedLinear) for module in self.model.modules())
+        rewritten = f"{changed} linear layers take scaled or rotated inputs, which their weights undo" if changed else ""
+        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, rewritten, self.outcome.not_counted)))
+
+    @property
+    def integer_products(self) -> int:
+        """Elements of weights in int8 that are only multiplied with values in int8 by token."""
+        if isinstance(self.outcome, Infeasible):
+            return -1
+        beside = beside_tokens(self.sites, self.outcome.formats)
+        return sum(site.elements for site in self.sites.sites if site.name in beside and self.outcome.formats[site.name] in INTEGER_WEIGHTS)
 
     def __repr__(self) -> str:
         kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}
@@ -206,20 +217,7 @@ class PrecisionAnalysis:
         found = self._found().formats
         wanted = {site.name: found[site.name] for site in self.sites.sites if site.role is SemanticDType.PARAM}
         weights = {name: form for name, form in wanted.items() if not is_plain_dtype(form)}
-        return torchao_config(self.model, weights, self._beside_tokens(found))
-
-    def _beside_tokens(self, found: Mapping[str, str]) -> set[str]:
-        """Parameters that are only multiplied with values in int8 by token."""
-        beside: dict[str, list[bool]] = {}
-        reads: dict[str, list[str]] = {}
-        for u, v in self.sites.edges:
-            reads.setdefault(v, []).append(u)
-        for names in reads.values():
-            values = [found[u] for u in names if self.sites[u].role is not SemanticDType.PARAM]
-            for u in names:
-                if self.sites[u].role is SemanticDType.PARAM:
-                    beside.setdefault(u, []).append(bool(values) and set(values) == {"int8/token"})
-        return {name for name, each in beside.items() if all(each)}
+        return torchao_config(self.model, weights, beside_tokens(self.sites, found))
 
     def to_gguf(self, path: str | Path, architecture: str = "hnfc") -> dict[str, str]:
         """Writes the weights as a GGUF file, under their own names; the types that they have in it. Q8_0 and Q4_0 are blocks, and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -14,6 +15,8 @@ from torch_mlir import ir
 from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
+from hnfc.formats.granular import is_for_activations
+from hnfc.formats.named import format_named
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State
 from hnfc.frontend.training import names_of_results
@@ -23,6 +26,7 @@ from hnfc.precision.assignment import Assignment, Infeasible, Requirements, mach
 from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
+from hnfc.precision.rewriting import REWRITES
 from hnfc.precision.samples import Samples, samples_of
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
 from hnfc.precision.targets import Target, by_output
@@ -51,7 +55,8 @@ class PrecisionOptimizer:
     format is for these alone, as int8), those live at the "peak", which memory_budget is then of, or modelled "time" on the target.
     certified: the error is proved to be
     within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
-    errors on the samples must be, for inputs whose errors are larger.
+    errors on the samples must be, for inputs whose errors are larger. rewrites: with formats by token, exact rewrites of linear layers are
+    tried too, and the model is the one with the most products in integers, and of these with the least error.
     """
 
     target_accuracy: Target = 1e-3
@@ -71,6 +76,7 @@ class PrecisionOptimizer:
     width: float = 0.0
     saturation: bool = True
     margin: float = 1.0
+    rewrites: bool = True
 
     def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
@@ -87,6 +93,13 @@ class PrecisionOptimizer:
         later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
         model, samples, widened = self._wide(model, samples_of(model, sample, more))
+        found = self._analyzed(model, samples, widened)
+        if self.rewrites and any(is_for_activations(format_named(form)) for form in self.formats):
+            others = [self._analyzed(rewrite(model, samples), samples, widened) for rewrite in REWRITES]
+            found = max(found, *others, key=_in_integers)
+        return found
+
+    def _analyzed(self, model: torch.nn.Module, samples: Samples, widened: bool) -> PrecisionAnalysis:
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
         compiled = rewrite_values(model, captured, args, kwargs, Settings(load_rules(self.group)))
@@ -150,6 +163,12 @@ class PrecisionOptimizer:
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip
         return sites, requirements, outcome, dict(found.dtypes)
+
+
+def _in_integers(found: PrecisionAnalysis) -> tuple[int, float]:
+    """Order of analyses of rewritten models."""
+    measured = found.outcome.measured if isinstance(found.outcome, Assignment) else None
+    return found.integer_products, -math.inf if measured is None else -measured
 
 
 def _given(model: torch.nn.Module, signature: Signature, samples: Sequence[Any]) -> list[list[torch.Tensor]]:

@@ -71,7 +71,7 @@ def test_parameters_take_the_fewest_bytes_that_hold() -> None:
 
 
 def test_tokens_are_for_computed_values() -> None:
-    found = analyzed(5e-2, "int8", "int8/token", "fp32")
+    found = analyzed(5e-2, "int8", "int8/token", "fp32", rewrites=False)
     formats = found.get_precision_assignment()
     tokens = {name for name, form in formats.items() if form == "int8/token"}
     assert tokens and not any("weight" in name or "bias" in name for name in tokens)
