@@ -23,7 +23,7 @@ from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.cast_insertion import Casts, casts_of, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
-from hnfc.precision.copying import copied_elements
+from hnfc.precision.copying import with_traffic
 from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
@@ -105,8 +105,7 @@ def solved(
     _check_results(imported, block, found)
     sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
     if requirements.least == "moved":
-        copied = copied_elements(reference.graph, given[0])
-        sites = replace(sites, sites=tuple(replace(s, copied=sum(copied.get(place, 0) for place in s.nodes)) for s in sites.sites))
+        sites = with_traffic(sites, reference.graph, given[0])
 
     def casts(outcome: Assignment) -> Casts:
         return casts_of(outcome, sites, reference.graph, found.dtypes, reference.wide)

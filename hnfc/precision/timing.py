@@ -124,7 +124,7 @@ class Timing:
 
     def _stored(self, site: Site, form: str) -> float:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
-        passes: float = max(site.reads - len(self.readers[site.name]), 0)
+        passes = max(site.reads - math.fsum(self._part(site.name, v) for v in self.readers[site.name]), 0.0)
         if self.machine is None and site.elements:
             # a result is read only where it is cast
             passes = max(passes - bool(self.operands[site.name] and site.own), 0) + 2 * site.copied / site.elements
@@ -135,6 +135,9 @@ class Timing:
             return passes * bytes_of(site, form) + self._crossing(site, form)
         return self._work(site, _alone(form)) + self._bytes((passes + 1) * bytes_of(site, form))
 
+    def _part(self, u: str, v: str) -> float:
+        return self.sites.parts.get((u, v), 1.0)
+
     def _crossing(self, site: Site, form: str) -> float:
         """Bytes of the cast of an input or a result from or to its format in the model, where bytes are counted."""
         return cast_bytes(site, form, site.own) if self.machine is None and site.own else 0.0
@@ -142,7 +145,7 @@ class Timing:
     def _computed(self, v: str, form: str) -> float:
         """Time that depends on the compute format of an operation: arithmetic, reads and writes."""
         site = self.by_name[v]
-        moved = math.fsum((bytes_of(site, form), *(bytes_of(self.by_name[u], form) for u in self.operands[v])))
+        moved = math.fsum((bytes_of(site, form), *(self._part(u, v) * bytes_of(self.by_name[u], form) for u in self.operands[v])))
         return self._work(site, form) + self._bytes(moved)
 
     def _work(self, site: Site, form: str) -> float:

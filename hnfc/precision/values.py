@@ -66,8 +66,8 @@ class Site:
     """Operations on elements that compute it."""
     matrix: bool = False
     """True if they are a product of matrices or a convolution."""
-    reads: int = 0
-    """Number of operations that read it."""
+    reads: float = 0
+    """Number of times that operations read it as a whole."""
     apart: Mapping[int, Effect] = field(default_factory=dict, repr=False)
     """The same for single outputs, where targets are for these."""
     shape: tuple[int, ...] = ()
@@ -115,6 +115,8 @@ class Sites:
     rms: float
     outputs: Mapping[int, float] = field(default_factory=dict)
     """The size of each output, where targets are for single ones."""
+    parts: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By edge the part of a value's elements that an operation reads; all where it is not known."""
     names: Mapping[int, str] = field(default_factory=dict)
     """Names of outputs, where they are not "output 0" and so on."""
     lacking: frozenset[tuple[int, str]] = frozenset()
