@@ -132,6 +132,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/frontend": "captures",
         "hnfc/backend": "FX graphs",
         "hnfc/analysis": "hnfc.analyze",
+        "hnfc/formats": "formats of types",
         "hnfc/rewrite": "derivatives in probes",
         "hnfc/egraph": "settings of a search",
         "hnfc/pipeline": "compilation",

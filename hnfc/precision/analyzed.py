@@ -143,8 +143,10 @@ class PrecisionAnalysis:
         """Elements of weights in int8 that are only multiplied with values in int8 by token."""
         if isinstance(self.outcome, Infeasible):
             return -1
-        beside = beside_tokens(self.sites, self.outcome.formats)
-        return sum(site.elements for site in self.sites.sites if site.name in beside and self.outcome.formats[site.name] in INTEGER_WEIGHTS)
+        found = self.outcome.formats
+        # a matrix of a rotation is no weight
+        weights = beside_tokens(self.sites, found) & dict(self.model.named_parameters()).keys()
+        return sum(site.elements for site in self.sites.sites if site.name in weights and found[site.name] in INTEGER_WEIGHTS)
 
     def __repr__(self) -> str:
         kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}
@@ -215,8 +217,8 @@ class PrecisionAnalysis:
         """A configuration for `torchao.quantization.quantize_(model, config, filter_fn=None)`: scales are found again, by torchao. Raises
         UsageError for a format of weights that it lacks; types that torch has are no part of it."""
         found = self._found().formats
-        wanted = {site.name: found[site.name] for site in self.sites.sites if site.role is SemanticDType.PARAM}
-        weights = {name: form for name, form in wanted.items() if not is_plain_dtype(form)}
+        own = dict(self.model.named_parameters())
+        weights = {name: form for name, form in found.items() if name in own and not is_plain_dtype(form)}
         return torchao_config(self.model, weights, beside_tokens(self.sites, found))
 
     def to_gguf(self, path: str | Path, architecture: str = "hnfc") -> dict[str, str]:
