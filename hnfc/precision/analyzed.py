@@ -17,6 +17,7 @@ from hnfc.core.errors import ModelError
 from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.deployment.compressed import write_compressed
 from hnfc.deployment.gguf import write_gguf
+from hnfc.deployment.onnx import write_onnx
 from hnfc.deployment.torchao import torchao_config
 from hnfc.formats.scaled import ceiling, split
 from hnfc.pipeline.rulesets import load_rules
@@ -28,10 +29,11 @@ from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.rewriting import PreparedLinear
 from hnfc.precision.running import PRODUCTS, Measured, RunRecord, record, stored_size
-from hnfc.precision.solving import WIDE, tree_widened
+from hnfc.precision.solving import tree_widened
 from hnfc.precision.storing import in_formats
 from hnfc.precision.targets import OutputError
 from hnfc.precision.values import Sites
+from hnfc.precision.verification import WIDE
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
@@ -230,6 +232,13 @@ class PrecisionAnalysis:
         """Writes `model.safetensors` and `config.json` as vLLM reads them, and returns the `quantization_config`: integers of linear layers
         are packed, and all other weights the numbers that they hold. Raises UsageError without the package compressed-tensors."""
         return write_compressed(folder, self.model, self.apply().state_dict())
+
+    def to_onnx(self, path: str | Path) -> dict[str, str]:
+        """Writes the model as ONNX, and returns the types of its weights there: integers of 4 and 8 bits with DequantizeLinear, others as
+        the float32 numbers that they hold. Values are computed in float32, whatever their formats. Raises ModelError where torch cannot
+        export the model, and UsageError without the packages onnx and onnxscript."""
+        args, kwargs = arguments_of(self.sample)
+        return write_onnx(path, self.model, args, kwargs, self.apply().state_dict())
 
     def policy_string(self) -> str:
         """The policy of the most frequent formats: `p=f32,c=bf16,o=f32`."""

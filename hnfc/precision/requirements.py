@@ -149,11 +149,11 @@ class Solution:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """One change that makes the requirements possible, and what it costs. target: the one that it raises to, if it is that."""
+    """One change that makes the requirements possible, and what it costs. then: the requirements with it, where they can say it."""
 
     change: str
     cost: str
-    target: Target | None = None
+    then: Requirements | None = None
 
 
 @dataclass(frozen=True)

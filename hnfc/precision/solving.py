@@ -28,10 +28,7 @@ from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of
-from hnfc.precision.verification import assign_what_holds
-
-WIDE = "fp32"
-"""The format of the reference, unless fp64 is requested: a model in a narrower one is analyzed as if it were in this one."""
+from hnfc.precision.verification import WIDE, assign_what_holds
 
 
 def tried_for(requirements: Requirements) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ _CLOSE = 0.05
 """Part of the cost that is not worth a run."""
 _MOST_RETRIED = 4
 """Sets of fewer formats that are run where more of them cost more than estimates say."""
+WIDE = "fp32"
+"""The format of the reference, unless fp64 is requested: a model in a narrower one is analyzed as if it were in this one."""
 _RAISES = 4
 """Runs to find a target that formats meet."""
 _BETWEEN = 2
@@ -87,15 +89,18 @@ def _followed(
 ) -> Relaxation | None:  # fmt: skip
     """A change that a run confirms: a target is raised further where formats miss the one that is offered."""
     for _ in range(_RAISES):
-        if change.target is None:
+        if change.then is None:
             return change
-        found = _attempted(sites, replace(requirements, target=change.target), measure, bound)
+        found = _attempted(sites, change.then, measure, bound)
         if isinstance(found, Assignment):
             return change
-        further = next((other for other in found.relaxations if other.target is not None), None)
+        if change.then.target == requirements.target:
+            # a choice that all of the formats allow may hold with fewer of them
+            return change if _with_fewer(sites, change.then, measure, bound) is not None else None
+        further = next((other for other in found.relaxations if other.then is not None and other.then.target != requirements.target), None)
         if further is None:
             return None
-        change = further
+        change = replace(further, then=replace(requirements, target=further.then.target)) if further.then is not None else further
     return None
 
 
@@ -177,7 +182,9 @@ def _attempted(
             strict = True
         outcome = assign(sites, requirements, margins, strict)
     changes = [_raise(requirements, over, measured, "this was measured")] if math.isfinite(measured[None]) else []
-    changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
+    if WIDE not in requirements.formats:
+        wider = replace(requirements, formats=(*requirements.formats, WIDE))
+        changes.append(Relaxation(f"allow {WIDE}", "values that the estimates leave narrow are then wide", wider))
     return Infeasible((missed,), (), {}, tuple(changes))
 
 
@@ -230,7 +237,7 @@ def _raise(requirements: Requirements, over: Sequence[Allowance], errors: Errors
     """The change that raises targets to errors, rounded up."""
     targets = {a: rounded_up(a.as_given(errors[a.output])) for a in over}
     text = " and ".join(f"{a.target} to {error:.2g}" for a, error in targets.items())
-    return Relaxation(f"raise {text}", cost, requirements.raised(targets))
+    return Relaxation(f"raise {text}", cost, replace(requirements, target=requirements.raised(targets)))
 
 
 def _unproved(requirements: Requirements, over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:

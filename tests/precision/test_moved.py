@@ -120,7 +120,7 @@ def test_a_raised_target_that_the_help_names_holds(seed: int) -> None:
     assert isinstance(refused, Infeasible)
     change = next(change for change in refused.relaxations if change.change.startswith("raise the target to"))
     raised = float(change.change.rpartition(" ")[2])
-    assert raised == change.target
+    assert change.then is not None and raised == change.then.target
     assert isinstance(analyzed(model, x, target_accuracy=raised, formats=("bf16",), scaling=False).outcome, Assignment)
 
 
