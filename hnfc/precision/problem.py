@@ -66,7 +66,7 @@ class AssignmentProblem:
         for pattern in dict.fromkeys(pattern for pair in requirements.uncast for pattern in pair):
             if not any(matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"`{pattern}`, where no cast is allowed, matches no site; hnfc precision lists them with --all")
-        if not any(suits(site, form) for form in requirements.formats for site in sites.sites):
+        if sites.sites and not any(suits(site, form) for form in requirements.formats for site in sites.sites):
             what = "are for weights with two axes or more, or for computed values, and the model has none; weights that a file takes as"
             raise UsageError(f"{', '.join(requirements.formats)} {what} arguments are none: allow other formats, such as bf16, or fp32")
         by_name = {site.name: site for site in sites.sites}
