@@ -97,10 +97,11 @@ def _followed(
         if change.then.target == requirements.target:
             # a choice that all of the formats allow may hold with fewer of them
             return change if _with_fewer(sites, change.then, measure, bound) is not None else None
-        further = next((other for other in found.relaxations if other.then is not None and other.then.target != requirements.target), None)
+        missed = change.then.target
+        further = next((other for other in found.relaxations if other.then is not None and other.then.target != missed), None)
         if further is None:
             return None
-        change = replace(further, then=replace(requirements, target=further.then.target)) if further.then is not None else further
+        change = further
     return None
 
 

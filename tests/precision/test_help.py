@@ -59,6 +59,8 @@ def followed(seeds: range) -> int:
         found = PrecisionOptimizer(**options).analyze(model, x).outcome
         for change in found.relaxations if isinstance(found, Infeasible) else ():
             if change.then is not None:
+                # the words are those of the change
+                assert (change.then.target != options["target_accuracy"]) == change.change.startswith("raise")
                 after = PrecisionOptimizer(**options_of(change.then, options)).analyze(model, x)
                 assert not isinstance(after.outcome, Infeasible), (seed, options, change.change, after.outcome.reasons)
                 made += 1
