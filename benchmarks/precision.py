@@ -35,7 +35,8 @@ warnings.filterwarnings("ignore")
 from precision_models import MODELS, Inputs, loaded  # noqa: E402
 
 from hnfc.precision.assignment import Assignment, assign  # noqa: E402
-from hnfc.precision.cast_insertion import casts_of, distance  # noqa: E402
+from hnfc.precision.cast_insertion import casts_of  # noqa: E402
+from hnfc.precision.distances import distance  # noqa: E402
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer  # noqa: E402
 from hnfc.precision.requirements import bytes_of  # noqa: E402
 from hnfc.precision.values import Site  # noqa: E402

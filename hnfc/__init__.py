@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hnfc.pipeline.rulesets import load_rules as load_rules
     from hnfc.precision.optimizer import PrecisionOptimizer as PrecisionOptimizer
     from hnfc.pytorch.analyses import analyze as analyze
+    from hnfc.pytorch.annotating import annotate as annotate
     from hnfc.pytorch.differences import diff as diff
     from hnfc.pytorch.rewriter import GraphRewriter as GraphRewriter
     from hnfc.pytorch.rewriter import optimize as optimize
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "analyze": "hnfc.pytorch.analyses",
+    "annotate": "hnfc.pytorch.annotating",
     "optimize": "hnfc.pytorch.rewriter",
     "GraphRewriter": "hnfc.pytorch.rewriter",
     "RulePattern": "hnfc.rewrite.greedy",

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from hnfc.dialects.formats import Block
+from hnfc.formats.granular import WITH_SCALES
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import MASK, largest, saturated_name
 from hnfc.formats.torch_rounding import stored_values
@@ -30,7 +30,7 @@ def moved_square(tensor: torch.Tensor, gradient: torch.Tensor | None, form: str)
     else:
         # blocks are not cut into parts
         stored = format_named(form)
-        rounded = stored_values(tensor, stored).reshape(-1)[::step] if isinstance(stored, Block) else stored_values(x, stored)
+        rounded = stored_values(tensor, stored).reshape(-1)[::step] if isinstance(stored, WITH_SCALES) else stored_values(x, stored)
     away = rounded - x
     # what is 0 stays 0
     vanishes = bool(torch.count_nonzero(rounded) < torch.count_nonzero(x))

@@ -148,7 +148,7 @@ def _requirements(options: argparse.Namespace) -> Any:
             policy = Policy.parse(options.policy)
         except ValueError as error:
             raise UsageError(str(error)) from None
-    machine, least = machine_of(options.machine, options.least)
+    machine, least = machine_of(options.machine, options.least, formats)
     return Requirements(
         _target(options.target), not options.absolute, formats, pins, pairs, _size(options.memory_budget), policy, options.headroom,
         target_machine=machine, least=least, scaling=not options.plain, saturation=not options.plain,

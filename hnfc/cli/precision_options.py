@@ -25,7 +25,8 @@ def parser(command: str) -> argparse.ArgumentParser:
                         help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
                         "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip
     made.add_argument("--absolute", action="store_true", help="the target is absolute")
-    made.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", help="the formats to choose from (default bf16,fp16,fp32)")
+    made.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", 
+                        help="the formats to choose from (default bf16,fp16,fp32); int8, int4/group64 … are for weights")  # fmt: skip
     made.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
                         help="a format for the sites, modules or operations whose names match, as a shell matches them")  # fmt: skip
     made.add_argument("--no-cast", action="append", default=[], metavar="A,B", help="one format for sites that match and feed each other")
@@ -33,10 +34,10 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--memory-budget", default="inf", metavar="SIZE", help="bytes of all values together, or 24GB, 512MiB …")
     made.add_argument("--target", dest="machine", metavar="NAME",
                         help="the machine: cpu, a100, h100, tpu_v5e, tpu_v5p; formats that it does not run are not chosen")  # fmt: skip
-    made.add_argument("--least", choices=("moved", "bytes", "peak", "time"), default="moved",
+    made.add_argument("--least", choices=("moved", "bytes", "parameters", "peak", "time"),
                         help="what is minimized: bytes that are moved, casts included (the default), bytes\n"
-                        "of all values, those live at the worst moment, which --memory-budget is of then, or time\n"
-                        "as it is modelled on --target")  # fmt: skip
+                        "of all values or of parameters (the default with formats of weights), those live at the worst\n"
+                        "moment, which --memory-budget is of then, or time as it is modelled on --target")  # fmt: skip
     made.add_argument("--plain", action="store_true",
                         help="formats as they are: no scales where values are too large or small, no saturation of masks")  # fmt: skip
     made.add_argument("--headroom", type=float, default=2.0, metavar="H", help="values may become H times as large as in the samples (2)")

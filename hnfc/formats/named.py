@@ -9,6 +9,7 @@ from hnfc.dialects.formats import Format
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.rulebook import load_files, shipped_formats
+from hnfc.formats.granular import ALIASES, granular_named
 
 LIBRARY_NAMES = {
     "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
@@ -47,13 +48,30 @@ def known_formats() -> FormatBook:
 
 
 def format_named(format: str | Format) -> Format:
-    """The format of a name (`bf16`), of an element type (`f16`), or of a call (`fixed(3, 4)`); a Format is itself.
+    """The format of a name (`bf16`), of an element type (`f16`), or of a call (`fixed(3, 4)`), or with scales that are found
+    (`int8/channel`); a Format is itself.
 
     Raises UnknownFormat.
     """
     if isinstance(format, Format):
         return format
     try:
-        return known_formats().format(format)
+        name = _own_name(format)
+        return granular_named(name, known_formats()) or known_formats().format(name)
     except HnfError as error:
         raise UnknownFormat(error.diagnostics) from None
+
+
+def canonical(format: str) -> str:
+    """The one name of a format with several: "int8" is "int8/channel", "mxfp4" is "MXFP4_E2M1". Raises UnknownFormat."""
+    name = _own_name(format)
+    try:
+        found = granular_named(name, known_formats())
+    except HnfError as error:
+        raise UnknownFormat(error.diagnostics) from None
+    return name if found is None else found.name
+
+
+def _own_name(name: str) -> str:
+    """A name in use elsewhere as hnfc's, unless a file that was loaded gives it to a format of its own."""
+    return name if name in known_formats().names() else ALIASES.get(name, name)

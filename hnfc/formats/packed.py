@@ -12,14 +12,18 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from hnfc.dialects.formats import Block, Fixed, Format, Rounding, rounded
+from hnfc.dialects.formats import Block, Fixed, Float, Format, Rounding, rounded
 from hnfc.dialects.formats.values import finite_values
+from hnfc.formats.granular import Granular, rows_of
 from hnfc.formats.named import LIBRARY_NAMES
-from hnfc.formats.scaled import ceiling, rows_of, split, stored_format
-from hnfc.formats.torch_rounding import TORCH, stored_values
+from hnfc.formats.observers import Stored, dequantized, quantized
+from hnfc.formats.scaled import ceiling, split, stored_format
+from hnfc.formats.torch_arrays import TORCH
+from hnfc.formats.torch_rounding import stored_values
 
 aten = torch.ops.aten
 Part: TypeAlias = torch.Tensor | None
+_PARTS = ("codes", "scales", "step", "zeros")
 _SAME = (aten.detach.default, aten.clone.default, aten.alias.default, aten._to_copy.default)
 
 
@@ -28,32 +32,40 @@ class PackedTensor(torch.Tensor):
 
     Gradients with respect to it are of the elements, so that they pass the rounding unchanged. It cannot be written to but by `copy_`,
     which rounds. codes: one for each element, or several in a byte. scales: one for each block, or none. step: that of the tensor.
+    zeros: the zero point of each block, where there are any.
     """
 
     codes: torch.Tensor
     scales: Part
     step: Part
+    zeros: Part
     form: str
 
     @staticmethod
-    def __new__(cls, codes: torch.Tensor, scales: Part, step: Part, form: str, shape: Sequence[int], dtype: torch.dtype) -> PackedTensor:
+    def __new__(
+        cls, codes: torch.Tensor, scales: Part, step: Part, form: str, shape: Sequence[int], dtype: torch.dtype, zeros: Part = None
+    ) -> PackedTensor:  # fmt: skip
         made: PackedTensor = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device=codes.device)
         return made
 
-    def __init__(self, codes: torch.Tensor, scales: Part, step: Part, form: str, shape: Sequence[int], dtype: torch.dtype) -> None:
-        self.codes, self.scales, self.step, self.form = codes, scales, step, form
+    def __init__(
+        self, codes: torch.Tensor, scales: Part, step: Part, form: str, shape: Sequence[int], dtype: torch.dtype, zeros: Part = None
+    ) -> None:  # fmt: skip
+        self.codes, self.scales, self.step, self.zeros, self.form = codes, scales, step, zeros, form
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     def parts(self) -> list[torch.Tensor]:
         """The tensors that take the memory."""
-        return [t for t in (self.codes, self.scales, self.step) if t is not None]
+        return [t for t in (self.codes, self.scales, self.step, self.zeros) if t is not None]
 
     def dense(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """The elements, in the tensor's own type or in another that holds them."""
         wide = dtype or self.dtype
         base, exponent = split(self.form)
         stored = stored_format(self.form)
+        if isinstance(stored, Granular):
+            return dequantized(self.parts_of(stored), stored, self.shape, wide)
         if isinstance(stored, Block):
             count, length = rows_of(self.shape, stored.size)
             codes = self.codes if _bits(stored) == 8 else _spread(self.codes, _bits(stored), self._columns(stored))
@@ -68,6 +80,18 @@ class PackedTensor(torch.Tensor):
         step = (stored.scale if isinstance(stored, Fixed) else 1.0) * 2.0**exponent
         # a step that float32 rounds would be rounded twice
         return (values if struct.unpack("f", struct.pack("f", step))[0] == step else values.double()).mul(step).to(wide)
+
+    def parts_of(self, stored: Granular) -> Stored:
+        """Whole numbers or values of the element by groups, their scales and zero points."""
+        assert self.scales is not None
+        rows, length, size = stored.rows(self.shape)
+        groups, element = math.ceil(length / size), stored.element
+        codes = self.codes if stored.bits == 8 else _spread(self.codes, stored.bits, rows * groups * size)
+        if isinstance(element, Fixed):
+            values = codes if stored.bits == 8 else codes.to(torch.int8) + element.low
+        else:
+            values = _elements(codes, element)
+        return values.reshape(rows, groups, size), self.scales, self.zeros
 
     def _columns(self, stored: Block) -> int:
         count, length = rows_of(self.shape, stored.size)
@@ -96,15 +120,16 @@ class PackedTensor(torch.Tensor):
         return f"PackedTensor({self.form}, {self.dense()!r})"
 
     def __tensor_flatten__(self) -> tuple[list[str], tuple[Any, ...]]:
-        return [name for name in ("codes", "scales", "step") if getattr(self, name) is not None], (self.form, self.dtype)
+        return [name for name in _PARTS if getattr(self, name) is not None], (self.form, self.dtype)
 
     @staticmethod
     def __tensor_unflatten__(parts: dict[str, torch.Tensor], context: tuple[Any, ...], size: Any, stride: Any) -> PackedTensor:
-        return PackedTensor(parts["codes"], parts.get("scales"), parts.get("step"), context[0], size, context[1])
+        others = parts.get("scales"), parts.get("step")
+        return PackedTensor(parts["codes"], *others, context[0], size, context[1], parts.get("zeros"))
 
     def _like(self, change: Callable[[torch.Tensor], torch.Tensor]) -> PackedTensor:
-        scales, step = (None if t is None else change(t) for t in (self.scales, self.step))
-        return PackedTensor(change(self.codes), scales, step, self.form, self.shape, self.dtype)
+        scales, step, zeros = (None if t is None else change(t) for t in (self.scales, self.step, self.zeros))
+        return PackedTensor(change(self.codes), scales, step, self.form, self.shape, self.dtype, zeros)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -140,6 +165,8 @@ def packed(x: torch.Tensor, form: str) -> PackedTensor:
     wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
     wide = wide if most is None else wide.clamp(-most, most)
     stored, scaled = stored_format(form), wide * 2.0**-exponent
+    if isinstance(stored, Granular):
+        return packed_codes(quantized(scaled, stored), form, x.shape, x.dtype)
     if isinstance(stored, Block):
         return PackedTensor(*_blocks(scaled, stored), form, x.shape, x.dtype)
     own = _dtype_of(base)
@@ -151,9 +178,27 @@ def packed(x: torch.Tensor, form: str) -> PackedTensor:
     return PackedTensor(codes, None, None, form, x.shape, x.dtype)
 
 
+def packed_codes(found: Stored, form: str, shape: Sequence[int], dtype: torch.dtype) -> PackedTensor:
+    """The packed tensor of a granular format with these codes, scales and zero points."""
+    values, scales, zeros = found
+    stored = stored_format(form)
+    assert isinstance(stored, Granular)
+    element = stored.element
+    if isinstance(element, Float):
+        codes = _codes(values, element)
+    elif stored.bits == 8:
+        codes = values.to(torch.uint8 if stored.zero else torch.int8)
+    else:
+        codes = (values - element.low).to(torch.uint8)
+    codes = codes.flatten(1) if stored.bits == 8 else _joined(codes.reshape(-1), stored.bits)
+    return PackedTensor(codes, scales, None, form, shape, dtype, None if zeros is None else zeros.to(torch.uint8))
+
+
 def is_packable(form: str) -> bool:
     """Return whether the codes of the format take fewer bits than float32, and are known one by one."""
     stored = stored_format(form)
+    if isinstance(stored, Granular):
+        return True
     if isinstance(stored, Block):
         return _bits(stored) <= 8 and (stored.has_exponent_scale or _dtype_of(stored.scale.name) is not None)
     return _dtype_of(split(form)[0]) is not None or _bits(stored) <= 16

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hnfc.dialects.formats import NUMPY, Block, Format, Rounding, rounded
+from hnfc.formats.granular import Granular
 from hnfc.formats.named import format_named
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def round_to(
     array = np.asarray(x)
     if array.dtype not in (np.float64, np.float32):
         raise TypeError(f"expected float64 or float32, but got {array.dtype}")
+    if isinstance(form, Granular):
+        raise TypeError(f"{form} is a format of tensors: give a tensor of torch, as torch.from_numpy makes of an array")
     _check_axes(array.ndim, form)
     if how is not Rounding.STOCHASTIC:
         return _round_array(array, form, how, None, axis)

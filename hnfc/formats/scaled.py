@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from hnfc.dialects.formats import Block, Format
+from hnfc.formats.granular import Granular, rows_of
 from hnfc.formats.named import format_named
 
 SCALABLE = ("fp16", "fp8_e4m3fn", "fp8_e5m2")
@@ -77,18 +78,12 @@ def exponent_for(magnitude: float, base: str, headroom: float = 2.0) -> int:
     return max(-126, math.ceil(math.log2(2 * headroom * magnitude / format_named(base).largest)))
 
 
-def rows_of(shape: Sequence[int], size: int) -> tuple[int, int]:
-    """Number and length of rows that are cut into blocks of `size`: the last axis, with those before it while it is shorter."""
-    axis, length = len(shape), 1
-    while axis and length < size:
-        axis -= 1
-        length *= shape[axis]
-    return math.prod(shape[:axis]), length
-
-
 def stored_bytes(shape: Sequence[int], form: str) -> float:
     """Size of a tensor, with the exponents of its scales."""
     stored, elements = stored_format(form), math.prod(shape)
+    if isinstance(stored, Granular):
+        rows, length, size = stored.rows(shape)
+        return (elements * stored.bits + rows * math.ceil(length / size) * stored.overhead) / 8
     if isinstance(stored, Block):
         rows, length = rows_of(shape, stored.size)
         return (elements * stored.element.stored_bits + rows * math.ceil(length / stored.size) * stored.scale.bits) / 8

@@ -7,65 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from hnfc.dialects.formats import Arrays, Block, Format, Overflow, Rounding, rounded
+from hnfc.dialects.formats import Block, Format, Overflow, Rounding, rounded
+from hnfc.formats.granular import WITH_SCALES, Granular, rows_of
 from hnfc.formats.named import format_named
-from hnfc.formats.scaled import rows_of
-
-
-class _Torch:
-    def is_single(self, x: Any) -> bool:
-        return bool(x.dtype == torch.float32)
-
-    def double(self, x: Any) -> Any:
-        return x.double()
-
-    def like(self, x: Any, other: Any) -> Any:
-        return x.to(other.dtype)
-
-    def exponents(self, x: Any) -> Any:
-        if x.dtype == torch.float32:
-            return ((x.view(torch.int32) >> 23) & 0xFF) - 127
-        return ((x.view(torch.int64) >> 52) & 0x7FF) - 1023
-
-    def times_power(self, x: Any, exponents: Any) -> Any:
-        half = exponents >> 1
-        return x * self._power(half, x) * self._power(exponents - half, x)
-
-    @staticmethod
-    def _power(exponents: Any, like: Any) -> Any:
-        if like.dtype == torch.float32:
-            return ((exponents + 127) << 23).view(torch.float32)
-        return ((exponents + 1023) << 52).view(torch.float64)
-
-    clip = staticmethod(torch.clamp)
-    abs = staticmethod(torch.abs)
-    floor = staticmethod(torch.floor)
-    rint = staticmethod(torch.round)
-
-    def where(self, condition: Any, x: Any, y: Any) -> Any:
-        return torch.where(condition, x, y)
-
-    def copysign(self, x: Any, sign: Any) -> Any:
-        return torch.copysign(x, sign)
-
-    def remainder(self, x: Any, y: float) -> Any:
-        return torch.remainder(x, y)
-
-    def greatest(self, x: Any) -> Any:
-        return torch.amax(x, dim=-1, keepdim=True)
-
-    def greatest_of_all(self, x: Any) -> Any:
-        return torch.amax(x) if x.numel() else x.new_zeros(())
-
-    def in_blocks(self, x: Any, size: int) -> Any:
-        filled = torch.nn.functional.pad(x, (0, -x.shape[-1] % size))
-        return filled.reshape(*x.shape[:-1], filled.shape[-1] // size, size)
-
-    def out_of_blocks(self, x: Any, length: int) -> Any:
-        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])[..., :length]
-
-
-TORCH: Arrays = _Torch()
+from hnfc.formats.observers import granular_values
+from hnfc.formats.torch_arrays import TORCH
 
 
 def round_tensor(
@@ -85,6 +31,8 @@ def round_tensor(
 def _along(x: torch.Tensor, uniform: torch.Tensor | None, form: Format, how: Rounding, axis: int | None) -> torch.Tensor:
     """The rounded tensor; the blocks of a format lie along an axis, or as `rows_of` says for None."""
     result: torch.Tensor
+    if isinstance(form, Granular):
+        return granular_values(x, form)
     if not isinstance(form, Block):
         result = rounded(x, form, how, TORCH, uniform)
         return result
@@ -138,7 +86,7 @@ class _StraightForward(_Straight):
 
 def _passed(gradient: torch.Tensor, x: torch.Tensor, form: Format) -> torch.Tensor:
     """A gradient of the rounded value as one of x."""
-    if isinstance(form, Block) or form.overflow is not Overflow.SATURATE:
+    if isinstance(form, WITH_SCALES) or form.overflow is not Overflow.SATURATE:
         return gradient
     return torch.where((x > form.largest) | (x < form.lowest), torch.zeros_like(gradient), gradient)
 

@@ -15,19 +15,25 @@ import torch
 
 from hnfc.core.errors import ModelError
 from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.deployment.compressed import write_compressed
+from hnfc.deployment.gguf import write_gguf
+from hnfc.deployment.onnx import write_onnx
+from hnfc.deployment.torchao import torchao_config
 from hnfc.formats.scaled import ceiling, split
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.amp import AmpConfig, amp_config
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
-from hnfc.precision.cast_insertion import Casts, casts_of
-from hnfc.precision.outcomes import as_given, cochain_of, errors_of, rows_of, table_of
+from hnfc.precision.cast_insertion import Casts, casts_of, is_plain_dtype
+from hnfc.precision.outcomes import INTEGER_WEIGHTS, as_given, beside_tokens, cochain_of, errors_of, rows_of, table_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import SemanticDType
+from hnfc.precision.rewriting import PreparedLinear
 from hnfc.precision.running import PRODUCTS, Measured, RunRecord, record, stored_size
-from hnfc.precision.solving import WIDE, tree_widened
+from hnfc.precision.solving import tree_widened
 from hnfc.precision.storing import in_formats
 from hnfc.precision.targets import OutputError
 from hnfc.precision.values import Sites
+from hnfc.precision.verification import WIDE
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
@@ -130,7 +136,19 @@ class PrecisionAnalysis:
             return table_of(self.sites, self.outcome)
         kind = "relative" if self.requirements.relative else "absolute"
         errors = f"{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
-        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, self.outcome.not_counted)))
+        changed = sum(isinstance(module, PreparedLinear) for module in self.model.modules())
+        rewritten = f"{changed} linear layers take scaled or rotated inputs, which their weights undo" if changed else ""
+        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, rewritten, self.outcome.not_counted)))
+
+    @property
+    def integer_products(self) -> int:
+        """Elements of weights in int8 that are only multiplied with values in int8 by token."""
+        if isinstance(self.outcome, Infeasible):
+            return -1
+        found = self.outcome.formats
+        # a matrix of a rotation is no weight
+        weights = beside_tokens(self.sites, found) & dict(self.model.named_parameters()).keys()
+        return sum(site.elements for site in self.sites.sites if site.name in weights and found[site.name] in INTEGER_WEIGHTS)
 
     def __repr__(self) -> str:
         kinds = Counter(self.outcome.formats.values()) if isinstance(self.outcome, Assignment) else {"no format": len(self.sites.sites)}
@@ -196,6 +214,31 @@ class PrecisionAnalysis:
     def to_amp_config(self, device: str = "cpu") -> AmpConfig:
         """Modules inside and outside of torch.autocast. This is coarser than the assignment: a module is narrow or it is not."""
         return amp_config(self.sites, self._found().formats, device)
+
+    def to_torchao(self) -> Any:
+        """A configuration for `torchao.quantization.quantize_(model, config, filter_fn=None)`: scales are found again, by torchao. Raises
+        UsageError for a format of weights that it lacks; types that torch has are no part of it."""
+        found = self._found().formats
+        own = dict(self.model.named_parameters())
+        weights = {name: form for name, form in found.items() if name in own and not is_plain_dtype(form)}
+        return torchao_config(self.model, weights, beside_tokens(self.sites, found))
+
+    def to_gguf(self, path: str | Path, architecture: str = "hnfc") -> dict[str, str]:
+        """Writes the weights as a GGUF file, under their own names; the types that they have in it. Q8_0 and Q4_0 are blocks, and
+        other formats that GGUF lacks the float32 numbers that they hold. Raises UsageError without the package gguf."""
+        return write_gguf(path, self.apply().state_dict(), architecture)
+
+    def to_compressed_tensors(self, folder: str | Path) -> dict[str, Any]:
+        """Writes `model.safetensors` and `config.json` as vLLM reads them, and returns the `quantization_config`: integers of linear layers
+        are packed, and all other weights the numbers that they hold. Raises UsageError without the package compressed-tensors."""
+        return write_compressed(folder, self.model, self.apply().state_dict())
+
+    def to_onnx(self, path: str | Path) -> dict[str, str]:
+        """Writes the model as ONNX, and returns the types of its weights there: integers of 4 and 8 bits with DequantizeLinear, others as
+        the float32 numbers that they hold. Values are computed in float32, whatever their formats. Raises ModelError where torch cannot
+        export the model, and UsageError without the packages onnx and onnxscript."""
+        args, kwargs = arguments_of(self.sample)
+        return write_onnx(path, self.model, args, kwargs, self.apply().state_dict())
 
     def policy_string(self) -> str:
         """The policy of the most frequent formats: `p=f32,c=bf16,o=f32`."""

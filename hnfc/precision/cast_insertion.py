@@ -6,7 +6,6 @@ float32, or must give it, its operands are widened first. Casts are torch's, so 
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +19,9 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
-from hnfc.analysis.outputs import TOGETHER, Outputs, root_mean_squares
 from hnfc.backend.torch_mlir import verify
 from hnfc.core.errors import UsageError
-from hnfc.dialects.formats import Block
+from hnfc.formats.granular import WITH_SCALES, Granular
 from hnfc.formats.named import format_named
 from hnfc.formats.packed import unpacked
 from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, stored_format
@@ -106,6 +104,8 @@ class _Casting:
         self.types: dict[fx.Node, torch.dtype] = {}
         self.casts: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
         self.scales: dict[fx.Node, int] = {}
+        self.free: set[fx.Node] = set()
+        """Values whose scales are found, and views of them: they are computed with in the type of the others."""
         self.several: dict[fx.Node, torch.dtype] = {}
         """Compute format of an operation with several results."""
         for index, node in enumerate(self.graph.graph.nodes):
@@ -115,7 +115,22 @@ class _Casting:
                 self._call(index, node)
             else:
                 self._store(index, node, self.new.node_copy(node, lambda n: self.made[n]), self.dtypes.get(index))
+        self._unpack_narrow()
         return fx.GraphModule(self.graph, self.new)
+
+    def _unpack_narrow(self) -> None:
+        """Unpack what is only cast to one type in that type."""
+        for node in [n for n in self.new.nodes if n.target is unpacked]:
+            within, casts = [node], []
+            for value in within:
+                casts += [user for user in value.users if user not in self.free]
+                within += [user for user in value.users if user in self.free]
+            wanted = {user.args[1] for user in casts if user.target is torch.ops.aten.to.dtype}
+            if len(wanted) == 1 and all(user.target is torch.ops.aten.to.dtype for user in casts):
+                node.args = (node.args[0], wanted.pop())
+                for user in casts:
+                    user.replace_all_uses_with(user.all_input_nodes[0])
+                    self.new.erase_node(user)
 
     def _returned(self, whole: Any) -> Any:
         if self.results is None:
@@ -156,6 +171,7 @@ class _Casting:
                     wide = widest([DTYPES[base]]) if self.formats[index] in DTYPES else dtype
                     made = self.new.call_function(unpacked, (made, wide))
                     self.types[made] = wide
+                self._release(made, base)
             elif index in self.formats:
                 base, exponent = split(self.formats[index])
                 most = ceiling(self.formats[index])
@@ -173,9 +189,14 @@ class _Casting:
                 else:
                     made = self.new.call_function(stored_in, (made, base))
                     self.types[made] = dtype
+                self._release(made, base)
                 if exponent:
                     self.scales[made] = exponent
         self.made[node] = made
+
+    def _release(self, made: fx.Node, form: str) -> None:
+        if isinstance(stored_format(form), Granular):
+            self.free.add(made)
 
     def _call(self, index: int, node: fx.Node) -> None:
         if node.target is _ASSERTION:
@@ -195,11 +216,15 @@ class _Casting:
         # a type that the model names for what has a format is that of the reference, and gives way to it
         explicit = any(a != own for a in named)
         # what is stored with a scale is computed with in float32, which holds it
-        wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in operands]
+        bound = [n for n in operands if self.made[n] not in self.free]
+        wanted = [torch.float32 if self.made[n] in self.scales else self.types[self.made[n]] for n in bound]
         results = [index] if dtype is not None else [self.places[user] for user in node.users if user.target is operator.getitem]
         for form in (self.formats[i] for i in results if i in self.formats and self.dtypes[i].is_floating_point):
             base, exponent = split(form)
-            wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
+            if not isinstance(stored_format(form), Granular):
+                wanted.append(torch.float32 if exponent else DTYPES.get(base, torch.float32))
+        if not wanted:
+            wanted = [self.types[self.made[n]] for n in operands]
         # what nothing is given to has its own type
         computing = None if explicit or not operands else widest(wanted)
         if computing is not None and ((index, _NAMES.get(computing)) in self.lacking or _exceeds(node, computing)):
@@ -218,6 +243,8 @@ class _Casting:
         if dtype is None and computing is not None:
             self.several[node] = computing
         self._store(index, node, made, dtype if computing is None or dtype is None or not dtype.is_floating_point else computing)
+        if operands and not bound and not any(i in self.formats for i in results):
+            self.free.add(self.made[node])
 
     def _repeats(self, index: int, source: Any) -> bool:
         """Return whether what repeats another value has no format of its own."""
@@ -296,29 +323,6 @@ def is_narrow(dtype: object, wide: torch.dtype) -> bool:
     return isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < wide.itemsize
 
 
-def distance(graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool) -> float:
-    """The root mean square error that the casts make on a sample, of each element relative to itself if `elementwise`; inf for NaN."""
-    return distances(graph, casts, sample, elementwise)[None]
-
-
-def distances(
-    graph: fx.GraphModule, casts: Casts, sample: Sequence[torch.Tensor], elementwise: bool, outputs: Outputs = TOGETHER
-) -> dict[int | None, float]:
-    """The same of all outputs together, and of each that is looked at apart."""
-    reference = fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    if casts.wide is not None:
-        without_narrow_casts(reference, casts.wide)
-    with torch.no_grad():
-        true, found = reference(*sample), casts(fx.GraphModule(graph, copy.deepcopy(graph.graph)))(*sample)
-    squares = {}
-    for place, (a, b) in enumerate(zip(true, found, strict=True)):
-        if isinstance(a, torch.Tensor) and a.is_floating_point():
-            a, b = a.double(), b.double()
-            away = torch.where(a == b, torch.zeros_like(a), (a - b) / torch.where(a == 0, 1.0, a.abs()) if elementwise else a - b)
-            squares[place] = float(away[torch.isfinite(a)].square().sum()), a.numel()
-    return root_mean_squares(squares, outputs)
-
-
 def as_module(graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> ir.Module:
     """The graph as the function `main` of a torch-dialect module; the arguments say what its types are, and are not computed with."""
     lacking = sorted({str(node.args[1]) for node in graph.graph.nodes if node.target is stored_in})
@@ -374,7 +378,7 @@ def casts_of(
 ) -> Casts:
     """An assignment to sites as one to the nodes of a graph."""
     # along other elements blocks would be others: a view is of what is stored
-    nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), Block) else s.nodes for s in sites.sites}
+    nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), WITH_SCALES) else s.nodes for s in sites.sites}
     formats = {node: outcome.formats[name] for name, places in nodes.items() for node in places}
     return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
 

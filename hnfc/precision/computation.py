@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import fx
 
@@ -15,6 +17,8 @@ class ComputationGraph:
 
     graph: Graph
     feeds: tuple[tuple[str, str], ...]
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By node what `hnfc.annotate` wrote onto it."""
 
     @staticmethod
     def from_fx(module: fx.GraphModule | fx.Graph) -> ComputationGraph:
@@ -22,7 +26,8 @@ class ComputationGraph:
         graph = module.graph if isinstance(module, fx.GraphModule) else module
         nodes = [node for node in graph.nodes if node.op != "output"]
         feeds = dict.fromkeys((source.name, node.name) for node in nodes for source in node.all_input_nodes)
-        return ComputationGraph(Graph(tuple(node.name for node in nodes), tuple(feeds)), tuple(feeds))
+        facts = {node.name: node.meta["hnfc"] for node in nodes if "hnfc" in node.meta}
+        return ComputationGraph(Graph(tuple(node.name for node in nodes), tuple(feeds)), tuple(feeds), facts)
 
     def inputs_of(self, node: str) -> tuple[str, ...]:
         """Inputs of it."""

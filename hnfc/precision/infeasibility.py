@@ -12,7 +12,7 @@ from hnfc.formats.scaled import is_plain, stored_format
 from hnfc.precision.certificates import BUDGETS, FORMATS, MEMORY, SUM, Cycle
 from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, where
 from hnfc.precision.problem import AssignmentProblem
-from hnfc.precision.requirements import Infeasible, Relaxation, Solution, bytes_of
+from hnfc.precision.requirements import Infeasible, Relaxation, Requirements, Solution, bytes_of
 from hnfc.precision.targets import Allowance
 from hnfc.precision.values import Site
 
@@ -199,17 +199,24 @@ class _Refusing:
         for pattern, names in self.patterns.items():
             if found := self.problem.possible(frozenset(names)):
                 wider = sorted({found.formats[name] for name in names})
-                yield Relaxation(f"release {pattern}", f"its sites take {', '.join(wider)}; {self._extra(found):+,.0f} bytes")
+                cost = f"its sites take {', '.join(wider)}; {self._extra(found):+,.0f} bytes"
+                yield Relaxation(f"release {pattern}", cost, self._without_pin(pattern))
         yield from self._casts(cycle)
         if without is not None:
             enough = self.problem.peak(without.formats) if self.requirements.least == "peak" else without.size
-            yield Relaxation("allow more memory", f"{enough:,.0f} bytes are enough")
+            more = replace(self.requirements, memory=math.ceil(enough))
+            yield Relaxation("allow more memory", f"{math.ceil(enough):,} bytes are enough", more)
         yield from self._targets()
         for form in (f for f in self.sites.sites[0].moved if f not in self.requirements.formats and is_plain(f)):
             more = replace(self.requirements, formats=(*self.requirements.formats, form))
             if found := AssignmentProblem(self.sites, more, self.problem.margins, self.problem.strict).possible():
                 count = sum(chosen == form for chosen in found.formats.values())
-                yield Relaxation(f"allow {form}", f"{count} sites take it; {found.size:,.0f} bytes in all")
+                yield Relaxation(f"allow {form}", f"{count} sites take it; {found.size:,.0f} bytes in all", more)
+
+    def _without_pin(self, pattern: str) -> Requirements | None:
+        """Requirements without a pin; a part of a policy cannot be left out of it."""
+        pins = {key: form for key, form in self.requirements.pins.items() if pattern != f"the pin `{key}`"}
+        return replace(self.requirements, pins=pins) if len(pins) < len(self.requirements.pins) else None
 
     def _extra(self, found: Solution) -> float:
         """Bytes that are more than with the pins."""
@@ -228,7 +235,7 @@ class _Refusing:
                     f"allow a cast between {u} and {v}", f"it reads and writes {cost:,.0f} bytes; {found.size:,.0f} bytes in all"
                 )
         if self.problem.pairs and not one and self.problem.possible(cast=True):
-            yield Relaxation("allow the casts", "each costs a pass over its value")
+            yield Relaxation("allow the casts", "each costs a pass over its value", replace(self.requirements, uncast=()))
 
     def _targets(self) -> Iterator[Relaxation]:
         """Higher targets, as far as is needed without any other change."""
@@ -241,7 +248,8 @@ class _Refusing:
             margins[a.output] = self._part(a) * target * a.scale / a.limit if a.limit else math.inf
         if math.inf not in margins.values() and AssignmentProblem(self.sites, self.requirements, margins, self.problem.strict).possible():
             what = " and ".join(f"{a.target} to {target:.2g}" for a, target in raised.items())
-            yield Relaxation(f"raise {what}", " and ".join(f"{a.are} off by as much" for a in raised), self.requirements.raised(raised))
+            cost = " and ".join(f"{a.are} off by as much" for a in raised)
+            yield Relaxation(f"raise {what}", cost, replace(self.requirements, target=self.requirements.raised(raised)))
 
     def _part(self, allowance: Allowance) -> float:
         return self.problem.margins.get(allowance.output, 1.0)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
-from hnfc.dialects.formats import Block
+from hnfc.formats.granular import WITH_SCALES
 from hnfc.formats.scaled import is_plain, largest, smallest, stored_format
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import AssignmentProblem
@@ -139,7 +139,7 @@ def depth_needed(problem: AssignmentProblem, site: Site) -> int | None:
     for form in site.moved:
         if problem.vanishes(site, form):
             # in a block it depends on the largest element what becomes 0
-            bad += [] if isinstance(stored_format(form), Block) else [depth(form)]
+            bad += [] if isinstance(stored_format(form), WITH_SCALES) else [depth(form)]
         elif form not in site.vanishing or math.isfinite(site.moved[form]):
             good.append(depth(form))
     mantissa, exponent = math.frexp(site.least)

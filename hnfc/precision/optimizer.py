@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -14,6 +15,8 @@ from torch_mlir import ir
 from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
+from hnfc.formats.granular import is_for_activations
+from hnfc.formats.named import format_named
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State
 from hnfc.frontend.training import names_of_results
@@ -23,6 +26,8 @@ from hnfc.precision.assignment import Assignment, Infeasible, Requirements, mach
 from hnfc.precision.cast_insertion import is_narrow
 from hnfc.precision.policy import Policy
 from hnfc.precision.requirements import checked_width
+from hnfc.precision.rewriting import REWRITES
+from hnfc.precision.samples import Samples, samples_of
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
 from hnfc.precision.targets import Target, by_output
 from hnfc.precision.training import TrainingAnalysis, captured_in, required_outputs
@@ -32,7 +37,6 @@ from hnfc.pytorch.optimized import Optimized, arguments_of, plain
 from hnfc.pytorch.program import rewrite_values
 from hnfc.pytorch.settings import Settings
 
-Samples: TypeAlias = tuple[Any, ...]
 Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]
 
 
@@ -47,10 +51,12 @@ class PrecisionOptimizer:
     scaling: values that overflow may be stored with a scale that is a power of two. saturation: values of which only masks overflow, whose
     size moves nothing, may be stored with these as numbers that the format has; not with `certified`, whose formulas have none of them.
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
-    chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites, those live at the "peak", which
-    memory_budget is then of, or "time" as it is modelled on the target. certified: the error is proved to be
+    chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites or of "parameters" (the default where a
+    format is for these alone, as int8), those live at the "peak", which memory_budget is then of, or modelled "time" on the target.
+    certified: the error is proved to be
     within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
-    errors on the samples must be, for inputs whose errors are larger.
+    errors on the samples must be, for inputs whose errors are larger. rewrites: with formats by token, exact rewrites of linear layers are
+    tried too, and the model is the one with the most products in integers, and of these with the least error.
     """
 
     target_accuracy: Target = 1e-3
@@ -65,26 +71,35 @@ class PrecisionOptimizer:
     elementwise: bool = False
     scaling: bool = True
     target: str | None = None
-    least: str = "moved"
+    least: str | None = None
     certified: bool = False
     width: float = 0.0
     saturation: bool = True
     margin: float = 1.0
+    rewrites: bool = True
 
     def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least), self.saturation and not self.certified, self.margin,
+            self.scaling, *machine_of(self.target, self.least, self.formats), self.saturation and not self.certified, self.margin,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
-        The samples have the same shapes. A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
+        The samples have the same shapes; or the first is a DataLoader, or an iterator, of them.
+        A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
         later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
-        model, samples, widened = self._wide(model, (sample, *more))
+        model, samples, widened = self._wide(model, samples_of(model, sample, more))
+        found = self._analyzed(model, samples, widened)
+        if self.rewrites and any(is_for_activations(format_named(form)) for form in self.formats):
+            others = [self._analyzed(rewrite(model, samples), samples, widened) for rewrite in REWRITES]
+            found = max(found, *others, key=_in_integers)
+        return found
+
+    def _analyzed(self, model: torch.nn.Module, samples: Samples, widened: bool) -> PrecisionAnalysis:
         args, kwargs = arguments_of(samples[0])
         captured = capture(model, args, kwargs)
         compiled = rewrite_values(model, captured, args, kwargs, Settings(load_rules(self.group)))
@@ -148,6 +163,12 @@ class PrecisionOptimizer:
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip
         return sites, requirements, outcome, dict(found.dtypes)
+
+
+def _in_integers(found: PrecisionAnalysis) -> tuple[int, float]:
+    """Order of analyses of rewritten models."""
+    measured = found.outcome.measured if isinstance(found.outcome, Assignment) else None
+    return found.integer_products, -math.inf if measured is None else -measured
 
 
 def _given(model: torch.nn.Module, signature: Signature, samples: Sequence[Any]) -> list[list[torch.Tensor]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
+from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import OutputError, name_of
 from hnfc.precision.values import Sites
 
@@ -71,3 +72,22 @@ def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tu
 def as_given(error: float, sites: Sites, requirements: Requirements) -> float:
     """An error of all outputs in the terms of the target: relative to their root mean square, or absolute."""
     return error / sites.rms if requirements.relative and sites.rms else error
+
+
+INTEGER_WEIGHTS = ("int8/channel", "int8/channel/mse", "int8/channel/percentile99.9", "int8/tensor")
+"""Formats of weights that products in integers take."""
+
+
+def beside_tokens(sites: Sites, formats: Mapping[str, str]) -> set[str]:
+    """Parameters that are only multiplied with values in int8 by token."""
+    roles = {site.name: site.role for site in sites.sites}
+    reads: dict[str, list[str]] = {}
+    for u, v in sites.edges:
+        reads.setdefault(v, []).append(u)
+    beside: dict[str, list[bool]] = {}
+    for names in reads.values():
+        values = {formats[u] for u in names if roles[u] is not SemanticDType.PARAM}
+        for u in names:
+            if roles[u] is SemanticDType.PARAM:
+                beside.setdefault(u, []).append(values == {"int8/token"})
+    return {name for name, each in beside.items() if all(each)}

@@ -17,7 +17,18 @@ from hnfc.core.errors import UsageError
 from hnfc.formats.scaled import ceiling, is_plain, largest, split
 from hnfc.precision.knapsack import Selection, cheapest_choice, cheapest_within
 from hnfc.precision.peak import Buffer, LiveRanges, least_peak, within_peak
-from hnfc.precision.requirements import Assignment, Requirements, Solution, bytes_of, element_of, matches, pinned, uncast
+from hnfc.precision.requirements import (
+    Assignment,
+    Requirements,
+    Solution,
+    bytes_of,
+    matches,
+    parameter_bytes,
+    pinned,
+    runs_on,
+    suits,
+    uncast,
+)
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import TimeProgram as TimeProgram
 from hnfc.precision.timing import Timing, time_of
@@ -55,6 +66,9 @@ class AssignmentProblem:
         for pattern in dict.fromkeys(pattern for pair in requirements.uncast for pattern in pair):
             if not any(matches(site, pattern) for site in sites.sites):
                 raise UsageError(f"`{pattern}`, where no cast is allowed, matches no site; hnfc precision lists them with --all")
+        if sites.sites and not any(suits(site, form) for form in requirements.formats for site in sites.sites):
+            what = "are for weights with two axes or more, or for computed values, and the model has none; weights that a file takes as"
+            raise UsageError(f"{', '.join(requirements.formats)} {what} arguments are none: allow other formats, such as bf16, or fp32")
         by_name = {site.name: site for site in sites.sites}
         self.pairs = [(u, v) for u, v in sites.edges if requirements.uncast and uncast(by_name[u], by_name[v], requirements.uncast)]
         self.groups = _groups(sites, self.pairs)
@@ -86,11 +100,12 @@ class AssignmentProblem:
         return form
 
     def allowed(self, site: Site) -> list[str]:
-        """The formats that are to be chosen from, whether or not the site fits them."""
+        """The formats that are to be chosen from, whether or not the site fits them; float32 where all are for other kinds of values."""
         others = [
             form for form in site.moved if not is_plain(form) and split(form)[0] in self.requirements.formats and self.is_wanted(form)
         ]
-        return [form for form in (*self.requirements.formats, *others) if self.runs(form)]
+        running = [form for form in (*self.requirements.formats, *others) if self.runs(form)]
+        return [form for form in running if suits(site, form)] or ([_OWN] if running else [])
 
     def is_wanted(self, form: str) -> bool:
         """Return whether formats with a scale, or with saturation, are wanted, if it is one."""
@@ -98,7 +113,7 @@ class AssignmentProblem:
 
     def runs(self, form: str) -> bool:
         machine = self.requirements.target_machine
-        return machine is None or machine.runs(element_of(form))
+        return machine is None or runs_on(machine, form)
 
     def fits(self, site: Site, form: str) -> bool:
         if self.vanishes(site, form):
@@ -136,6 +151,11 @@ class AssignmentProblem:
             return self._within_peak(choices, squares)
         counted = self.counted
         price, unit = (self._seconds(choices), 1e-12) if self.requirements.least == "time" else (size, 1.0)
+        others = 0.0
+        if self.requirements.least == "parameters":
+            # of assignments whose parameters take as much the one whose values do
+            others = math.fsum(map(max, size)) / 1000
+            price = [[math.fsum(parameter_bytes(s, f) + bytes_of(s, f) / 1000 for s in group) for f in found] for group, found in choices]
         # of formats that cost as much the more accurate one: all errors together weigh a thousandth of a byte, or of a picosecond
         spent = [[math.fsum(row[i] for row in rows) for i in range(len(rows[0]))] for rows in zip(*squares, strict=True)]
         cost = [[b / unit + e / 1000 for b, e in zip(*row, strict=True)] for row in zip(price, spent, strict=True)]
@@ -159,7 +179,9 @@ class AssignmentProblem:
         time = self.timing.seconds(chosen) if self.timing else None
         # without the thousandths, of which all budgets together have no more than one each
         cost_of_all = total if counted is None else counted.seconds(chosen)
-        least = cost_of_all if math.isnan(bound) else (bound - len(squares) / 1000) * unit
+        if self.requirements.least == "parameters":
+            cost_of_all = math.fsum(map(operator.getitem, price, places)) - others
+        least = cost_of_all if math.isnan(bound) else (bound - len(squares) / 1000) * unit - others
         # where bytes are minimized, a budget of them holds for the cheapest assignment or for none
         return Solution(chosen, total, least, time) if total <= self.requirements.memory else None
 
@@ -279,6 +301,7 @@ class AssignmentProblem:
         return Assignment(
             found.formats, errors[None], limit, found.size, found.bound, found.seconds, errors=errors, peak=self.peak(found.formats),
             moved=self.traffic.seconds(found.formats),
+            parameters=math.fsum(parameter_bytes(site, found.formats[site.name]) for site in self.sites.sites),
         )  # fmt: skip
 
 

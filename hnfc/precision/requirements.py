@@ -10,14 +10,15 @@ from fnmatch import fnmatchcase
 from hnfc.core.errors import UsageError
 from hnfc.dsl.rulebook import shipped_targets
 from hnfc.dsl.targets import Target as Machine
-from hnfc.formats.named import format_named
+from hnfc.formats.granular import Granular, is_for_activations, is_for_weights
+from hnfc.formats.named import canonical, format_named
 from hnfc.formats.scaled import is_plain, split, stored_bytes, stored_format
 from hnfc.precision.certificates import RUN, Cycle, Edge
-from hnfc.precision.policy import Policy
+from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
 from hnfc.precision.values import Site, Sites
 
-LEAST = ("moved", "bytes", "peak", "time")
+LEAST = ("moved", "bytes", "parameters", "peak", "time")
 """Objectives."""
 
 
@@ -45,8 +46,8 @@ class Requirements:
     target_machine: Machine | None = None
     """Formats that it has no rate for are not chosen."""
     least: str = "bytes"
-    """Objective: bytes that are `moved`, as `Timing` counts them, casts included; `bytes` of all sites; peak live bytes (`peak`), which
-    `memory` limits then; or `time` as `Timing` models it."""
+    """Objective: bytes that are `moved`, as `Timing` counts them, casts included; `bytes` of all sites, or of `parameters`; peak live bytes
+    (`peak`), which `memory` limits then; or `time` as `Timing` models it."""
     saturation: bool = True
     """True if a value of which only masks overflow may be stored with these as numbers that the format has."""
 
@@ -54,6 +55,8 @@ class Requirements:
     """Factor by which errors on the samples must be below the targets, since those of other inputs may be larger."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "formats", tuple(dict.fromkeys(map(canonical, self.formats))))
+        object.__setattr__(self, "pins", {pattern: canonical(form) for pattern, form in self.pins.items()})
         if not isinstance(self.target, Mapping) and not self.target > 0:
             raise UsageError(f"the target accuracy is a number above 0, such as 1e-3, not {self.target:g}")
         if not self.formats:
@@ -116,6 +119,8 @@ class Assignment:
     """Peak live bytes: what the model is given, and values from what computes them to what reads them last."""
     moved: float = math.nan
     """Bytes that operations and casts read and write, counted."""
+    parameters: float = math.nan
+    """Bytes of parameters and constants."""
 
     @property
     def not_counted(self) -> str:
@@ -127,7 +132,7 @@ class Assignment:
 
     def cost(self, least: str) -> float:
         """Cost by an objective."""
-        found = {"moved": self.moved, "bytes": self.size, "peak": self.peak, "time": self.seconds}[least]
+        found = {"moved": self.moved, "bytes": self.size, "parameters": self.parameters, "peak": self.peak, "time": self.seconds}[least]
         assert found is not None
         return found
 
@@ -144,11 +149,11 @@ class Solution:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """One change that makes the requirements possible, and what it costs. target: the one that it raises to, if it is that."""
+    """One change that makes the requirements possible, and what it costs. then: the requirements with it, where they can say it."""
 
     change: str
     cost: str
-    target: Target | None = None
+    then: Requirements | None = None
 
 
 @dataclass(frozen=True)
@@ -174,8 +179,11 @@ class Infeasible:
         return self.obstruction.edges if self.obstruction is not None else ()
 
 
-def machine_of(name: str | None, least: str) -> tuple[Machine | None, str]:
-    """The shipped machine of that name, and what is minimized. Raises UsageError where there is none, or time has nothing to run on."""
+def machine_of(name: str | None, least: str | None, formats: Sequence[str]) -> tuple[Machine | None, str]:
+    """The shipped machine of that name, and what is minimized: by default bytes of parameters where a format is for these alone, and
+    otherwise bytes that are moved. Raises UsageError where there is no such machine, or time has nothing to run on."""
+    if least is None:
+        least = "parameters" if any(is_for_weights(format_named(form)) for form in formats) else "moved"
     machine = shipped_targets().target(name) if name is not None else None
     if name is not None and machine is None:
         raise UsageError(f"there is no target `{name}`; there are {', '.join(shipped_targets().names())}")
@@ -195,6 +203,11 @@ def checked_width(width: float, certified: bool) -> float | None:
     return width if certified else None
 
 
+def runs_on(machine: Machine, form: str) -> bool:
+    """Return whether a machine has the format; scales that are found are undone before anything is computed."""
+    return isinstance(stored_format(form), Granular) or machine.runs(element_of(form))
+
+
 def element_of(form: str) -> str:
     """Element type of a format on machines; "" where they have no such type. That what is beyond is NaN, or is the largest
     number, is the same to them."""
@@ -203,6 +216,20 @@ def element_of(form: str) -> str:
 
 def bytes_of(site: Site, form: str) -> float:
     return stored_bytes(site.shape or (site.elements,), form)
+
+
+def parameter_bytes(site: Site, form: str) -> float:
+    """Size of a parameter or a constant; 0 for computed values."""
+    return bytes_of(site, form) if site.role is SemanticDType.PARAM else 0.0
+
+
+def suits(site: Site, form: str) -> bool:
+    """Return whether a format is one for such values: scales that are found once are for parameters with two axes or more, those of tokens
+    for what is computed."""
+    stored, is_parameter = stored_format(form), site.role is SemanticDType.PARAM
+    if is_for_weights(stored):
+        return is_parameter and len(site.shape) > 1
+    return not (is_parameter and is_for_activations(stored))
 
 
 def matches(site: Site, pattern: str) -> bool:

@@ -120,7 +120,8 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if made or written_to:
             name = function._schema.name.rpartition("::")[2]
             self.operations[name, str((made or written_to)[0].dtype).removeprefix("torch.")] += 1
-            self.read += sum(map(_size, given.values()))
+            read = {layout_of(t): t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+            self.read += sum(map(_size, read.values()))
             wrote = sum(map(_size, made or written_to))
             self.written += wrote
             self.cast += wrote if name == CAST else 0
@@ -139,6 +140,11 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._alive[_storage(tensor)] = alive, size
                 self._live += size
         self.peak = max(self.peak, self._live)
+
+
+def layout_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Identity of the elements of a tensor: its memory, and its part of that."""
+    return _storage(tensor), tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def _storage(tensor: torch.Tensor) -> int:

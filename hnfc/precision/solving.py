@@ -21,16 +21,14 @@ from hnfc.dialects.types import format_of
 from hnfc.formats.named import format_named
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
-from hnfc.precision.cast_insertion import Casts, casts_of, distances, without_narrow_casts
+from hnfc.precision.cast_insertion import Casts, casts_of, without_narrow_casts
 from hnfc.precision.certifying import certified_errors
-from hnfc.precision.copying import copied_elements
+from hnfc.precision.copying import with_traffic
+from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of
-from hnfc.precision.verification import assign_what_holds
-
-WIDE = "fp32"
-"""The format of the reference, unless fp64 is requested: a model in a narrower one is analyzed as if it were in this one."""
+from hnfc.precision.verification import WIDE, assign_what_holds
 
 
 def tried_for(requirements: Requirements) -> tuple[str, ...]:
@@ -104,8 +102,7 @@ def solved(
     _check_results(imported, block, found)
     sites = replace(sites_of(imported, block, found, parameters, named), names=outputs.names)
     if requirements.least == "moved":
-        copied = copied_elements(reference.graph, given[0])
-        sites = replace(sites, sites=tuple(replace(s, copied=sum(copied.get(place, 0) for place in s.nodes)) for s in sites.sites))
+        sites = with_traffic(sites, reference.graph, given[0])
 
     def casts(outcome: Assignment) -> Casts:
         return casts_of(outcome, sites, reference.graph, found.dtypes, reference.wide)

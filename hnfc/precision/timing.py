@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hnfc.dsl.targets import Target as Machine
-from hnfc.formats.scaled import ceiling, split
+from hnfc.formats.granular import Granular
+from hnfc.formats.scaled import ceiling, split, stored_format
 from hnfc.precision.requirements import bytes_of, element_of
 from hnfc.precision.values import Site, Sites
 from hnfc.sheaf.graph import Node
@@ -29,16 +30,30 @@ _ONLY_STORED = {"fp8_e4m3fn": "bf16", "fp8_e5m2": "bf16"}
 _DTYPES = {"bf16": "bf16", "fp16": "f16", "fp32": "f32", "fp64": "f64"}
 
 
+_ANY = "any"
+"""Compute format of values whose scales are found: that of the others."""
+
+
 def arithmetic(form: str) -> str:
     """The narrowest format that is computed in with values stored in this one: with a scale, or a format that torch lacks, float32."""
     base, exponent = split(form)
+    if isinstance(stored_format(form), Granular):
+        return _ANY
     if exponent:
         return "fp32"
     return _ONLY_STORED.get(base, base if base in _ARITHMETIC else "fp32")
 
 
+def _alone(form: str) -> str:
+    """Compute format where no other value has a say."""
+    found = arithmetic(form)
+    return "fp32" if found == _ANY else found
+
+
 def wider(a: str, b: str) -> str:
     """The narrowest format of arithmetic that holds the values of both."""
+    if _ANY in (a, b):
+        return b if a == _ANY else a
     return _WIDER.get((a, b), max(a, b, key=_ARITHMETIC.index))
 
 
@@ -101,15 +116,15 @@ class Timing:
         return {v: self._able(v, reduce(wider, (arithmetic(formats[name]) for name in (v, *us)))) for v, us in self.operands.items() if us}
 
     def _able(self, v: str, form: str) -> str:
-        """The compute format, or float32 where torch has no such operation."""
-        return "fp32" if form in self.by_name[v].lacking else form
+        """Compute format, or float32 where torch has no such operation, or nothing needs one."""
+        return "fp32" if form == _ANY or form in self.by_name[v].lacking else form
 
     def _bytes(self, count: float) -> float:
         return count if self.machine is None else count / self.machine.bandwidth
 
     def _stored(self, site: Site, form: str) -> float:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
-        passes: float = max(site.reads - len(self.readers[site.name]), 0)
+        passes = max(site.reads - math.fsum(self._part(site.name, v) for v in self.readers[site.name]), 0.0)
         if self.machine is None and site.elements:
             # a result is read only where it is cast
             passes = max(passes - bool(self.operands[site.name] and site.own), 0) + 2 * site.copied / site.elements
@@ -118,7 +133,10 @@ class Timing:
         if self.machine is None:
             # what is given is there already
             return passes * bytes_of(site, form) + self._crossing(site, form)
-        return self._work(site, arithmetic(form)) + self._bytes((passes + 1) * bytes_of(site, form))
+        return self._work(site, _alone(form)) + self._bytes((passes + 1) * bytes_of(site, form))
+
+    def _part(self, u: str, v: str) -> float:
+        return self.sites.parts.get((u, v), 1.0)
 
     def _crossing(self, site: Site, form: str) -> float:
         """Bytes of the cast of an input or a result from or to its format in the model, where bytes are counted."""
@@ -127,7 +145,7 @@ class Timing:
     def _computed(self, v: str, form: str) -> float:
         """Time that depends on the compute format of an operation: arithmetic, reads and writes."""
         site = self.by_name[v]
-        moved = math.fsum((bytes_of(site, form), *(bytes_of(self.by_name[u], form) for u in self.operands[v])))
+        moved = math.fsum((bytes_of(site, form), *(self._part(u, v) * bytes_of(self.by_name[u], form) for u in self.operands[v])))
         return self._work(site, form) + self._bytes(moved)
 
     def _work(self, site: Site, form: str) -> float:
@@ -138,9 +156,9 @@ class Timing:
         uses up, of which a thousandth counts as one unit: of formats that cost as much the more accurate one is chosen."""
         group = {site.name: number for number, sites in enumerate(groups) for site in sites}
         possible = list(dict.fromkeys(arithmetic(form) for found in forms for form in found))
-        if any(site.lacking for site in self.sites.sites):
+        if any(site.lacking for site in self.sites.sites) or _ANY in possible:
             possible.append("fp32")
-        possible = sorted({wider(a, b) for a in possible for b in possible}, key=_ARITHMETIC.index)
+        possible = sorted({wider(a, b) for a in possible for b in possible} - {_ANY}, key=_ARITHMETIC.index)
         domains: dict[Node, Sequence[Value]] = {number: tuple(range(len(found))) for number, found in enumerate(forms)}
         weights: dict[Node, dict[Value, float]] = {
             number: {
@@ -189,5 +207,5 @@ def time_of(site: Site, form: str, machine: Machine) -> float:
     """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
     written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
     `Timing.seconds`, which counts casts, where no narrower format is slower."""
-    rate = machine.rate(element_of(arithmetic(form)), matrix=site.matrix)
+    rate = machine.rate(element_of(_alone(form)), matrix=site.matrix)
     return site.work / rate + bytes_of(site, form) * (1 + site.reads) / machine.bandwidth

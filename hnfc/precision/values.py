@@ -18,6 +18,7 @@ from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.num.movement import ConcatOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, format_of
+from hnfc.formats.granular import Granular
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, split, stored_format
 from hnfc.frontend.torch_mlir import GRADIENT
@@ -65,8 +66,8 @@ class Site:
     """Operations on elements that compute it."""
     matrix: bool = False
     """True if they are a product of matrices or a convolution."""
-    reads: int = 0
-    """Number of operations that read it."""
+    reads: float = 0
+    """Number of times that operations read it as a whole."""
     apart: Mapping[int, Effect] = field(default_factory=dict, repr=False)
     """The same for single outputs, where targets are for these."""
     shape: tuple[int, ...] = ()
@@ -114,6 +115,8 @@ class Sites:
     rms: float
     outputs: Mapping[int, float] = field(default_factory=dict)
     """The size of each output, where targets are for single ones."""
+    parts: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By edge the part of a value's elements that an operation reads; all where it is not known."""
     names: Mapping[int, str] = field(default_factory=dict)
     """Names of outputs, where they are not "output 0" and so on."""
     lacking: frozenset[tuple[int, str]] = frozenset()
@@ -177,7 +180,8 @@ def _moved(calibration: Calibration, root: SSAValue, values: Sequence[SSAValue],
     found = max(reach.moved[form] if v is root else _overflow(calibration, v, form) for v in values)
     if form in calibration.values[root].vanishing:
         # a small number in a divisor matters, and so does one that somebody wrote down
-        if isinstance(_computing(root), ConstantOp | WeightOp) or any(_has_pole(use) for v in values for use in v.uses):
+        written = isinstance(_computing(root), ConstantOp | WeightOp) and not isinstance(stored_format(form), Granular)
+        if written or any(_has_pole(use) for v in values for use in v.uses):
             return math.inf
     owner = _computing(root)
     rounds = isinstance(owner, NumOp) and not owner.FACTS.exact and owner.operands

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import combinations
 from typing import TypeAlias
 
+from hnfc.formats.granular import is_for_weights
 from hnfc.formats.named import format_named
 from hnfc.formats.scaled import ceiling, is_plain, largest
 from hnfc.precision.assignment import Assignment, Infeasible, Relaxation, Requirements, assign
@@ -20,12 +21,14 @@ from hnfc.precision.values import Sites
 _ROUNDS = 6
 _MOST_SUBSETS = 30
 """Sets of fewer formats that are tried before a refusal: all of those of five."""
-_TOLERANCE = 1.1
-"""A measured error so little above the target is taken for it: an estimate is no sharper."""
+_NEAR = 1.1
+"""Factor of a target over a measured error up to which looser margins are not tried: an estimate is no sharper."""
 _CLOSE = 0.05
 """Part of the cost that is not worth a run."""
 _MOST_RETRIED = 4
 """Sets of fewer formats that are run where more of them cost more than estimates say."""
+WIDE = "fp32"
+"""The format of the reference, unless fp64 is requested: a model in a narrower one is analyzed as if it were in this one."""
 _RAISES = 4
 """Runs to find a target that formats meet."""
 _BETWEEN = 2
@@ -46,7 +49,8 @@ def assign_what_holds(
     outcome = _attempted(sites, requirements, measure, bound)
     if isinstance(outcome, Assignment):
         return _cheapest(outcome, sites, requirements, measure, bound)
-    if outcome.certificate == RUN:
+    if outcome.certificate == RUN or any(is_for_weights(format_named(form)) for form in requirements.formats):
+        # without formats for computed values these stay in float32
         found = _with_fewer(sites, requirements, measure, bound)
         if found is not None:
             return found
@@ -85,12 +89,16 @@ def _followed(
 ) -> Relaxation | None:  # fmt: skip
     """A change that a run confirms: a target is raised further where formats miss the one that is offered."""
     for _ in range(_RAISES):
-        if change.target is None:
+        if change.then is None:
             return change
-        found = _attempted(sites, replace(requirements, target=change.target), measure, bound)
+        found = _attempted(sites, change.then, measure, bound)
         if isinstance(found, Assignment):
             return change
-        further = next((other for other in found.relaxations if other.target is not None), None)
+        if change.then.target == requirements.target:
+            # a choice that all of the formats allow may hold with fewer of them
+            return change if _with_fewer(sites, change.then, measure, bound) is not None else None
+        missed = change.then.target
+        further = next((other for other in found.relaxations if other.then is not None and other.then.target != missed), None)
         if further is None:
             return None
         change = further
@@ -141,7 +149,7 @@ def _attempted(
             return replace(outcome, reasons=(missed, *outcome.reasons), obstruction=None, certificate=RUN)
         last = attempt + 1 == _ROUNDS
         measured = measure(outcome)
-        over = [a for a in limits if measured[a.output] > a.limit * _TOLERANCE]
+        over = [a for a in limits if measured[a.output] > a.limit]
         finite = math.isfinite(measured[None])
         if finite and not over:
             proved = {} if bound is None else bound(outcome)
@@ -175,7 +183,9 @@ def _attempted(
             strict = True
         outcome = assign(sites, requirements, margins, strict)
     changes = [_raise(requirements, over, measured, "this was measured")] if math.isfinite(measured[None]) else []
-    changes.append(Relaxation("allow wider formats", "values that the estimates leave narrow are then wide"))
+    if WIDE not in requirements.formats:
+        wider = replace(requirements, formats=(*requirements.formats, WIDE))
+        changes.append(Relaxation(f"allow {WIDE}", "values that the estimates leave narrow are then wide", wider))
     return Infeasible((missed,), (), {}, tuple(changes))
 
 
@@ -185,7 +195,7 @@ def _cheaper(
 ) -> Assignment:  # fmt: skip
     """Search for a looser margin between those that held and those that did not."""
     for _ in range(_BETWEEN):
-        if any(held.measured_errors[a.output] * _TOLERANCE > a.limit for a in limits):
+        if any(held.measured_errors[a.output] * _NEAR > a.limit for a in limits):
             break
         between = {
             a.output: _between(margins[a.output], too_loose[a.output], a.limit / (held.measured_errors[a.output] or math.ulp(0.0)))
@@ -216,7 +226,7 @@ def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
 
 
 def _keeps(limits: Sequence[Allowance], errors: Errors) -> bool:
-    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit * _TOLERANCE for a in limits)
+    return math.isfinite(errors[None]) and all(errors[a.output] <= a.limit for a in limits)
 
 
 def _tighten(margins: Margins, over: Sequence[Allowance], errors: Errors) -> None:
@@ -228,7 +238,7 @@ def _raise(requirements: Requirements, over: Sequence[Allowance], errors: Errors
     """The change that raises targets to errors, rounded up."""
     targets = {a: rounded_up(a.as_given(errors[a.output])) for a in over}
     text = " and ".join(f"{a.target} to {error:.2g}" for a, error in targets.items())
-    return Relaxation(f"raise {text}", cost, requirements.raised(targets))
+    return Relaxation(f"raise {text}", cost, replace(requirements, target=requirements.raised(targets)))
 
 
 def _unproved(requirements: Requirements, over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:

@@ -112,7 +112,7 @@ def test_memory_is_that_of_the_peak_then() -> None:
     assert any("the values live at once may take" in reason for reason in refused.reasons)
     (change,) = (r for r in refused.relaxations if r.change == "allow more memory")
     assert float(change.cost.split()[0].replace(",", "")) >= found.bound
-    with pytest.raises(UsageError, match="bytes, peak or time"):
+    with pytest.raises(UsageError, match="parameters, peak or time"):
         PrecisionOptimizer(least="pieces").analyze(model, x)
 
 

@@ -79,7 +79,7 @@ def test_the_model_of_time_by_hand():
 
 @pytest.mark.parametrize(("requirements", "words"), [
     ({"target": "abacus"}, "there is no target `abacus`"), ({"least": "time"}, "time is modelled on a target"),
-    ({"target": "cpu", "least": "joules"}, "bytes, peak or time"),
+    ({"target": "cpu", "least": "joules"}, "parameters, peak or time"),
 ])  # fmt: skip
 def test_requirements_that_do_not_fit(requirements, words):
     with pytest.raises(UsageError, match=words):

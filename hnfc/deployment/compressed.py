@@ -1,0 +1,81 @@
+"""Checkpoints in the layout of compressed-tensors, which vLLM reads: integers of linear layers packed, other weights as numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from hnfc.deployment.optional import needed
+from hnfc.deployment.weights import IntegerMatrix, State, integer_matrix, plain
+from hnfc.formats.granular import Along
+
+_PACKED = "pack-quantized"
+
+
+def write_compressed(folder: str | Path, model: torch.nn.Module, state: State) -> dict[str, Any]:
+    """Writes `model.safetensors` and `config.json`; its `quantization_config`. Weights that are not integers of a linear layer are written
+    as the numbers that they hold. Raises UsageError where the package is missing."""
+    pack = needed("compressed_tensors.compressors.pack_quantized", "compressed-tensors", "a checkpoint for vLLM").pack_to_int32
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    tensors: dict[str, torch.Tensor] = {}
+    schemes: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for name, tensor in state.items():
+        path, _, own = name.rpartition(".")
+        found = integer_matrix(tensor) if path in linear and own == "weight" else None
+        if found is None:
+            tensors[name] = plain(tensor).contiguous()
+            continue
+        tensors |= {f"{name}_{part}": value for part, value in _parts(found, pack).items()}
+        schemes.setdefault(found.form.name, (_scheme(found), []))[1].append(path)
+    quantized = {path for _, paths in schemes.values() for path in paths}
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": _PACKED,
+        "quantization_status": "compressed",
+        "config_groups": {
+            f"group_{place}": {"targets": paths, "weights": scheme, "format": _PACKED}
+            for place, (scheme, paths) in enumerate(schemes.values())
+        },
+        "ignore": [path for path in linear if path not in quantized],
+    }
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    save_file(_alone(tensors), Path(folder) / "model.safetensors", metadata={"format": "pt"})
+    settings: Any = getattr(model, "config", None)
+    own_config = settings.to_dict() if hasattr(settings, "to_dict") else {}
+    text = json.dumps({**own_config, "quantization_config": config}, indent=1)
+    (Path(folder) / "config.json").write_text(text + "\n", encoding="utf-8")
+    return config
+
+
+def _parts(found: IntegerMatrix, pack: Any) -> dict[str, torch.Tensor]:
+    """Tensors of a weight; codes with a zero point are from 0 on, and are written with a sign."""
+    middle = 1 << (found.form.bits - 1) if found.zeros is not None else 0
+    parts = {
+        "packed": pack((found.codes.int() - middle).to(torch.int8), found.form.bits),
+        "scale": found.scales.float().reshape(-1) if found.form.along is Along.TENSOR else found.scales.float(),
+        "shape": torch.tensor(found.codes.shape),
+    }
+    if found.zeros is not None:
+        zeros = (found.zeros.int() - middle).to(torch.int8)
+        parts["zero_point"] = zeros if found.form.along is Along.TENSOR else pack(zeros, found.form.bits, packed_dim=0).contiguous()
+    return parts
+
+
+def _scheme(found: IntegerMatrix) -> dict[str, Any]:
+    form = found.form
+    size = {"group_size": form.size} if form.along is Along.GROUP else {}
+    return {"num_bits": form.bits, "type": "int", "symmetric": not form.zero, "strategy": form.along.value, "dynamic": False, **size}
+
+
+def _alone(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors without memory that two of them share."""
+    seen: set[int] = set()
+    alone = {}
+    for name, tensor in tensors.items():
+        alone[name] = tensor.clone() if tensor.untyped_storage().data_ptr() in seen else tensor
+        seen.add(tensor.untyped_storage().data_ptr())
+    return alone
