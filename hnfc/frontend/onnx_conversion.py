@@ -13,9 +13,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from hnfc.core.children import survives
 from hnfc.core.errors import ModelError
 from hnfc.frontend.onnx_forms import mend_converted, mend_unconverted
+from hnfc.frontend.trial import outlived
 
 _SMALL = 4096
 """Elements of a constant up to which the conversion gets to see it: sizes, axes, indices."""
@@ -92,11 +92,7 @@ def _survives(module: ir.Module, kept: Sequence[ir.Operation]) -> bool:
         _converted(module)
         PassManager.parse(_TIDY, module.context).run(module.operation)
 
-    module.context.enable_multithreading(False)  # a child has none of its parent's threads
-    try:
-        return survives(convert)
-    finally:
-        module.context.enable_multithreading(True)
+    return outlived(module.context, convert)
 
 
 def _place_weights(module: ir.Module) -> None:

@@ -7,6 +7,7 @@ that torch lacks stays what it is, between casts: a wall that no rule crosses, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from torch_mlir import ir
@@ -21,6 +22,7 @@ from hnfc.core.errors import ModelError
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend.stablehlo_marks import DETACH, MARK, Marks
 from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_of, shape_of, vtensor
+from hnfc.frontend.trial import DEADLY, LARGE, outlived
 
 _DIALECTS = ("stablehlo.", "chlo.")
 _DROPPED = ("shape_assertion",)
@@ -71,6 +73,8 @@ def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
     if b"sdy\x00" in data:
         what = "this portable StableHLO artifact says how arrays are sharded (the dialect `sdy`), which torch-mlir cannot read"
         raise ModelError(f"{what}; linear algebra and sharding constraints bring it, and hnfc.jax.optimize leaves these as they are", name)
+    if len(data) < LARGE and not outlived(context, partial(_stablehlo.deserialize_portable_artifact, context, data)):
+        raise ModelError(DEADLY, name)
     try:
         return _stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import ComplexType, FunctionType, ModuleOp, TensorTyp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from hnfc.core.children import survives
 from hnfc.core.errors import ModelError, missing
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
@@ -30,6 +29,7 @@ from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.convert_elementwise import cast
+from hnfc.frontend.trial import DEADLY, LARGE, outlived
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
@@ -62,38 +62,27 @@ def read(source: str | Path | bytes, context: ir.Context | None = None, name: st
 
 
 _BYTECODE = b"ML\xefR"
-_LARGE = 2**26
-"""Bytes of bytecode from which on it is not read twice."""
 
 
 def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
-    if _is_small_bytecode(source) and not _is_read(parse, source, context):
-        raise ModelError("MLIR's reader of bytecode dies of this file; was it cut or changed? Write it again, or as text", name)
+    if _is_small_bytecode(source) and not outlived(context, partial(parse, source, context)):
+        raise ModelError(DEADLY, name)
     try:
         module = parse(source, context)
+        weights.check_resources(module, name)
     except ir.MLIRError as error:
         raise _model_error(error, name) from None
     except (RuntimeError, UnicodeDecodeError):
         # a message that is no UTF-8, as it quotes what a faulty file holds
         raise ModelError("MLIR cannot read this file, and says so in no text; was it cut or changed?", name) from None
-    weights.check_resources(module, name)
     return module
 
 
 def _is_small_bytecode(source: str | bytes) -> bool:
     if isinstance(source, bytes):
-        return source.startswith(_BYTECODE) and len(source) < _LARGE
+        return source.startswith(_BYTECODE) and len(source) < LARGE
     with open(source, "rb") as stream:
-        return stream.read(len(_BYTECODE)) == _BYTECODE and os.fstat(stream.fileno()).st_size < _LARGE
-
-
-def _is_read(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context) -> bool:
-    """Return whether MLIR's reader lives on after the bytecode."""
-    context.enable_multithreading(False)  # a child has none of its parent's threads
-    try:
-        return survives(partial(parse, source, context))
-    finally:
-        context.enable_multithreading(True)
+        return stream.read(len(_BYTECODE)) == _BYTECODE and os.fstat(stream.fileno()).st_size < LARGE
 
 
 def _model_error(error: ir.MLIRError, name: str) -> ModelError:
