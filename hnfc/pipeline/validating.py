@@ -58,7 +58,13 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         now = [outcome.final(value) for value in outputs]
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
-            trial.sensitivity = lambda index: original.sensitivity(reference.inputs[index], weight, outputs)
+            trial.sensitivity = lambda place: original.sensitivity(_inputs_at(place, reference, trial, block), weight, outputs)
+
+
+def _inputs_at(place: int, reference: Reference, trial: Trial, block: Block) -> dict[SSAValue, Any]:
+    """The inputs at a place of a trial: those of a sample, or of a probe behind the samples."""
+    count = len(trial.samples)
+    return reference.inputs[place] if place < count else dict(zip(block.args, trial.probes[place - count], strict=True))
 
 
 def finish(drawing: Drawing, block: Block, state: FunctionState, compiled: Compiled, measured: bool) -> None:

@@ -79,6 +79,8 @@ class Leniency:
 
 
 STRICT = Leniency()
+GREW = "the error grew"
+"""Start of what `regression` says of an error, not of an element that is no number any more."""
 
 
 def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leniency = STRICT) -> str:
@@ -114,7 +116,7 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     now, then = (second.scaled, first.scaled) if leniency.mixing else (second.relative, first.relative)
     grew = grew and not (leniency.unseen and then >= NO_DIGIT and now <= GROWTH_WITHOUT_DIGITS * then)
     grew = grew and not (leniency.coarse and (second.scaled < NO_DIGIT or first.scaled > NO_DIGIT / 8))
-    return f"the error grew from {first} to {second}" if grew else ""
+    return f"{GREW} from {first} to {second}" if grew else ""
 
 
 def vanished(old: Array, new: Array, truth: Array) -> str:

@@ -96,3 +96,18 @@ def test_what_is_ill_conditioned_stays() -> None:
     model = torch.nn.Sequential(first, Plain(lambda x: torch.sin(30 * x)), last)
     x = torch.rand(5, 2)
     assert torch.equal(hnfc.optimize(model, x)(x), model(x))
+
+
+class Probability(torch.nn.Module):
+    """Softmax of a vector as it is written down, of which one class is wanted."""
+
+    def forward(self, x):
+        e = torch.exp(x)
+        return (e / e.sum())[2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_one_element_may_lose_what_all_of_them_may(dtype):
+    x = torch.tensor([0.5, -1.0, 1.5, 0.25], dtype=dtype)
+    better = hnfc.optimize(Probability(), x)
+    assert not torch.isfinite(Probability()(1000 * x)) and better(1000 * x) == 1
