@@ -108,7 +108,7 @@ def test_the_optimizer_takes_what_opens_most_products() -> None:
     model, x, unseen = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 32)).eval(), torch.randn(32, 64), torch.randn(32, 64)
     model[0].weight.data[:2] *= 60
     formats = ("int8", "int8/token", "fp32")
-    with_them, without = (PrecisionOptimizer(2e-2, formats=formats, rewrites=r).analyze(model, x) for r in (True, False))
+    with_them, without = (PrecisionOptimizer(1e-2, formats=formats, rewrites=r).analyze(model, x) for r in (True, False))
     assert with_them.integer_products > without.integer_products
-    assert with_them.measured <= 2e-2 and off(with_them.apply(), model, unseen) < 4e-2
+    assert with_them.measured <= 1e-2 and off(with_them.apply(), model, unseen) < 2e-2
     assert "take scaled or rotated inputs" in str(with_them) and "rotated" not in str(without)
