@@ -68,8 +68,9 @@ def test_a_link_laid_at_an_earlier_temporary_name_is_not_followed(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_after_a_signal(number, tmp_path):
     program = f"""
-import os, time
+import os, signal, time
 from hnfc.cli import terminal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background processes ignore it
 def slow(*_):
     print("ready", flush=True)
     time.sleep(20)
