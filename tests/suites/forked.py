@@ -8,6 +8,7 @@ import pickle
 import select
 import signal
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def run(cases: Iterable[tuple[str, Case]], *, jobs: int = 2, seconds: float = 60
         while waiting and len(running) < jobs:
             name, case = waiting.pop()
             reader, writer = os.pipe()
-            pid = os.fork()
+            pid = fork()
             if pid == 0:
                 os.close(reader)
                 _child(case, writer)
@@ -56,6 +57,13 @@ def run(cases: Iterable[tuple[str, Case]], *, jobs: int = 2, seconds: float = 60
                 _outcome(name, reader, pid)
                 del running[reader]
                 yield Outcome(name, HUNG, f"more than {seconds:g} s")
+
+
+def fork() -> int:
+    """`os.fork` without a warning of JAX, whose threads a child does not need."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return os.fork()
 
 
 def _child(case: Case, writer: int) -> None:

@@ -146,7 +146,7 @@ def run(kind: Kind, name: str, seed: int, numbers: Sequence[int]) -> Iterator[tu
     with tempfile.TemporaryDirectory() as folder:
         while waiting:
             reader, writer = os.pipe()
-            pid = os.fork()
+            pid = forked.fork()
             if pid == 0:
                 os.close(reader)
                 _child(kind, name, seed, waiting[:_BATCH], Path(folder), writer)
