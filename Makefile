@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	@echo "== written: stable_attention.mlir"
 
 test: $(VENV)/.installed-dev
-	@echo "== style, types, tests (about a quarter of an hour on two cores)"
+	@echo "== style, types, tests (about twelve minutes on two cores)"
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal

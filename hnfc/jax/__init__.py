@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,9 +46,7 @@ def optimize(
     if isinstance(ranges, str) and ranges != "sample":
         raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
     groups = (group,) if isinstance(group, str) else tuple(group)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # proofs run in children, which do not use JAX
-        loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
+    loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
     loaded.check(assume)
     loaded, chosen = loaded.for_search(search_of(search, cost, target, 0.0, seconds, targets=loaded.targets))
     settings = FunctionSettings(loaded, ranges, frozenset(assume), validate, chosen)

@@ -63,6 +63,7 @@ def improved():
     return find
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("text", "arguments", "pre", "point", "real"), POINTS)
 def test_no_point_that_was_right_becomes_wrong(improved, text, arguments, pre, point, real):
     found = improved(text, arguments, pre)

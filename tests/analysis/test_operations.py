@@ -40,6 +40,7 @@ def block_of(name: str, arrays: list[Any], sample: Sample) -> Block:
     return block
 
 
+@pytest.mark.sampled(300)
 @pytest.mark.parametrize("element", ["f32", "bf16", "f16", "f64"])
 @pytest.mark.parametrize(("name", "sample"), ALL)
 def test_bounds_hold(name: str, sample: Sample, element: str) -> None:

@@ -53,7 +53,7 @@ def residual_chain() -> str:
     return "\n".join([*lines, f"return %v{DEPTH // 3} : {T} }}"])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("chain", "there"), [(unary_chain, "aten.amax"), (residual_chain, "aten.log1p")])
 @pytest.mark.parametrize("level", ["stability", pytest.param("all", marks=pytest.mark.slow)])
 def test_five_thousand_operations_in_a_row(chain: Callable[[], str], there: str, level: str) -> None:

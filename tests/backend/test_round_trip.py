@@ -57,7 +57,7 @@ def test_text_is_read_back(name: str, sample: Sample) -> None:
     assert again.attributes_as_python() == made.attributes_as_python()
 
 
-@pytest.mark.sampled(200)
+@pytest.mark.sampled(120)
 @pytest.mark.parametrize(
     ("name", "sample", "precision"),
     [(*case.values, "f32") for case in ALL] + [(name, samples[0], p) for name, samples in SAMPLES.items() for p in ("f64", "f16", "bf16")],
@@ -87,7 +87,7 @@ def _names_of(module: object) -> list[str]:
     return [op.operation.name for op in body.operations]
 
 
-@pytest.mark.sampled(100)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(("name", "sample"), [case for case in ALL if case.values[0] not in SOURCES])
 def test_import_finds_the_operation_and_export_changes_nothing(name: str, sample: Sample) -> None:
     arrays = sample.operands(0, np.float32)

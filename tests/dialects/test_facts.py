@@ -89,6 +89,7 @@ def types_of(name: str) -> int:
     return len(OPERATIONS[name].get_irdl_definition().operands)
 
 
+@pytest.mark.sampled(300)
 @pytest.mark.parametrize("name", [n for n, o in OPERATIONS.items() if issubclass(o, UnaryOp | BinaryOp) and not o.FROM_TYPE])
 @pytest.mark.parametrize("element", ELEMENT_NAMES.values())
 def test_the_verifier_takes_the_kinds_that_are_declared(name: str, element: str) -> None:

@@ -21,6 +21,7 @@ def test_every_operation_has_samples() -> None:
     assert set(SAMPLES) == set(OPERATIONS) - {"weight", "opaque"}
 
 
+@pytest.mark.sampled(200)
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 @pytest.mark.parametrize(("name", "sample"), ALL)
 def test_evaluate_agrees_with_torch(name: str, sample: Sample, precision: str) -> None:
@@ -121,6 +122,7 @@ def _interval(array: Any) -> Interval:
     return Interval(low, float(values.max()))
 
 
+@pytest.mark.sampled(300)
 @pytest.mark.parametrize("precision", ["f64", "f32", "f16", "bf16"])
 @pytest.mark.parametrize(("name", "sample"), ALL)
 def test_range_holds_what_torch_computes(name: str, sample: Sample, precision: str) -> None:

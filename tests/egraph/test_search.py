@@ -156,6 +156,7 @@ def test_options_that_do_not_fit(options, words):
         search_of(**options, targets=shipped_targets())
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path):
     own = tmp_path / "own.hnf"
     own.write_text("target slide_rule { bandwidth = 1 memory = 10 vector_f32 = 1 matrix_f32 = 2 }")

@@ -41,7 +41,7 @@ def measured(rule, side, form, points):
     return compared, worst
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", DTYPES)
 def test_the_bound_holds_for_every_shipped_rule(form, record_property):
     checked, tightest = set(), 0.0

@@ -53,6 +53,7 @@ def assert_same(found, wanted):
         np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=3e-5, atol=3e-6)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_is_what_the_interpreter_says(name):
     text = OPERATIONS[name]

@@ -41,6 +41,7 @@ def at_worst(ranges: LiveRanges, places: tuple[int, ...], steps: int) -> float:
     return max(sum(p.sizes[places[p.group]] for p in ranges.buffers if p.first <= t <= p.last) for t in range(-1, steps + 1))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_it_agrees_with_trying_every_choice(seed: int) -> None:
     draw = random.Random(seed)
@@ -148,6 +149,7 @@ def test_a_model_of_no_values(least: str) -> None:
     assert isinstance(found, Assignment) and not found.formats and found.size == found.peak == 0
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_memory_near_the_least_peak_among_all_assignments(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)

@@ -143,6 +143,7 @@ def test_what_cannot_be_proved_of_an_output_is_refused_by_its_name() -> None:
     assert refused.relaxations[0].change.startswith("raise the target of output 2 to ")
 
 
+@pytest.mark.slow
 def test_what_estimates_allow_and_a_run_does_not_is_held_for_each_output() -> None:
     class Repeated(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -330,6 +330,7 @@ def test_a_tensor_that_is_given_twice() -> None:
         assert all(torch.allclose(a, b, rtol=2e-2, atol=1e-4) for a, b in zip(found, true, strict=True))
 
 
+@pytest.mark.slow
 def test_graphs_for_other_shapes_have_a_limit() -> None:
     net = nn.Linear(4, 2)
     step = analyzed(net, (normal(0, 3, 4), normal(1, 3, 2)), F.mse_loss).apply()

@@ -337,6 +337,7 @@ print(used() - before)
 """
 
 
+@pytest.mark.slow
 def test_weights_are_not_copied():
     """512 MiB of weights: capturing, rewriting, comparing and running take less than a fifth of that."""
     found = subprocess.run([sys.executable, "-c", _LARGE], cwd=ROOT, capture_output=True, text=True, check=True)

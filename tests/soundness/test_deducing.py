@@ -106,6 +106,7 @@ def test_lemmas_prove_that_there_is_no_value(text: str) -> None:
     assert prove(rule_of(text)).status is Status.VACUOUS
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_neighbour_of_a_lemma_is_not_proved(text: str) -> None:
     assert not proves(rule_of(text))
@@ -116,6 +117,7 @@ def test_what_has_a_value_is_not_vacuous(text: str) -> None:
     assert not proves(absurd(rule_of(text)))
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("rule", [*shipped().rules[::4], *corpus("proved.hnf")[::4]], ids=lambda rule: rule.name)
 def test_no_right_rule_is_vacuous(rule: Rule) -> None:
     """Each has an input that gives its left side a value."""

@@ -166,6 +166,7 @@ def check_part(part: int, parts: int, count: int, steps: int) -> tuple[Counter[s
     return total, without
 
 
+@pytest.mark.slow
 def test_sides_and_steps(record_property: Callable[[str, str], None]) -> None:
     total, without = check_part(0, 8, 12, 1)
     record_property("shown", f"agreeing to fifty digits: {dict(total)}; no point found for {without}")

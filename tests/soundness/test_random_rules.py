@@ -91,7 +91,7 @@ def check(seed: int, matrices: bool, count: int) -> None:
                 assert broken.counterexample is None, f"{what} of {side} under {rule.where}: {broken.counterexample}"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("matrices", [False, True])
 def test_some_random_rules(matrices: bool) -> None:
     check(0, matrices, 4)

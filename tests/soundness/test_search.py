@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hnfc.dsl.soundness import Status, prove, refute
 from tests.soundness.reading import rule_of
 
@@ -13,6 +15,7 @@ def test_where_few_points_fit_most_are_near_those_that_do() -> None:
     assert found.agreed == 5000 and found.tried < 4 * 5000 + refute.FIRST
 
 
+@pytest.mark.slow
 def test_points_near_others_break_rules_too() -> None:
     """Random fractions of 1024 fall into so small a range once in a few thousand points."""
     rule = rule_of("y / (1 + sqrt(-sum[k](x * x))) => where(y > 3.5 and y < 3.51, 0, y)")

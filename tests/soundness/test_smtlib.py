@@ -60,6 +60,7 @@ def confirm(rules: Iterable[Rule]) -> tuple[Counter[str], list[str]]:
     return counts, contradicted
 
 
+@pytest.mark.slow
 def test_cvc5_confirms_proofs(record_property: Callable[[str, str], None]) -> None:
     rules = [rule for rule in PROVED if rule.name in CHOSEN] + shipped().rules[::18]
     counts, contradicted = confirm(rules)

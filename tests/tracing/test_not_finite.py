@@ -36,6 +36,7 @@ POLES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("backward", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", POLES)
 @pytest.mark.filterwarnings("ignore:var_mean")
