@@ -19,7 +19,7 @@ pytest.importorskip("onnxscript")
     pytest.param(("int8/tensor/zero",), {"UINT8", "FLOAT"}, marks=pytest.mark.slow),
     pytest.param(("int4/group64",), {"INT4", "FLOAT"}, marks=pytest.mark.slow),
     pytest.param(("int5/channel",), {"FLOAT"}, marks=pytest.mark.slow),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_the_error_is_that_of_the_run(
     tmp_path: Path, formats: tuple[str, ...], kinds: set[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
