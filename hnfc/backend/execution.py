@@ -142,8 +142,10 @@ def runner(module: ir.Module, function: str, backend: str) -> Runner:
         compiled, dtypes = compile_iree(module), result_dtypes(module, function)
         return lambda inputs: [_as(array, dtype) for array, dtype in zip(run_iree(compiled, function, inputs), dtypes, strict=True)]
     if backend == "onnx":
-        from hnfc.backend.onnx import on_onnxruntime
-
+        try:
+            from hnfc.backend.onnx import on_onnxruntime
+        except ImportError as error:
+            raise ModelError(f"--on onnx takes torch, which is not here ({error.name}): `pip install torch`") from None
         return on_onnxruntime(module, function)
     strange = next(kept_operations(module), None)
     if strange is not None:

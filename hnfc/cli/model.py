@@ -18,7 +18,7 @@ from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 from hnfc.cli.model_options import CODE
 from hnfc.cli.rewriting import form_of, prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.context import PipelineContext
@@ -86,16 +86,23 @@ _RUNNERS = {"iree": "iree", "linalg": "iree", "stablehlo": "stablehlo", "vhlo": 
 def _emit(compiled: Any, form: str, rewritten: bool) -> bytes:
     if form == "num":
         return (str(compiled.imported.module) + "\n").encode()
-    module = prepared(compiled, _RUNNERS.get(form, "torch") if rewritten else "torch")
+    # what torch's exporter makes of the operations themselves would lose digits, rewritten or not
+    module = prepared(compiled, _RUNNERS.get(form, "torch") if rewritten or form == "onnx" else "torch")
     located = compiled.imported.located
     if form == "mlirbc":
         return bytes(emit_bytecode(module))
     if form == "iree":
         return compile_iree(module)
     if form == "onnx":
-        from hnfc.backend.onnx import emit_onnx
-
-        return emit_onnx(module)
+        return _onnx(module)
     if form in ("stablehlo", "vhlo"):
         return emit_portable(module) if form == "vhlo" else emit_stablehlo(module, located).encode()
     return (emit_linalg(module) if form == "linalg" else emit_torch(module, located)).encode()
+
+
+def _onnx(module: Any) -> bytes:
+    try:
+        from hnfc.backend.onnx import emit_onnx
+    except ImportError as error:
+        raise ModelError(f"--emit onnx takes torch, which is not here ({error.name}): pip install 'hnfc[onnx,torch]'") from None
+    return emit_onnx(module)
