@@ -249,10 +249,15 @@ _NEGLIGIBLE = np.frompyfunc(lambda x: isinstance(x, arb) and bool(abs(x) < arb(_
 """True if a ball holds only numbers that float64 rounds to 0, as a sum does whose terms cancel."""
 
 
+_PYTHON_INTEGERS = np.frompyfunc(lambda x: int(x) if isinstance(x, np.integer) else x, 1, 1)
+
+
 def _rounded_into(found: dict[SSAValue, Array], value: SSAValue, balls: Any) -> bool:
     """Adds the value in float64, elements that are not determined being NaN; whether more digits would say no more."""
     if not isinstance(balls, Balls):
         return True
+    # places of elements come as NumPy's integers, which are no balls
+    balls = Balls(np.asarray(_PYTHON_INTEGERS(balls.values), dtype=object))
     known = balls.accurate() | np.asarray(_NEGLIGIBLE(balls.values), dtype=bool)
     found[value] = np.where(known, balls.to_float(math.nan), np.nan)
     return bool(known.all())

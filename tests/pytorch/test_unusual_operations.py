@@ -64,3 +64,9 @@ def test_what_the_model_itself_raises_comes_through():
     better = hnfc.optimize(Called(lambda x, i: x[i]), (torch.arange(4.0), torch.tensor([1, 2])))
     with pytest.raises(IndexError, match="out of"):
         better(torch.arange(4.0), torch.tensor([1, 9]))
+
+
+def test_the_place_of_the_largest_element_as_a_number():
+    better = hnfc.optimize(Called(lambda x: torch.exp(x.argmax().float()) + x.sum()), torch.tensor([0.5, 3.0, -1.0]))
+    torch.testing.assert_close(better(torch.tensor([0.5, 3.0, 9.0])), torch.exp(torch.tensor(2.0)) + 12.5)
+    hnfc.optimize(Called(lambda x: x.argmax().float()), torch.tensor(2.5))
