@@ -186,7 +186,11 @@ def fmod_of_doubles(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
 
 def remainder(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
     """fmod, plus y where its sign is not y's."""
-    rest = fmod_of_doubles(x, y)
+    return with_sign_of(y, fmod_of_doubles(x, y))
+
+
+def with_sign_of(y: EmittedTerm, rest: EmittedTerm) -> EmittedTerm:
+    """A remainder by y, plus y where its sign is not y's."""
     other = rest.compare("lt", 0.0).of("logical_xor", y.compare("lt", 0.0)).of("logical_and", rest.compare("ne", 0.0))
     return other.where(rest + y, rest)
 

@@ -18,9 +18,7 @@ def sigmoid(x: EmittedTerm) -> EmittedTerm:
 
 def remainder(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
     """fmod, plus y where its sign is not y's."""
-    rest = x.of("fmod", y)
-    other = rest.compare("lt", 0.0).of("logical_xor", y.compare("lt", 0.0)).of("logical_and", rest.compare("ne", 0.0))
-    return other.where(rest + y, rest)
+    return forms.with_sign_of(y, x.of("fmod", y))
 
 
 _GOOD_IN_F64 = {"pow", "fmod"}

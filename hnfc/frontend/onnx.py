@@ -132,6 +132,9 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
                 kind = self.tensor_proto_to_builtin_type(tensor)
                 data = external.mapped(onnx, tensor)
                 return ir.DenseResourceElementsAttr.get_from_buffer(data, self._sanitize_name(tensor.name), kind, alignment=1)
+            if tensor.data_type in _HALVES and not tensor.HasField("raw_data"):
+                # as integers, which the importer does not read
+                tensor = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name)
             return super().tensor_proto_to_attr(tensor)
 
     context = new_context()
@@ -152,6 +155,8 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
     return module
 
 
+_HALVES = (10, 16)
+"""float16 and bfloat16, as ONNX numbers the types of elements."""
 RESULT_NAMES = "torch.onnx_meta.result_names"
 """Attribute of a function: the names that an ONNX model has for its outputs."""
 

@@ -259,3 +259,17 @@ def test_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ModelError, match="`pip install onnx`"):
         read_onnx(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16])
+def test_halves_that_are_stored_as_integers(kind, tmp_path):
+    constant = onnx.helper.make_tensor("c", kind, [3], [1.0, -0.5, 3.0])
+    assert not constant.HasField("raw_data")
+    values = [onnx.helper.make_tensor_value_info(name, kind, [3]) for name in ("x", "y")]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Mul", ["x", "c"], ["y"])], "g", values[:1], values[1:], [constant])
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), path)
+    module = read_model(path)
+    target = entry(module)
+    (found,) = runner(module, target.name, "torch")([np.array([2, 2, 2], target.inputs[0].dtype)])
+    assert found.astype(float).tolist() == [2.0, -1.0, 6.0]

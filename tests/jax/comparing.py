@@ -1,4 +1,4 @@
-"""What a function and its optimized form give, beside each other: values, gradients in both modes, vmap, jit."""
+"""Comparison of a function with its optimized form: values, gradients in both modes, vmap, jit."""
 
 from __future__ import annotations
 

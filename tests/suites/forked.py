@@ -93,3 +93,13 @@ def _outcome(name: str, reader: int, pid: int) -> Outcome:
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     found = Counter(outcome.kind for outcome in outcomes)
     return {kind: found[kind] for kind in OUTCOMES}
+
+
+def show(outcomes: Iterable[Outcome]) -> None:
+    """Prints what is not right as it comes, and the counts."""
+    found = []
+    for outcome in outcomes:
+        found.append(outcome)
+        if outcome.kind != RIGHT:
+            print(outcome, flush=True)
+    print(counts(found))

@@ -106,12 +106,7 @@ def main() -> None:
     torch.set_num_threads(1)
     load_rules("all")
     cases = [(name, partial(judged, case, options.rewritten)) for name, case in node_cases(options.names)]
-    outcomes = []
-    for outcome in forked.run(cases):
-        outcomes.append(outcome)
-        if outcome.kind != forked.RIGHT:
-            print(outcome, flush=True)
-    print(forked.counts(outcomes))
+    forked.show(forked.run(cases))
 
 
 if __name__ == "__main__":

@@ -192,12 +192,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
-    outcomes = []
-    for outcome in forked.run(cases(options.names, options.types, options.samples), jobs=options.jobs):
-        outcomes.append(outcome)
-        if outcome.kind != forked.RIGHT:
-            print(outcome, flush=True)
-    print(forked.counts(outcomes))
+    forked.show(forked.run(cases(options.names, options.types, options.samples), jobs=options.jobs))
 
 
 if __name__ == "__main__":
