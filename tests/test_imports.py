@@ -112,6 +112,14 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/backend": "FPCore text",
         "flint": "balls and polynomials",
     },
+    "hnfc/discovery": {
+        "dialects/num": "the operations",
+        "dsl": "rules",
+        "dsl/soundness": "verdicts, typing",
+        "dsl/ieee": "values at points",
+        "hnfc/core": "errors, verdicts",
+        "egglog": "what follows from rules",
+    },
     "hnfc/report": {
         "dialects": "the constants of proofs, facts of operations",
         "dialects/num": "the page of the dialect",
@@ -213,6 +221,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     | {
         "dsl/soundness": "the prover",
         "dsl/ieee": "verdicts in formats",
+        "hnfc/core": "conditions that verdicts offer",
         "hnfc/rewrite": "tests that are written",
         "hnfc/report": "proofs and verdicts in words",
         "hnfc/pages": "the page of a rule",
@@ -255,6 +264,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/egraph": "options of a search",
         "hnfc/pipeline": "hnfc MODEL",
         "hnfc/accuracy": "FPCore programs",
+        "hnfc/discovery": "hnfc discover",
         "hnfc/report": "what is printed",
         "hnfc/precision": "hnfc precision",
         "hnfc/pages": "--report",

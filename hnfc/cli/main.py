@@ -70,13 +70,17 @@ def _chosen(command: str, options: argparse.Namespace) -> int:
     return _run(command, options)
 
 
+_PARTS = {"torch": "torch", "egglog": "discover"}
+"""Optional packages that whole commands need, and the extras that hold them."""
+
+
 def _run(command: str, options: argparse.Namespace) -> int:
     try:
         module = import_module(f"hnfc.cli.{command}")
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in _PARTS:
             raise
-        raise ModelError(f"hnfc {command} runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
+        raise ModelError(f"hnfc {command} needs {error.name}, which is not installed: pip install 'hnfc[{_PARTS[error.name]}]'") from None
     code: int = module.run(options)
     return code
 

@@ -15,7 +15,7 @@ EXAMPLE = """example:
 
 commands (`hnfc help COMMAND` explains one):
   models    run, analyze, precision, replay
-  rules     check, explain, test, fmt, rules
+  rules     check, explain, test, fmt, rules, discover
   hnfc      lsp, serve, doctor, completion, help"""
 
 _MODEL = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
@@ -95,6 +96,12 @@ class _JudgingProgress:
             self.left.discard(rule.name)
             if self.progress is not None:
                 self.progress(f"{self.what} {self.count} rules: {self.count - len(self.left)} done, last {rule.name} …")
+
+
+def proposed(verdict: Verdict) -> str:
+    """The condition under which the rule is proved, if the verdict offers one, or an empty text."""
+    found = re.search(r"`where (.*)`", verdict.help)
+    return found[1] if found else ""
 
 
 def backwards(rules: Iterable[core.Rule]) -> list[core.Rule]:

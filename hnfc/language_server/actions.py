@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from hnfc.core.verdicts import proposed
 from hnfc.dsl import core, syntax
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_text
@@ -17,7 +17,6 @@ from hnfc.dsl.soundness.balls import evaluate
 from hnfc.language_server.buffers import RuleBuffer
 from hnfc.rewrite.rule_tests import run_tests
 
-_PROPOSED = re.compile(r"`where (.*)`")
 _TRIED = ((0.5, 2.0, -1.5), (1.0, 2.0, 3.0), (0.25, 0.5, 0.75), (-2.0, -1.0, -0.5))
 """Values of elements in a test that is written."""
 
@@ -35,16 +34,16 @@ class RuleEdit:
 
 def proposed_condition(buffer: RuleBuffer, rule: core.Rule, verdict: Verdict) -> RuleEdit | None:
     """The condition under which the rule is proved, as its `where`."""
-    found = _PROPOSED.search(verdict.help)
+    condition = proposed(verdict)
     declared = _declared(buffer, rule)
-    if found is None or declared is None:
+    if not condition or declared is None:
         return None
-    title = f"Take `where {found[1]}`, under which it is proved"
+    title = f"Take `where {condition}`, under which it is proved"
     if declared.where is not None:
         span = declared.where.span
-        return RuleEdit(title, span.line - 1, found[1], span.column - 1, (span.end_line - 1, span.end_column - 1))
+        return RuleEdit(title, span.line - 1, condition, span.column - 1, (span.end_line - 1, span.end_column - 1))
     last = declared.replacement.span
-    return RuleEdit(title, last.end_line, f"    where {found[1]}\n")
+    return RuleEdit(title, last.end_line, f"    where {condition}\n")
 
 
 def written_test(buffer: RuleBuffer, rule: core.Rule) -> RuleEdit | None:

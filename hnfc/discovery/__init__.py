@@ -1,0 +1,1 @@
+"""Rules found by machine: terms over chosen operations are enumerated, grouped by their values, and proved equal."""
