@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from hnfc.dsl.soundness import array_moves, elements
 from hnfc.dsl.soundness.array_moves import OutOfBounds, ShapeMismatch, integer, integers
 from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.element_types import NO_TYPE
-from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
+from hnfc.dsl.soundness.elements import DEFAULT_PRECISION, MINUS_INFINITY, UNDECIDED, UNDEFINED, Mark, element, exact, surely_different
 
 
 class Undecided(Exception):
@@ -126,13 +126,13 @@ def _elementwise(function: Callable[..., Any], operands: int) -> Callable[..., B
     return on_tensors
 
 
-_ADD = _elementwise(elements.lift(lambda x, y: x + y), 2)
+_ADD = _elementwise(elements.lift(lambda x, y: x + y, lambda x, y: MINUS_INFINITY), 2)
 
-_SUB = _elementwise(elements.lift(lambda x, y: x - y), 2)
+_SUB = _elementwise(elements.lift(lambda x, y: x - y, elements.limit_of_difference), 2)
 
-_MUL = _elementwise(elements.lift(lambda x, y: x * y), 2)
+_MUL = _elementwise(elements.lift(lambda x, y: x * y, elements.limit_of_product), 2)
 
-_DIV = _elementwise(elements.lift(elements.div), 2)
+_DIV = _elementwise(elements.lift(elements.div, elements.limit_of_scaled), 2)
 
 _NEG = _elementwise(elements.lift(lambda x: -x), 1)
 
@@ -142,7 +142,7 @@ _COMPARE = {predicate: _elementwise(elements.lift(elements.comparison(predicate)
 class ArbMath:
     """The `Math` protocol on `Balls`. Axes are integers; one that a tensor does not have is an axis of size 1."""
 
-    exp = staticmethod(_elementwise(elements.lift(lambda x: arb(x).exp()), 1))
+    exp = staticmethod(_elementwise(elements.lift(lambda x: arb(x).exp(), lambda x: fmpq(0)), 1))
     log = staticmethod(_elementwise(elements.lift(elements.log), 1))
     sqrt = staticmethod(_elementwise(elements.lift(elements.sqrt), 1))
     pow = staticmethod(_elementwise(elements.lift(elements.power), 2))
@@ -157,7 +157,7 @@ class ArbMath:
     i0 = staticmethod(_elementwise(elements.lift(lambda x: arb(x).bessel_i(0)), 1))
     floor = staticmethod(_elementwise(elements.lift(elements.floor), 1))
     abs = staticmethod(_elementwise(elements.lift(abs), 1))
-    maximum = staticmethod(_elementwise(elements.lift(elements.maximum), 2))
+    maximum = staticmethod(_elementwise(elements.lift(elements.maximum, elements.limit_of_maximum), 2))
     minimum = staticmethod(_elementwise(elements.lift(elements.minimum), 2))
     logical_and = staticmethod(_elementwise(elements.logical_and, 2))
     logical_not = staticmethod(_elementwise(elements.logical_not, 1))
@@ -325,7 +325,7 @@ def evaluate(
             case Capture(name):
                 return tensors[name]
             case Literal(number):
-                return Balls(element(number))
+                return Balls(MINUS_INFINITY if number == -inf else element(number))
             case Size(operand, over):
                 return math.size(value(operand), resolve(over, known))
             case Apply(operation, operands):
@@ -342,10 +342,16 @@ def evaluate(
                 return apply(math, operation, [value(x) for x in operands], attributes)
         raise TypeError(f"no expression: {node!r}")
 
-    if not bits:
-        return value(expression)
-    with precision(bits):
-        return value(expression)
+    with precision(bits) if bits else contextlib.nullcontext():
+        return _numbers(value(expression))
+
+
+def _numbers(x: Balls) -> Balls:
+    """The tensor with -∞, which is no real number, as undefined."""
+    return Balls(_NUMBER(x.values)) if MINUS_INFINITY in x.values.reshape(-1).tolist() else x
+
+
+_NUMBER = np.frompyfunc(lambda x: UNDEFINED if x is MINUS_INFINITY else x, 1, 1)
 
 
 def apply(backend: Any, operation: type[NumOp], operands: Sequence[Any], attributes: dict[str, Any]) -> Balls:

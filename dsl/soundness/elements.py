@@ -1,8 +1,9 @@
 """One element of a tensor in ball arithmetic, and the functions on elements.
 
-An element is an exact rational (`fmpq`), a ball (`arb`) that surely holds the true value, a truth value, or one of two marks:
-UNDEFINED (the real function surely has no value there) and UNDECIDED (the precision at hand cannot tell). Two elements differ only
-where their balls are disjoint, so a difference found is certain.
+An element is an exact rational (`fmpq`), a ball (`arb`) that surely holds the true value, a truth value, or a mark: UNDEFINED (the
+real function surely has no value there), UNDECIDED (the precision at hand cannot tell), or MINUS_INFINITY, which a rule may write for
+what a mask leaves out: e^x is 0 there, and most functions have no value. Two elements differ only where their balls are disjoint, so a
+difference found is certain.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ EXACT_BITS = 1200
 class Mark(Enum):
     UNDEFINED = "undefined"
     UNDECIDED = "undecided"
+    MINUS_INFINITY = "-inf"
 
     def __repr__(self) -> str:
         return self.value
 
 
-UNDEFINED, UNDECIDED = Mark.UNDEFINED, Mark.UNDECIDED
+UNDEFINED, UNDECIDED, MINUS_INFINITY = Mark.UNDEFINED, Mark.UNDECIDED, Mark.MINUS_INFINITY
 
 
 def element(value: Any) -> Any:
@@ -71,14 +73,20 @@ def tidy(x: Any) -> Any:
     return x
 
 
-def lift(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Strict in both marks: UNDEFINED first, since no precision makes such a value defined."""
+def _no_limit(*_: Any) -> Any:
+    return UNDEFINED
+
+
+def lift(function: Callable[..., Any], limit: Callable[..., Any] = _no_limit) -> Callable[..., Any]:
+    """Strict in the marks: UNDEFINED first, since no precision makes such a value defined. limit: the value where operands are -∞."""
 
     def lifted(*xs: Any) -> Any:
         if UNDEFINED in xs:
             return UNDEFINED
         if UNDECIDED in xs:
             return UNDECIDED
+        if MINUS_INFINITY in xs:
+            return limit(*xs)
         return tidy(function(*map(number, xs)))
 
     return lifted
@@ -88,7 +96,27 @@ def weight(mask: Any) -> Any:
     """1 or 0 for a truth value, e^mask for a number."""
     if isinstance(mask, bool):
         return fmpq(int(mask))
+    if mask is MINUS_INFINITY:
+        return fmpq(0)
     return mask if isinstance(mask, Mark) else tidy(arb(mask).exp())
+
+
+def limit_of_difference(x: Any, y: Any) -> Any:
+    """-∞ - y, for a number y."""
+    return UNDEFINED if y is MINUS_INFINITY else x
+
+
+def limit_of_scaled(x: Any, y: Any) -> Any:
+    """-∞ · y or -∞ / y, which is -∞ for a positive y."""
+    return when(sign_of(y), (1,), lambda: x) if x is MINUS_INFINITY and not isinstance(y, Mark) else UNDEFINED
+
+
+def limit_of_product(x: Any, y: Any) -> Any:
+    return limit_of_scaled(x, y) if x is MINUS_INFINITY else limit_of_scaled(y, x)
+
+
+def limit_of_maximum(x: Any, y: Any) -> Any:
+    return y if x is MINUS_INFINITY else x
 
 
 def sign_of(x: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from hnfc.dsl.core import (
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Unrelated
 from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.element_types import NO_TYPE
+from hnfc.dsl.soundness.masked import Masked, chosen, nothing_kept
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.signs import Contradiction
@@ -93,12 +95,16 @@ class SymMath(Convolution):
             return value
         if isinstance(value, bool):
             return Sym(self.layout, {}, lambda n, env: TRUE if value else FALSE)
+        if value == -math.inf:
+            return nothing_kept(self.layout)
         if isinstance(value, float) and value - value != 0:
             raise NoFormula("an infinity or a nan is no real number")
         number = const(Fraction(value)) if not isinstance(value, Constant) else of_atom(atom("pi")).scale(value.factor)
         return Sym(self.layout, {}, lambda n, env: number)
 
     def exp(self, x: Sym) -> Sym:
+        if isinstance(x, Masked):
+            return x.exp(self.exp(x.finite))
         return pointwise(lambda n, a: n.exp(a), x)
 
     def log(self, x: Sym) -> Sym:
@@ -156,6 +162,9 @@ class SymMath(Convolution):
         return pointwise(lambda n, a: n.abs(a), x)
 
     def maximum(self, x: Sym, y: Sym) -> Sym:
+        for one, other in ((x, y), (y, x)):
+            if isinstance(one, Masked) and not isinstance(other, Masked):
+                return one.greatest(self.maximum(one.finite, other), other)
         return pointwise(lambda n, a, b: n.maximum(a, b), x, y)
 
     def minimum(self, x: Sym, y: Sym) -> Sym:
@@ -178,6 +187,8 @@ class SymMath(Convolution):
 
     def where(self, p: Sym, x: Sym, y: Sym) -> Sym:
         """Only the branch that is taken needs a value: the other one's definedness is no obligation."""
+        if isinstance(x, Masked) or isinstance(y, Masked):
+            return chosen(p, x, y, self.where)
 
         def element(n: Normalizer, env: Env) -> Value:
             return choose(n, p.cond(n, env), x.at, y.at, env)
@@ -185,6 +196,9 @@ class SymMath(Convolution):
         return Sym(self.layout, joined(self.layout, p, x, y), element)
 
     def weight(self, mask: Sym) -> Sym:
+        if isinstance(mask, Masked):
+            return self.exp(mask)
+
         def element(n: Normalizer, env: Env) -> Value:
             value = mask.at(n, env)
             return n.exp(value) if isinstance(value, Rational) else mask.real(n, env)

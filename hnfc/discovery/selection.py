@@ -70,6 +70,7 @@ class RuleSearch:
     seconds: float = 1800.0
     progress: Progress | None = None
     _names: dict[str, int] = field(default_factory=dict)
+    _kept: set[str] = field(default_factory=set)
 
     def run(self, size: int) -> Discovery:
         """The rules whose larger side has at most `size` operations, smaller ones first."""
@@ -105,7 +106,9 @@ class RuleSearch:
                 widest = _general(rule)
                 general.setdefault(_renamed(widest), widest)
         for rule, verdict in self._judged(sorted(general.values(), key=lambda rule: -len(core.captures(rule.pattern))), found):
-            if not known.follow([rule])[0]:
+            # what egglog cannot hold would come again
+            if _renamed(rule) not in self._kept and not known.follow([rule])[0]:
+                self._kept.add(_renamed(rule))
                 kept = self._directed(rule, verdict)
                 known.add(kept.rule)
                 found.rules.append(kept)

@@ -47,7 +47,7 @@ def _test(rule: Rule) -> list[str]:
     value = evaluated(rule.replacement, {name: array[None] for name, array in inputs.items()}, "f64")
     if value is None:
         return []
-    given = ", ".join(f"{name} = {array.tolist()}" for name, array in inputs.items())
+    given = ", ".join(f"{name} : f64 = {array.tolist()}" for name, array in inputs.items())
     left = evaluated(rule.pattern, {name: array[None] for name, array in inputs.items()}, "f64")
     shape = value.shape[1:] if left is None else left.shape[1:]
     return [f"test {rule.name}", f"    {given} gives {np.broadcast_to(value[0], shape).tolist()}", ""]
