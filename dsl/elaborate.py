@@ -11,6 +11,7 @@ from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, did_you_mean, names_in
 from hnfc.dsl.parser import is_long
+from hnfc.dsl.prelude import prelude
 from hnfc.dsl.scope import Scope
 
 
@@ -18,7 +19,7 @@ class Elaborator(Expressions):
     """Reads the declarations of one file; `definitions` holds those that it may use from other files."""
 
     def __init__(self, file: syntax.File, definitions: dict[str, syntax.Definition] | None = None) -> None:
-        super().__init__(file, dict(definitions or {}))
+        super().__init__(file, prelude() | (definitions or {}))
         self.diagnostics: list[Diagnostic] = []
         self.sound: list[core.Rule] = []
 

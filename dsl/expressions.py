@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 from xdsl.irdl import OptOperandDef, VarOperandDef
 
+from hnfc.dialects.facts import Access
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import ReductionOp
 from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
@@ -22,6 +25,8 @@ CONSTANTS: dict[str, core.Literal] = {
     "pi": core.Literal(PI),
     "inf": core.Literal(float("inf")),
 }
+TRUTHS = {"true": core.Literal(Fraction(0)), "false": core.Literal(Fraction(1))}
+"""Numbers that 0 is compared with, which is true or false."""
 _SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow"}
 PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
@@ -73,6 +78,8 @@ class Expressions:
             return scope.bindings[name]
         if name in CONSTANTS:
             return CONSTANTS[name]
+        if name in TRUTHS:
+            return core.Apply(OPERATIONS["compare"], (core.Literal(Fraction(0)), TRUTHS[name]), (("predicate", "eq"),), tree.span)
         if name in ELEMENT_TYPES:
             raise self.error("HNF0213", f"`{name}` is an element type, not a value", tree.span, f"as in `cast(x, {name})`")
         if not scope.binding_allowed:
@@ -127,6 +134,9 @@ class Expressions:
                 raise self.error("HNF0239", f"a number of more than {MAX_BITS} bits", tree.span, "write a shorter number")
             if value is not None:
                 return core.Literal(value)
+        if symbol == "-" and operands[1] == CONSTANTS["inf"]:
+            # what a mask leaves out has a meaning as a sum only
+            return core.Apply(OPERATIONS["add"], (operands[0], core.Literal(-math.inf)), (), tree.span)
         if symbol == "**" and operands[1] == core.Literal(Fraction(2)):
             return core.Apply(OPERATIONS["square"], operands[:1], (), tree.span)
         return core.Apply(OPERATIONS[_SYMBOLS[symbol]], operands, (), tree.span)
@@ -173,24 +183,48 @@ class Expressions:
                 "HNF0223", f"`{name}` needs the axes that it acts along", tree.name_span, f"as in `{name}[k](x)` or `{name}[-1](x)`"
             )
         if axes and not takes_axes:
-            raise self.error("HNF0224", f"`{name}` acts element by element and takes no axes", tree.name_span, f"write `{name}(…)`")
+            alone = operation.FACTS.access is Access.ELEMENTWISE
+            does = "acts element by element and takes no axes" if alone else "takes no axes in a rule"
+            raise self.error("HNF0224", f"`{name}` {does}", tree.name_span, f"write `{name}(…)`")
         attributes: list[tuple[str, Any]] = [("axes", axes)] if takes_axes else []
         for key, value in tree.keywords:
+            if key in ("keepdim", "keepdims") and takes_axes:
+                self._check_kept(name, value)
+                continue
             if key not in definition.properties or key == "axes":
                 hint = did_you_mean(key, definition.properties) or f"if a comparison is meant, write `{key} == …`"
                 raise self.error("HNF0225", f"`{name}` has no attribute `{key}`", value.span, hint)
             attributes.append((key, self._attribute(value, scope)))
             if key == "accumulate" and attributes[-1][1] not in FORMATS:
                 raise self.error("HNF0228", "`accumulate` needs a floating-point format", value.span, ", ".join(FORMATS))
+        self._check_complete(tree, operation, {key for key, _ in attributes})
         operands = tuple(self.expression(argument, scope) for argument in tree.arguments)
         if not issubclass(operation, ReductionOp) or len(operands) != 1:
             self.arity(tree, *_operand_counts(operation))
         return core.Apply(operation, operands, tuple(attributes), tree.span)
 
+    def _check_complete(self, tree: syntax.Call, operation: type[Any], given: set[str]) -> None:
+        """Raises HnfError where an attribute is missing that the meaning of the operation needs."""
+        if operation.FACTS.real is None:
+            return
+        parameters = inspect.signature(operation.FACTS.real).parameters
+        for key in operation.get_irdl_definition().properties:
+            if key in parameters and key not in given and parameters[key].default is inspect.Parameter.empty:
+                hint = f"as in `{tree.function}(…, {key} = const {key[0]})` for any, or with a number"
+                raise self.error("HNF0240", f"`{tree.function}` needs `{key}`", tree.name_span, hint)
+
+    def _check_kept(self, name: str, value: syntax.Tree) -> None:
+        """Raises HnfError where a reduction is to lose its axes: in rules they stay."""
+        if not isinstance(value, syntax.Name) or value.name.lower() != "true":
+            raise self.error(
+                "HNF0225", f"`{name}` keeps its axes in a rule, with size 1; it fits models that drop them too", value.span,
+                f"leave it away, or drop the last axis by `squeeze[-1]({name}[-1](…))`",
+            )  # fmt: skip
+
     def _attribute(self, tree: syntax.Tree, scope: Scope) -> Any:
         known = (scope.bindings, scope.lets, CONSTANTS)
         if isinstance(tree, syntax.Name) and not tree.const and not any(tree.name in names for names in known):
-            return {"true": True, "false": False}.get(tree.name, tree.name)
+            return tree.name == "true" if tree.name in TRUTHS else tree.name
         value = self.expression(tree, scope)
         if isinstance(value, core.Literal):
             return float(value.value)

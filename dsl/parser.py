@@ -38,7 +38,7 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
     except UnexpectedToken as error:
         if error.token.type == "$END":
             raise HnfError([_unexpected_end(source, path, error.accepts or error.expected)]) from None
-        raise HnfError([_unexpected_token(error, path)]) from None
+        raise HnfError([_unexpected_token(error, source, path)]) from None
     except UnexpectedCharacters as error:
         raise HnfError([_unexpected_character(error, source, path)]) from None
     except VisitError as error:
@@ -123,7 +123,7 @@ def _expected(names: set[str]) -> str:
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
 
 
-def _unexpected_token(error: UnexpectedToken, path: str) -> Diagnostic:
+def _unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnostic:
     token = error.token
     span = _token_span(token)
     expected = set(error.accepts or error.expected)
@@ -131,6 +131,13 @@ def _unexpected_token(error: UnexpectedToken, path: str) -> Diagnostic:
         return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
     if str(token) == "=" and "ARROW" in expected:
         return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
+    begun = source[: token.start_pos or 0]
+    # in brackets `x =` is read as a keyword, and the rest of the arrow is left
+    if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
+        return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
+    if token.type == "STRING" and "RPAR" in expected:
+        help_ = "write what an einsum means: `a @ b`, `sum[k](a * b)`, `transpose(a)`"
+        return Diagnostic("HNF0103", f"a function takes no text, but got {token}", path, span, help=help_)
     few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
     help_ = f"expected {_expected(few)}" if few else ""
     return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
@@ -144,10 +151,31 @@ def _unexpected_end(source: str, path: str, expected: Any) -> Diagnostic:
     return Diagnostic("HNF0104", "the file ends in the middle of a declaration", path, span, help=what)
 
 
+_MEANT = {
+    '"': "a text must be closed with a quote on the same line",
+    "'": 'a text stands in "quotes"',
+    "^": "powers are written `x ** y`",
+    "?": "a choice is written `where(c, x, y)`",
+    ".": "functions are written `exp(x)`, without a module before them and not as methods",
+    "&": "conditions are joined by `and`",
+    "~": "a condition is negated by `not`",
+    "!": "a condition is negated by `not`",
+    "%": "remainders are `remainder(x, y)`, with the sign of y, and `fmod(x, y)`, with the sign of x",
+    ";": "declarations need nothing between them",
+    "²": "squares are written `x ** 2` or `square(x)`",
+    "√": "roots are written `sqrt(x)`",
+    "·": "products are written `x * y`",
+    "×": "products are written `x * y`",
+    "−": "write the `-` of the keyboard",
+    "≤": "write `<=`", "≥": "write `>=`", "≠": "write `!=`", "→": "write `=>`", "∞": "write `inf`", "π": "write `pi`",
+}  # fmt: skip
+"""What was probably meant by a character that no rule file has."""
+
+
 def _unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:
     character = source[error.pos_in_stream] if error.pos_in_stream is not None and error.pos_in_stream < len(source) else ""
     span = Span(error.line, error.column, error.line, error.column + 1)
-    help_ = "a text must be closed with a quote on the same line" if character == '"' else ""
+    help_ = _MEANT.get(character, "")
     return Diagnostic("HNF0105", f"the character {character!r} has no meaning here", path, span, help=help_)
 
 

@@ -1,4 +1,4 @@
-"""Tensors some of whose elements are -∞, as masks make them. Only what has a limit there is defined: e^x is 0, a maximum the other number."""
+"""Tensors with elements of -∞, as masks make them. Only what has a limit there is defined: e^x is 0, a maximum the other number."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def both_kept(x: Sym, y: Sym) -> Sym:
     return Sym(x.layout, joined(x.layout, x, y), lambda n, env: connect("and", x.cond(n, env), y.cond(n, env)))
 
 
-def chosen(p: Sym, x: Sym, y: Sym, where: Any) -> Masked:
+def masked_choice(p: Sym, x: Sym, y: Sym, where: Any) -> Masked:
     """`where(p, x, y)`, of which one at least is masked. where: the choice between tensors of numbers."""
     parts = [(side.finite, side.kept, side.factors) if isinstance(side, Masked) else (side, _always(side), ()) for side in (x, y)]
     (finite_x, kept_x, factors_x), (finite_y, kept_y, factors_y) = parts
@@ -114,4 +114,3 @@ def chosen(p: Sym, x: Sym, y: Sym, where: Any) -> Masked:
 
 def _always(x: Sym) -> Sym:
     return Sym(x.layout, {}, lambda n, env: TRUE)
-

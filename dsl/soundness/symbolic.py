@@ -17,7 +17,7 @@ from hnfc.dsl.core import (
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Unrelated
 from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.element_types import NO_TYPE
-from hnfc.dsl.soundness.masked import Masked, chosen, nothing_kept
+from hnfc.dsl.soundness.masked import Masked, masked_choice, nothing_kept
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.signs import Contradiction
@@ -188,7 +188,7 @@ class SymMath(Convolution):
     def where(self, p: Sym, x: Sym, y: Sym) -> Sym:
         """Only the branch that is taken needs a value: the other one's definedness is no obligation."""
         if isinstance(x, Masked) or isinstance(y, Masked):
-            return chosen(p, x, y, self.where)
+            return masked_choice(p, x, y, self.where)
 
         def element(n: Normalizer, env: Env) -> Value:
             return choose(n, p.cond(n, env), x.at, y.at, env)

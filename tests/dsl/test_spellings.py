@@ -1,0 +1,73 @@
+"""Spellings that authors bring from torch and NumPy: those that rule files have, and the way out for the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from hnfc.dsl.diagnostics import HnfError
+from hnfc.dsl.rulebook import load_text
+
+
+def pattern(text: str) -> object:
+    return load_text(f"rule r\n    {text} => 0 * x\n", "f.hnf").rules[0].pattern
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("sum[k](x, keepdim = true)", "sum[k](x)"),
+        ("logsumexp[-1](x, keepdims = True)", "logsumexp[-1](x)"),
+        ("masked_fill(x, m, -inf)", "where(m, -inf, x)"),
+        ("clamp(x, 0, 1)", "minimum(maximum(x, 0), 1)"),
+        ("norm[k](x)", "sqrt(sum[k](square(x)))"),
+        ("std[k](x)", "sqrt(var[k](x))"),
+        ("exp(x - inf)", "exp(x + -inf)"),
+    ],
+)
+def test_two_spellings_of_one_thing(one, other):
+    assert pattern(one) == pattern(other)
+
+
+def test_a_definition_of_ones_own_comes_first():
+    found = load_text("def clamp(x) = maximum(x, 0)\nrule r\n    clamp(x) + 1 => relu(x) + 1\n", "f.hnf").rules[0]
+    assert "minimum" not in str(found.pattern)
+
+
+@pytest.mark.parametrize(
+    ("text", "help_"),
+    [
+        ("sum[k](x, keepdim = false)", "squeeze[-1](sum[-1](…))"),
+        ("x ^ 2", "x ** y"),
+        ("x > 0 ? x : 0", "where(c, x, y)"),
+        ("torch.exp(x)", "without a module"),
+        ("x.exp()", "not as methods"),
+        ("x² + 1", "x ** 2"),
+        ("exp(x) × y", "x * y"),
+        ("!m", "`not`"),
+        ('einsum("ij,jk->ik", x, y)', "a @ b"),
+        ("exp(x", "write `)` where it ends"),
+        ("exp(x + sum[k](x)", "write `)` where it ends"),
+        ("attention(q, k, v)", "scale = const s"),
+        ("layer_norm[k](x)", "eps = const e"),
+    ],
+)
+def test_the_way_out(text, help_):
+    with pytest.raises(HnfError) as caught:
+        load_text(f"rule r\n    {text} => x\n", "f.hnf")
+    (diagnostic,) = caught.value.diagnostics
+    assert help_ in diagnostic.help and diagnostic.span is not None
+
+
+@pytest.mark.parametrize("arrow", ["=>", "<=>", "~>"])
+def test_a_bracket_that_is_not_closed(arrow):
+    with pytest.raises(HnfError, match="is not closed"):
+        load_text(f"rule r\n    exp(x {arrow} x\n", "f.hnf")
+
+
+def test_truths():
+    from hnfc.dsl.soundness.checking import check
+
+    assert check("rule r\n    where(true, x, y) => x").proved
+    assert check("rule r\n    where(false, x, y) => y").proved
+    assert check("rule r\n    where(m and true, x, y) => where(m, x, y)").proved
+    assert check("rule r\n    where(true, x, y) => y").status.value == "REFUTED"
