@@ -40,6 +40,8 @@ LEAST_GAIN = 0.25
 """Mean bits that a form must gain in the element type, at everyday points and at those of the samples."""
 MOST_LOST = 3.0
 """Bits that it may lose at any of these points: 8 units roundoff."""
+NOTABLE = 4.0
+"""Bits: a region that loses less at every point is left as it is."""
 MOST_FAILURES = 12
 """Regions that may be searched in vain."""
 LEAST_POINTS = 16
@@ -145,7 +147,7 @@ def _measured(region: PointwiseRegion, domain: Domain, seen: Mapping[str, Floats
     if len(exact) < LEAST_POINTS:
         return None
     before = _lost(region.term, points, exact, region.element)
-    accurate = before.mean() < LEAST_GAIN or before.max() < 2 * MOST_LOST
+    accurate = before.mean() < LEAST_GAIN or before.max() < NOTABLE
     return None if accurate else _MeasuredPoints(points, exact, before)
 
 

@@ -20,7 +20,7 @@ from hnfc.frontend.fpcore import read_programs
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
-from hnfc.report.table import table, width
+from hnfc.report.table import table
 
 
 def run(options: argparse.Namespace) -> int:
@@ -104,7 +104,7 @@ def _model(options: argparse.Namespace) -> int:
         if options.calibrate:
             found.curvature = curvature_of(block, from_file(options.calibrate, block)[0], imported.weight, imported.location)
         matrices = spectra(contracted_weights(block, imported.weight).items()) if options.weights else []
-    headings, rows = rows_of(found, options.top, width())
+    headings, rows = rows_of(found, options.top)
     if options.json:
         data = found.data() | ({"weights": [matrix.data() for matrix in matrices]} if options.weights else {})
         write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from hnfc.cli import project
 from hnfc.cli.parsing import COMMANDS
 from hnfc.cli.terminal import INTERRUPTED, PIPE_CLOSED, USAGE, WRONG, is_fpcore, prepare, say
 from hnfc.core.errors import ModelError, UsageError, suggestion
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
         if command != "check":  # which has its own: it judges shipped rules anew too
             parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
+        project.apply(parser, command)
         options = parser.parse_args(given)
         with no_store() if options.no_cache else contextlib.nullcontext():
             return _chosen(command, options)

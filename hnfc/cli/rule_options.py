@@ -29,6 +29,7 @@ def _check() -> argparse.ArgumentParser:
         "hnfc check my.hnf",
     )  # fmt: skip
     parser.add_argument("--why", action="store_true", help="print the proofs and what differs in each format, in words")
+    parser.add_argument("--watch", action="store_true", help="check again whenever a rule file in their folders changes, until Ctrl-C")
     parser.add_argument("--json", metavar="OUT.json", help="write the verdicts as JSON too")
     parser.add_argument("--sarif", metavar="OUT.sarif", help="write what is wrong in SARIF 2.1, which code hosts show beside the lines")
     add_report(parser)

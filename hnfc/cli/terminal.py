@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hnfc.cli.colours import coloured, wanted
 from hnfc.core.errors import ModelError
 from hnfc.dsl.diagnostics import HnfError, render
 
@@ -37,7 +38,8 @@ def visible(text: str) -> str:
 def say(text: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
-            print(visible(text), file=sys.stderr, flush=True)
+            shown = visible(text)
+            print(coloured(shown) if wanted(sys.stderr) else shown, file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:

@@ -9,32 +9,23 @@ from html import escape
 from xdsl.dialects.builtin import Float64Type, FloatAttr
 
 from hnfc.analysis.findings import Finding, Findings
-from hnfc.report.table import GAP
 
-_PLACE = 12
-"""The least room for a place."""
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 960, 420, 70, 30, 60
 
 
-def rows_of(found: Findings, top: int, width: int) -> tuple[list[str], list[list[str]]]:
-    """Headings and the `top` worst values: those that make the relative error grow most; of an estimate those that contribute most.
-
-    Places give way so that a line is at most `width` characters, down to where the line of a file is.
-    """
+def rows_of(found: Findings, top: int) -> tuple[list[str], list[list[str]]]:
+    """Headings and the `top` worst values: those that make the relative error grow most; of an estimate those that contribute most."""
     worst = sorted(found.findings, key=lambda f: (f.growth, f.error), reverse=True)[:top]
     if found.certified:
         headings = ["operation", "at", "range", "error ≤", "grows ×", "L", "Δ", "κ"]
-        rows = [[f.operation, "", _range(f), *map(_short, (f.error, f.growth, f.lipschitz, f.rounding, f.condition))] for f in worst]
+        rows = [[f.operation, _place(f), _range(f), *map(_short, (f.error, f.growth, f.lipschitz, f.rounding, f.condition))] for f in worst]
     else:
         headings = ["operation", "at", "range", "median |x|", "moves outputs by", "part", "not finite", "subnormal"]
         rows = [
-            [f.operation, "", _range(f), _short(f.quantiles[1] if f.quantiles else None), _short(f.error), f"{f.growth:.1%}",
+            [f.operation, _place(f), _range(f), _short(f.quantiles[1] if f.quantiles else None), _short(f.error), f"{f.growth:.1%}",
              str(f.nonfinite or ""), str(f.subnormals or "")]
             for f in worst
         ]  # fmt: skip
-    others = sum(max(map(len, column)) + len(GAP) for column in zip(headings, *rows, strict=True)) - len("at") - len(GAP)
-    for finding, row in zip(worst, rows, strict=True):
-        row[1] = _end(finding.place, max(width - others, _PLACE))
     return headings, rows
 
 
@@ -42,10 +33,9 @@ def _range(finding: Finding) -> str:
     return f"[{_short(finding.low)}, {_short(finding.high)}]" + " or NaN" * finding.nan
 
 
-def _end(place: str, room: int) -> str:
-    """The path of the module, or the end of the place in a file, where the line is."""
-    place = place.partition(" (")[0]
-    return place if len(place) <= room else f"…{place[-room + 1 :]}"
+def _place(finding: Finding) -> str:
+    """The path of the module, or the place in a file."""
+    return finding.place.partition(" (")[0]
 
 
 def _short(x: float | None) -> str:

@@ -70,7 +70,8 @@ def test_bounds_of_each_place_along_an_axis(tmp_path: Path) -> None:
             assert len(value["errors"]) == 8 and max(value["errors"]) == value["error"]
 
 
-def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     assert main(["analyze", ATTENTION, "--calibrate", samples, "--estimate", "--top", "3"]) == 0
     printed = capsys.readouterr()
     assert "%" in printed.out and "an estimate" in printed.err and "curvature" in printed.err and len(printed.out.splitlines()) == 5
