@@ -169,7 +169,7 @@ _MEANT = {
     "−": "write the `-` of the keyboard",
     "≤": "write `<=`", "≥": "write `>=`", "≠": "write `!=`", "→": "write `=>`", "∞": "write `inf`", "π": "write `pi`",
 }  # fmt: skip
-"""What was probably meant by a character that no rule file has."""
+"""Advice on characters that no rule file has."""
 
 
 def _unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:

@@ -12,7 +12,7 @@ _WORDS = re.compile(r"^(error|warning)(?=[:\[])|(?<![\w-])(PROVED|REFUTED|UNKNOW
 
 
 def wanted(stream: Any) -> bool:
-    """Return whether a stream gets colours. NO_COLOR (any text) forbids them, FORCE_COLOR asks for them; else a terminal gets them."""
+    """Return whether a stream gets colours. NO_COLOR (any text) forbids them, FORCE_COLOR forces them; else a terminal gets them."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -1,0 +1,69 @@
+"""What commands write with --json is what docs/hnfc.schema.json says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests.terminal import hnfc
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs" / "hnfc.schema.json").read_text())
+ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+RULES = """rule a
+    exp(log(x)) => x
+
+test a
+    x = [1, 2] gives [1, 3]
+
+rule b
+    sqrt(x * x) => x
+
+rule c
+    cumsum(x) => x + cumsum(x)
+"""
+PROGRAM = '(FPCore (x) :name "t" :pre (< 0 x 1) (- (sqrt (+ x 1)) (sqrt x)))'
+COMMANDS = [
+    ("model", [ATTENTION, "-O", "stability", "--range", "-40:40", "-q", "-o", "o.mlir"]),
+    ("run", ["run", ATTENTION, "--inputs", "x.npz", "--compare"]),
+    ("analyze", ["analyze", ATTENTION, "--range", "-40:40", "--weights"]),
+    ("analyze", ["analyze", ATTENTION, "--calibrate", "x.npz", "--estimate"]),
+    ("programs", ["analyze", "p.fpcore", "--seconds", "0.2"]),
+    ("accuracy", ["p.fpcore", "-O", "accuracy", "-o", "o.fpcore"]),
+    ("precision", ["precision", ATTENTION, "--calibrate", "x.npz", "--target-accuracy", "1e-2"]),
+    ("precision", ["precision", ATTENTION, "--calibrate", "x.npz", "--target-accuracy", "1e-9", "--formats", "fp16,bf16"]),
+    ("check", ["check", "r.hnf", "--formats", "f16"]),
+    ("explain", ["explain", "softmax_fusion"]),
+    ("rules", ["rules", "r.hnf"]),
+    ("test", ["test", "r.hnf"]),
+    ("discover", ["discover", "sqrt, square", "--size", "2", "-o", "f.hnf"]),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("json")
+    draw = np.random.default_rng(1)
+    np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    (made / "r.hnf").write_text(RULES)
+    (made / "p.fpcore").write_text(PROGRAM)
+    return made
+
+
+@pytest.mark.parametrize(("name", "arguments"), COMMANDS, ids=[f"{name}-{place}" for place, (name, _) in enumerate(COMMANDS)])
+def test_the_output_has_its_schema(name, arguments, folder):
+    done = hnfc(*arguments, "--json", "out.json", cwd=folder)
+    assert "Traceback" not in done.stderr
+    found = json.loads((folder / "out.json").read_text(), parse_constant=pytest.fail)
+    (folder / "out.json").unlink()
+    jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{name}"}).validate(found)
+
+
+def test_the_schema_forbids_what_it_does_not_name():
+    check = jsonschema.Draft202012Validator({**SCHEMA, "$ref": "#/$defs/test"})
+    assert check.is_valid([{"rule": "a", "passed": True}])
+    assert not check.is_valid([{"rule": "a", "passed": "yes"}]) and not check.is_valid([{"rule": "a", "passed": True, "more": 1}])
