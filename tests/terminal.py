@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 
 _FORKS = multiprocessing.get_context("forkserver")
 _LOADED = ("torch", "hnfc.backend.opaque_on_torch", *(f"hnfc.cli.{name}" for name in ("model", "opt", "check", "explain")))
-_FORKS.set_forkserver_preload(list(_LOADED))
+_FORKS.set_forkserver_preload([*_LOADED, "tests.loaded"])
 SECONDS = 120
 
 
