@@ -155,9 +155,11 @@ def compute(operation: NumOp, arrays: list[Array | None], wide: bool = False) ->
             return [_wide_product(*(np.asarray(a) for a in arrays))]
         if isinstance(operation, _CAST) and wide and floating:
             return [_widened(np.real(np.asarray(arrays[0])))]
-        operands = [_raise_to(np.asarray(a), working) if working else np.asarray(a) for a in arrays]
-        if isinstance(operation, _CAST):
-            operands = [np.asarray(a) for a in arrays]
+        operands = [np.asarray(a) for a in arrays]
+        if working and not isinstance(operation, _CAST):
+            # a wider number, as torch takes beside a narrow tensor, may overflow
+            with np.errstate(over="ignore"):
+                operands = [_raise_to(a, working) for a in operands]
         result = operation.compute(*operands)
     except (NotImplementedError, ValueError, IndexError, MemoryError, TypeError):
         return None

@@ -115,9 +115,9 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.write(text)
 
 
-def generated() -> str:
-    """The page for the shipped rules; verdicts in floating point only where they ship, since they take long to find."""
-    book = shipped()
+def generated(book: Rulebook | None = None) -> str:
+    """The page for the shipped rules, or some of them; verdicts in floating point only where they ship, since they take long to find."""
+    book = book or shipped()
     judged = ieee(book.rules) if (files("hnfc") / "rules" / "ieee.json").is_file() else {}
     return rules_markdown(book, verdicts(book.rules), judged, error_reports(book.rules))
 

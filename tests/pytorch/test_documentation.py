@@ -36,6 +36,7 @@ def test_the_page_on_modules(shown: str) -> None:
         assert words in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["precision"], indirect=True)
 def test_the_page_on_precision(shown: str) -> None:
     """Numbers may differ from one processor to another, words may not."""

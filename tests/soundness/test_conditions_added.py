@@ -17,7 +17,7 @@ from hnfc.dsl.soundness.parallel import run
 from tests.soundness.conditioning import conditioned, conditions
 from tests.soundness.reading import corpus, rule_of
 
-SEEDED = 40
+SEEDED = 16
 
 Trial = tuple[Rule, Condition]
 
