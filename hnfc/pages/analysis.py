@@ -16,8 +16,6 @@ from hnfc.pages.plots import growth_spec
 from hnfc.pipeline.graphs import FunctionGraph
 from hnfc.report.analysis import rows_of
 
-_WIDE = 10_000
-"""A width at which no place is shortened."""
 _TOP = 12
 
 
@@ -99,7 +97,7 @@ def _meaning(found: Findings) -> str:
 
 
 def _worst(found: Findings) -> Block:
-    headings, rows = rows_of(found, _TOP, _WIDE)
+    headings, rows = rows_of(found, _TOP)
     return TableBlock(headings, [[PageCell(cell, code=i == 0) for i, cell in enumerate(row)] for row in rows])
 
 

@@ -24,10 +24,7 @@ from hnfc.frontend.pytorch import capture
 from hnfc.frontend.signature import Given, State
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.report.analysis import growth_picture, rows_of
-from hnfc.report.table import table, width
-
-_WIDE = 10_000
-"""A width at which no place is shortened."""
+from hnfc.report.table import table
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +57,7 @@ class Analysis:
         return growth_picture(self.found)
 
     def table(self, top: int = 12) -> str:
-        headings, rows = rows_of(self.found, top, width())
+        headings, rows = rows_of(self.found, top)
         return table(headings, rows, 1)
 
     def __str__(self) -> str:
@@ -71,7 +68,7 @@ class Analysis:
         return f"Analysis({kind} of {len(self.findings)} values, error of the outputs {self.error:.3g})"
 
     def _repr_html_(self) -> str:
-        headings, rows = rows_of(self.found, MOST_ROWS, _WIDE)
+        headings, rows = rows_of(self.found, MOST_ROWS)
         first, *rest = self.found.summary().split("\n")
         tone = "plain" if np.isfinite(self.error) else "warn"
         return notebook_html(first, tone, NotebookTable(headings, rows, len(self.findings)), *rest)
