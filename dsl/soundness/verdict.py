@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,6 +121,24 @@ class Verdict:
     @property
     def proved(self) -> bool:
         return self.status is Status.PROVED
+
+    def __str__(self) -> str:
+        """The status with its reason, and below it the counterexample, conditions, and the proof in steps."""
+        lines = [f"{self.status.value}: {self.reason}"]
+        if self.counterexample is not None:
+            lines.append(f"counterexample over the reals: {self.counterexample}")
+        if self.help:
+            lines.append(self.help)
+        if self.shape_conditions:
+            lines.append(f"for shapes such that {'; '.join(self.shape_conditions)}")
+        return "\n".join([*lines, *(f"  {number}. {step}" for number, step in enumerate(self.steps, 1))])
+
+    def _repr_html_(self) -> str:
+        headline, *rest = str(self).split("\n")
+        rest = rest[: len(rest) - len(self.steps)]
+        steps = "".join(f"<li>{escape(step)}</li>" for step in self.steps)
+        below = "".join(f"<div>{escape(line)}</div>" for line in rest)
+        return f"<div><strong>{escape(headline)}</strong>{below}{f'<ol>{steps}</ol>' if steps else ''}</div>"
 
     @cached_property
     def obligations(self) -> tuple[Obligation, ...]:

@@ -13,6 +13,7 @@ import pytest
 import hnfc.dsl
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.soundness import Status, Tensor, Verdict, prove
+from hnfc.dsl.soundness.checking import check
 from hnfc.dsl.soundness.obligations import Obligation
 from hnfc.dsl.soundness.verdict import Counterexample
 from tests.soundness.reading import rule_of
@@ -123,3 +124,11 @@ def test_a_counterexample_breaks_the_rule_in_numpy() -> None:
 
     left, right = np.broadcast_arrays(total(x * y), total(x) * total(y))
     assert left[verdict.counterexample.index] != right[verdict.counterexample.index]
+
+
+def test_a_verdict_reads_well_and_is_html_in_notebooks():
+    proved, refuted = check("rule r\n    exp(log(x)) * y => x * y"), check("rule r\n    sqrt(x * x) => x")
+    assert str(proved).startswith("PROVED: ") and "\n  1. " in str(proved)
+    assert str(refuted).startswith("REFUTED: ") and "counterexample over the reals: x = " in str(refuted) and "where x >= 0" in str(refuted)
+    assert refuted._repr_html_().startswith("<div><strong>REFUTED") and "x &gt;= 0" in refuted._repr_html_()
+    assert proved._repr_html_().count("<li>") == len(proved.steps)
