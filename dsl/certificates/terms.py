@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.constants import Constant
 from hnfc.dsl.core import Axis
 
@@ -92,7 +91,7 @@ class TermMath:
         if isinstance(value, Constant):
             return CoqTerm(f"(number ({real_number(value.factor)} * PI))")
         if isinstance(value, float) and value - value != 0:
-            raise NoFormula("an infinity or a nan is no real number")
+            raise NoMeaning("an infinity or a nan")
         return CoqTerm(f"(number {real_number(Fraction(value))})")
 
     exp = _elementwise("t_exp")

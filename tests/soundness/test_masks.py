@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hnfc.core.certificates import certificates
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl.core import Literal
+from hnfc.dsl.error import error_reports
+from hnfc.dsl.rulebook import load_text
 from hnfc.dsl.soundness.balls import MATH, Balls
 from hnfc.dsl.soundness.checking import check, only_rule
 from hnfc.dsl.soundness.elements import MINUS_INFINITY, UNDEFINED
+from hnfc.report.explain import explain
 
 PROVED = [
     "exp(where(m, x, -inf)) => where(m, exp(x), 0)",
@@ -87,3 +92,12 @@ def test_the_limit_is_that_of_large_numbers():
 
 def test_an_infinity_is_taken_as_a_sum():
     assert Literal(-float("inf")) in only_rule(rule("exp(x - inf) => 0 * x")).pattern.operands[0].operands
+
+
+def test_a_rule_with_a_mask_is_explained_and_has_no_certificate():
+    text = "library masks\n" + rule("softmax[k](x + where(m, 0, -inf)) => softmax[k](where(m, x, -inf))").replace("rule r", "rule masked")
+    book = load_text(text, "<masks>")
+    found = verdicts(book.rules, cached=False)
+    assert certificates(book.rules, found)["masked"].reason == "no meaning in the theory: an infinity or a nan"
+    page = explain(book, book.rules[0], found["masked"], (), error_reports(book.rules)["masked"], 100)
+    assert "the right side both become 0" in page and "Over the reals: PROVED" in page
