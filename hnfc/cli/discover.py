@@ -78,7 +78,7 @@ def _summary(found: Discovery, follows: dict[str, bool]) -> str:
         lines.append("not all was looked at: raise --terms or --seconds (what was proved is kept, and not proved again)")
     if follows:
         missing = [name for name, derived in follows.items() if not derived]
-        lines.append(f"of the {len(follows)} rules that ship over these operations {len(follows) - len(missing)} follow from them")
+        lines.append(f"of the shipped rules over these operations {len(follows) - len(missing)} of {len(follows)} follow from them")
         if missing:
             lines.append(f"not: {', '.join(missing)}")
     lines.append("digits are lost at that share of 400 points, an estimate; `hnfc check FILE` judges each rule in every format")

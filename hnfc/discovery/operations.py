@@ -42,7 +42,10 @@ class Operation:
 
 def operations(text: str) -> list[Operation]:
     """The operations that a list names: `exp, +, sum[k]`, or expressions as `a / (1 + a)`. Raises UsageError."""
-    return [_operation(part) for part in dict.fromkeys(_parts(text))]
+    parts = list(dict.fromkeys(_parts(text)))
+    if not parts:
+        raise UsageError("name the operations that terms are made of, as in `exp, log, +`")
+    return [_operation(part) for part in parts]
 
 
 def leaf(text: str) -> Literal:
@@ -57,9 +60,19 @@ def leaf(text: str) -> Literal:
     return value
 
 
+def _axes_of(expression: Expr) -> set[str]:
+    """The names of axes in an expression."""
+    found: set[str] = set()
+    for node in core.walk(expression):
+        attributes = dict(node.attributes) if isinstance(node, Apply) else {}
+        axes = node.axes if isinstance(node, Size) else (*attributes.get("axes", ()), attributes.get("axis", -1))
+        found |= {axis for axis in axes if isinstance(axis, str)}
+    return found
+
+
 def has_axis(expression: Expr) -> bool:
     """Return whether an operation of the expression goes along the axis."""
-    return any(AXIS in dict(node.attributes).get("axes", ()) for node in core.walk(expression) if isinstance(node, Apply))
+    return AXIS in _axes_of(expression)
 
 
 def size_of(expression: Expr) -> int:
@@ -84,10 +97,12 @@ def _operation(text: str) -> Operation:
         made = Operation(_read(_call(text)))
     except HnfError as error:
         names = [*OPERATIONS, *SYMBOLS]
-        hint = suggestion(text, names) if text.isidentifier() else ""
+        hint = suggestion(text, names) if text.isidentifier() and text not in names else ""
         raise UsageError(f"`{text}` is no operation: {error.diagnostics[0].message}{hint}") from None
     if not made.operands or not set(made.operands) <= set(OPERANDS):
         raise UsageError(f"`{text}`: operands of an operation are called a, b and c")
+    if not _axes_of(made.expression) <= {AXIS}:
+        raise UsageError(f"`{text}`: axes of an operation are called k, or counted from the right as in `sum[-1]`")
     return made
 
 

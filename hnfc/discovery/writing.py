@@ -12,15 +12,32 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.description import describe
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
+from hnfc.dsl.rulebook import load_text
+from hnfc.rewrite.rule_tests import run_tests
 
-_VALUES = {"x": [[0.5, 1.25], [2.0, 0.75]], "y": [[1.5, 0.25], [0.875, 3.0]], "z": [[0.625, 2.5], [1.75, 0.375]], FREE: [[1.5], [0.75]]}
+_VALUES = {
+    "x": [[0.5, 1.25], [2.0, 0.75]],
+    "y": [[1.5, 0.25], [0.875, 3.0]],
+    "z": [[0.625, 2.5], [1.75, 0.375]],
+    "u": [[3.5, 0.125], [0.5, 1.0]],
+    "v": [[0.75, 1.5], [2.25, 0.25]],
+    "w": [[1.125, 2.0], [0.375, 1.75]],
+    FREE: [[1.5], [0.75]],
+}
 
 
 def rule_file(found: Discovery, name: str, how: str) -> str:
     """The text of the file. how: the command that made it."""
+    tested = _text(found, name, how, {each.rule.name for each in found.rules})
+    # a test of what the matcher brings to another form first would fail
+    passing = {result.rule for result in run_tests(load_text(tested, name)) if result.passed}
+    return _text(found, name, how, passing)
+
+
+def _text(found: Discovery, name: str, how: str, tested: set[str]) -> str:
     lines = [f'library {name} "Rules that `{how}` found: proved, and none follows from the others"', ""]
     for each in found.rules:
-        lines += _written(each)
+        lines += [*_written(each), *(_test(each.rule) if each.rule.name in tested else ())]
     return print_file(parse("\n".join(lines), name))
 
 
@@ -30,7 +47,7 @@ def _written(found: FoundRule) -> list[str]:
     lines = [f'rule {rule.name} "{reason(found.accuracy)}"', f"    {describe(rule.pattern)} {arrow} {describe(rule.replacement)}"]
     if where := describe(rule.where):
         lines.append(f"    where {where}")
-    return [*lines, "", *_test(rule)]
+    return [*lines, ""]
 
 
 def reason(accuracy: LostShares) -> str:

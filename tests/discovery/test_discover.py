@@ -86,6 +86,12 @@ def test_what_ships_is_found_again(reductions):
     assert reductions.derives(shipped().rules)["logsumexp_fusion"]
 
 
+def test_many_names_and_rules_that_are_written_otherwise_have_files():
+    for over, size in (("where(a > b, a, b), maximum", 2), ("cast(a, f16)", 2), ("isnan, where", 2)):
+        book = load_text(rule_file(discover(over, size), "found", "a command"), "<found>")
+        assert all(result.passed for result in run_tests(book))
+
+
 def test_terms_that_are_not_looked_at_are_said():
     found = discover("+, *", 3, terms=50)
     assert found.looked_at == 50 and not found.complete
@@ -98,6 +104,9 @@ def test_terms_that_are_not_looked_at_are_said():
         ("exp(q)", "called a, b and c"),
         ("a +", "is no operation"),
         ("3", "is no operation"),
+        ("", "name the operations"),
+        ("sum[q](a)", "axes of an operation are called k"),
+        ("gather", "moves elements along one axis$"),
     ],
 )
 def test_a_wrong_operation(over, words):
