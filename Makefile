@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs models slow suites fuzz bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs site models slow suites fuzz bench experiments editors clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -39,6 +39,10 @@ docs: $(VENV)/.installed
 	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"
 	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
+
+site: $(VENV)/.installed-site
+	@echo "== building the documentation as a site: build/site/index.html; a link that leads nowhere is an error"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models
@@ -83,6 +87,10 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
 	@echo "== installing what the tests need (torch for the CPU, IREE, pytest, ruff, mypy …)"
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-site: pyproject.toml $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[site]'
 	@touch $@
 
 $(VENV)/.installed-models: $(VENV)/.installed-dev
