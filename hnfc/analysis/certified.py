@@ -14,10 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.nodes import KleeneTruth, TapeNode
+from hnfc.analysis.nodes import KleeneTruth, TapeNode, running_error
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
-from hnfc.analysis.taylor import Forms, Recorder, running_error
+from hnfc.analysis.taylor import Forms, Recorder
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval import Interval

@@ -108,3 +108,10 @@ class KleeneTruth:
     may_not: Array
     unsure: Array | None
     exact: bool
+
+
+def running_error(node: TapeNode) -> Array:
+    """The bound that the pass forward gave, element by element."""
+    error = np.zeros((1,) * (len(node.shape) + 1)) if node.error is None else node.error
+    error = np.broadcast_to(error, np.broadcast_shapes(error.shape, (1, *node.shape)))
+    return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)

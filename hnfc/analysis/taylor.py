@@ -17,23 +17,21 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.batch_axis import filled, raised
+from hnfc.analysis.batch_axis import filled
 from hnfc.analysis.composed import composed
-from hnfc.analysis.nodes import KleeneTruth, TapeNode
-from hnfc.analysis.rounding import Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
+from hnfc.analysis.nodes import KleeneTruth, TapeNode, running_error
+from hnfc.analysis.products import Products
+from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import Access, NoFormula, Result, Storage
 from hnfc.dialects.interval_arrays import Array, IntervalArray
-from hnfc.dialects.num.accumulation import scaled_product_of, terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
-from hnfc.dialects.num.convolution import ConvOp
-from hnfc.dialects.num.matmul import MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch
+from hnfc.dialects.types import FORMATS, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
@@ -101,13 +99,6 @@ class Forms:
         return found
 
 
-def running_error(node: TapeNode) -> Array:
-    """The bound that the pass forward gave, element by element."""
-    error = np.zeros((1,) * (len(node.shape) + 1)) if node.error is None else node.error
-    error = np.broadcast_to(error, np.broadcast_shapes(error.shape, (1, *node.shape)))
-    return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)
-
-
 def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
           arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
@@ -132,8 +123,7 @@ class Recorder:
     """True if softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
     stored: str | None = None
     """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
-    factors: dict[Operation, tuple[float, float]] = field(default_factory=dict)
-    """Largest elements of both operands of each matrix product and convolution."""
+    products: Products = field(default_factory=Products)
 
     @property
     def tape(self) -> Tape:
@@ -181,8 +171,7 @@ class Recorder:
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
         if short in ("matmul", "affine", "conv"):
-            first, second = (float(np.max(self.tape.node(o).value.magnitude, initial=0.0)) for o in operands[:2])
-            self.factors[operation] = first, second
+            self.products.note(operation, *(self.tape.node(o) for o in operands[:2]), whole=short == "matmul" and working == storage)
         result: TapeNode | KleeneTruth
         if whole is not None:
             result = whole
@@ -192,7 +181,8 @@ class Recorder:
         else:
             result = self.applied(type(operation), operands, attributes, working, operation)
         if short in ("add", "sub") and self.rounding and isinstance(result, TapeNode) and not self.arithmetic.correct:
-            result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
+            for extra in self.products.onto_sums(operation, [self.tape.node(o) for o in operands], result, FORMATS[working]):
+                result = self.tape.round(self.copy(result), np.broadcast_to(extra, result.value.shape), operation)
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
         more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, TapeNode):
@@ -223,29 +213,6 @@ class Recorder:
             if np.any(away):
                 self.tape.round(node, away[None], operation)
         return node
-
-    def _accumulated(self, operation: NumOp, operands: list[TapeNode], result: TapeNode, form: ElementFormat) -> TapeNode:
-        """A sum of which one operand is a product that a kernel may accumulate onto the other."""
-        for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
-            count = terms_of(value)
-            if count == math.inf:
-                raise NoFormula("a product of unknown size onto a bias")
-            if count:
-                own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
-                more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
-                if self._overflows_scaled(value, count, other, form):
-                    more = np.full_like(more, np.inf)
-                result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
-        return result
-
-    def _overflows_scaled(self, value: SSAValue, count: float, other: TapeNode, form: ElementFormat) -> bool:
-        """Return whether a kernel that scales an operand before the product, as addmm may, can leave the format on the way."""
-        product, factor = scaled_product_of(value)
-        assert product is not None
-        first, second = self.factors[product]
-        scale = max(abs(factor), 1.0)
-        sizes = scale * first, scale * second, count * scale * first * second + np.max(other.value.magnitude, initial=0.0)
-        return factor != 1 and not max(sizes) * (1 + 4 * (count + 2) * form.unit_roundoff) <= form.largest
 
     def _moved(self, operation: NumOp, operands: list[TapeNode], attributes: dict[str, Any]) -> TapeNode:
         filling = float(attributes.pop("value", 0.0))
