@@ -100,9 +100,9 @@ class Forms:
 
 
 def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
-          arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
+          arithmetic: Arithmetic = STANDARD, tape: Tape | None = None) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
-    recorder = Recorder(Forms(), weights, arithmetic)
+    recorder = Recorder(Forms(tape or Tape()), weights, arithmetic)
     for value, box in inputs.items():
         recorder.forms.known[value] = recorder.tape.input(box)
     with np.errstate(all="ignore"):
@@ -164,7 +164,7 @@ class Recorder:
         if storage not in FORMATS:
             return self._integral(operation, operands, attributes)
         if short in ("cast", "round_to"):
-            return self._stored(self.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
+            return self._stored(self.tape.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
         whole = composed(self, operation, operands, attributes, working)
@@ -182,21 +182,21 @@ class Recorder:
             result = self.applied(type(operation), operands, attributes, working, operation)
         if short in ("add", "sub") and self.rounding and isinstance(result, TapeNode) and not self.arithmetic.correct:
             for extra in self.products.onto_sums(operation, [self.tape.node(o) for o in operands], result, FORMATS[working]):
-                result = self.tape.round(self.copy(result), np.broadcast_to(extra, result.value.shape), operation)
+                result = self.tape.round(self.tape.copy(result), np.broadcast_to(extra, result.value.shape), operation)
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
         more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
         if more is not None and isinstance(result, TapeNode):
-            result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
+            result = self.tape.round(self.tape.copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, TapeNode) and working != storage:
             if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
-                result = self.tape.round(self.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
-            result = self._stored(self.copy(result), storage, operation)
+                result = self.tape.round(self.tape.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
+            result = self._stored(self.tape.copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
                 size = result.value.magnitude
                 again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
                 again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
-                result = self.tape.round(self.copy(result), again * (operation.FACTS.roundings - 1), operation)
+                result = self.tape.round(self.tape.copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
     def _constant(self, operation: ConstantOp, storage: str) -> TapeNode:
@@ -224,7 +224,7 @@ class Recorder:
         stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
         if stored != filling and stored == stored:
             filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
-            result = self.tape.round(self.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+            result = self.tape.round(self.tape.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
         return result
 
     def _integral(self, operation: NumOp, operands: list[TapeNode | KleeneTruth], attributes: dict[str, Any]) -> TapeNode | KleeneTruth:
@@ -256,8 +256,8 @@ class Recorder:
         noise = local_error(
             short, kind.FACTS, found, [n for n in nodes if isinstance(n, TapeNode)], plain, FORMATS[working], self.arithmetic
         )
-        found = self.tape.round(self.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
-        return found if self.stored is None or kind.FACTS.exact else self._stored(self.copy(found), self.stored, origin)
+        found = self.tape.round(self.tape.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or kind.FACTS.exact else self._stored(self.tape.copy(found), self.stored, origin)
 
     def steps(
         self, expression: Expr, named: Mapping[str, TapeNode | KleeneTruth], working: str, origin: Operation
@@ -328,9 +328,6 @@ class Recorder:
         if away and self.rounding:
             self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
         return node
-
-    def copy(self, x: TapeNode) -> TapeNode:
-        return TapeNode(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
     def _stored(self, x: TapeNode, storage: str, origin: Operation) -> TapeNode:
         """Rounded once to the format; exact where every number of a narrower one is kept."""

@@ -10,6 +10,8 @@ import torch
 from torch import fx
 from xdsl.ir import SSAValue
 
+from hnfc.analysis.certified import tape_for
+from hnfc.analysis.linear import LinearTape
 from hnfc.analysis.outputs import TOGETHER, Outputs, root_mean_squares
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.taylor import NotAnalyzed, forms, returned
@@ -38,14 +40,17 @@ def certified_errors(
         array = to_numpy(tensor).astype(np.float64)[None]
         by = width if index in inputs and tensor.is_floating_point() else 0.0
         boxes[argument] = IntervalArray(array - by, array + by) if by else IntervalArray.of(array)
-    found = forms(block, boxes, imported.weight)
+    tape = tape_for(block)
+    found = forms(block, boxes, imported.weight, tape=tape)
     squares = {}
     for place, value in enumerate(returned(block)):
         if format_of(as_tensor(value.type)) is None:
             continue
         try:
-            bound = found.running(value)
             node = found.node(value)
+            if isinstance(tape, LinearTape):
+                tape.tighten(node)
+            bound = found.running(value)
         except NotAnalyzed:
             squares[place] = math.inf, 1
             continue
