@@ -22,7 +22,7 @@ import numpy as np
 
 from hnfc.analysis.batch_axis import SIGMA, anywhere, either, filled, lifted, places_of, product, raised, rows_of, total
 from hnfc.analysis.contraction import vector_product
-from hnfc.analysis.lines import Errors, Line, Part, around, carried, middle_and_radius, plus, scaling, summed_to, weighted
+from hnfc.analysis.lines import Dependence, Errors, Line, around, carried, middle_and_radius, plus, scaling, summed_to, weighted
 from hnfc.analysis.movement import Movement, moved_box
 from hnfc.analysis.nodes import ABOVE, Function, Slope, TapeNode, WholeFunction
 from hnfc.analysis.tape import Tape
@@ -39,9 +39,10 @@ _AT_ONCE = 2**23
 
 @dataclass
 class LinearTape(Tape):
-    """points: whether the values are those at the centres, without room for errors, for estimates of first order."""
+    """points: whether the values are those at the centres, without room for errors. signs: of roundings at their bounds that move these."""
 
     points: bool = False
+    signs: np.random.Generator | None = None
     work: float = _WORK
 
     def line(self, node: TapeNode) -> Line:
@@ -63,7 +64,7 @@ class LinearTape(Tape):
         return IntervalArray(np.minimum(value.lo, centre), np.maximum(value.hi, centre))
 
     def made(
-        self, value: IntervalArray, at_centre: IntervalArray, parts: Sequence[Part], lost: Array | None, mixed: bool = False
+        self, value: IntervalArray, at_centre: IntervalArray, parts: Sequence[Dependence], lost: Array | None, mixed: bool = False
     ) -> TapeNode:
         """A value on the box `value`, f of the centres being within `at_centre`."""
         centre, radius = middle_and_radius(at_centre)
@@ -138,10 +139,14 @@ class LinearTape(Tape):
         line.sources = True
         if self.points:
             found.value = value
+        if self.signs is not None:
+            away = np.where(np.isfinite(noise), noise, 0.0) * self.signs.choice([-1.0, 1.0], np.shape(noise))
+            line.centre = line.centre + away
+            found.value = IntervalArray.of(line.centre)
         return found
 
     def copy(self, x: TapeNode) -> TapeNode:
-        return self.made(x.value, IntervalArray.of(self.line(x).centre), [Part(x, lambda g: g, lambda e: e)], x.lost)
+        return self.made(x.value, IntervalArray.of(self.line(x).centre), [Dependence(x, lambda g: g, lambda e: e)], x.lost)
 
     def function(self, x: TapeNode, f: Function, slope: Slope) -> TapeNode:
         def steep() -> tuple[IntervalArray, Array, Errors]:
@@ -194,7 +199,7 @@ class LinearTape(Tape):
                 box = self.box(x)
                 values = f.values(box)
                 there = f.at(centre.lo, at_centre.middle, box, values)
-        part = Part(x, there.pull, lambda e: there.push(filled(e, x.value.shape)), lambda e: there.change(filled(e, x.value.shape)))
+        part = Dependence(x, there.pull, lambda e: there.push(filled(e, x.value.shape)), lambda e: there.change(filled(e, x.value.shape)))
         return self.made(values, at_centre, [part], rows_of(x.lost, x.value.shape, f.places), mixed=self.line(x).sources)
 
     def sum(self, x: Any, axes: Sequence[int]) -> TapeNode:
@@ -205,7 +210,7 @@ class LinearTape(Tape):
         def push(e: Array) -> Array:
             return np.asarray(np.sum(filled(e, x.value.shape), axis=places, keepdims=True) * (1 + n * SIGMA))
 
-        part = Part(x, lambda g: np.broadcast_to(g, (len(g), *x.shape)), push)
+        part = Dependence(x, lambda g: np.broadcast_to(g, (len(g), *x.shape)), push)
         at_centre = total(IntervalArray.of(np.broadcast_to(self.line(x).centre, x.value.shape)), places)
         return self.made(total(self.box(x), places), at_centre, [part], anywhere(x.lost, x.shape, places), mixed=n > 1)
 
@@ -229,7 +234,7 @@ class LinearTape(Tape):
         def push(e: Array) -> Array:
             return np.asarray(np.sum(share * e, axis=places, keepdims=True) * ABOVE)
 
-        part = Part(x, lambda g: g * share, push, change if several.any() else None)
+        part = Dependence(x, lambda g: g * share, push, change if several.any() else None)
         return self.made(value, IntervalArray.of(top), [part], anywhere(x.lost, x.shape, places))
 
     def matmul(self, a: Any, b: Any) -> TapeNode:
@@ -252,9 +257,9 @@ class LinearTape(Tape):
         off_a, off_b = (None if e is None else shaped(e, c) for e, c in zip(away, (first, second), strict=True))
 
         parts = [
-            Part(a, lambda g: summed_to(g @ np.swapaxes(second, -1, -2), a.shape), lambda e: shaped(e, first) @ np.abs(second) * n,
+            Dependence(a, lambda g: summed_to(g @ np.swapaxes(second, -1, -2), a.shape), lambda e: shaped(e, first) @ np.abs(second) * n,
                  None if off_b is None else lambda e: shaped(e, first) @ off_b * n),
-            Part(b, lambda g: summed_to(np.swapaxes(first, -1, -2) @ g, b.shape), lambda e: np.abs(first) @ shaped(e, second) * n,
+            Dependence(b, lambda g: summed_to(np.swapaxes(first, -1, -2) @ g, b.shape), lambda e: np.abs(first) @ shaped(e, second) * n,
                  None if off_a is None else lambda e: off_a @ shaped(e, second) * n),
         ]  # fmt: skip
         lost = np.ones((1,) * (rank + 1), bool) if a.lost is not None or b.lost is not None else None
@@ -273,8 +278,8 @@ class LinearTape(Tape):
         value = centres if self.points else moved_box(movement, [self.box(x) for x in xs], filling)
         return self.made(value, centres, parts, lost)
 
-    def _picking(self, movement: Movement, xs: Sequence[TapeNode], which: int) -> Part:
+    def _picking(self, movement: Movement, xs: Sequence[TapeNode], which: int) -> Dependence:
         def push(e: Array) -> Array:
             return movement.picked([e if i == which else np.zeros((1,) * (len(x.shape) + 1)) for i, x in enumerate(xs)], np.zeros(1))
 
-        return Part(xs[which], lambda g: movement.summed(g, which)[0], push)
+        return Dependence(xs[which], lambda g: movement.summed(g, which)[0], push)

@@ -18,7 +18,7 @@ ArrayMap: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass
-class Part:
+class Dependence:
     """Dependence on an operand.
 
     pull: g·J. push: |J|·e. change: bound of |J' - J|·e for all derivatives J' on the box; None: there is only J.
@@ -43,7 +43,7 @@ class Line:
     fault: Errors = None
     pushed_away: Errors = None
     pushed: Errors = None
-    parts: Sequence[Part] = ()
+    parts: Sequence[Dependence] = ()
     mixed: bool = False
 
     @property
@@ -90,10 +90,10 @@ def summed_to(g: Array, shape: tuple[int, ...]) -> Array:
     return g.sum(axis=axes, keepdims=True).reshape(len(g), *shape) if axes else g.reshape(len(g), *shape) if extra else g
 
 
-def scaling(x: TapeNode, j: Array, off: Errors, rank: int) -> Part:
+def scaling(x: TapeNode, j: Array, off: Errors, rank: int) -> Dependence:
     """f'·δ element by element, with broadcasting."""
     size = np.abs(j)
-    return Part(
+    return Dependence(
         x, lambda g: summed_to(g * j, x.shape), lambda e: _times(size, raised(e, rank)),
         None if off is None else lambda e: _times(off, raised(e, rank)),
     )  # fmt: skip
@@ -105,7 +105,7 @@ def _times(slope: Array, e: Array) -> Array:
     return np.where(np.isnan(found), np.where(e == 0, 0.0, np.inf), found) if np.isnan(found).any() else found
 
 
-def carried(errors: Sequence[tuple[Part, Errors]]) -> tuple[Errors, Errors]:
+def carried(errors: Sequence[tuple[Dependence, Errors]]) -> tuple[Errors, Errors]:
     """Bounds of operands as |J| carries them, and what the derivatives on the box add."""
     pushed: Errors = None
     own: Errors = None

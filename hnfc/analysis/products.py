@@ -39,7 +39,8 @@ class Products:
         if whole and min(len(a.shape), len(b.shape)) > 1:
             self.terms[operation.results[0]] = a.value, b.value
 
-    def onto_sums(self, operation: NumOp, operands: Sequence[TapeNode], result: TapeNode, form: ElementFormat) -> Iterator[Array]:
+    def onto_sums(self, operation: NumOp, operands: Sequence[TapeNode], result: TapeNode, form: ElementFormat,
+                  independent: bool = False) -> Iterator[Array]:  # fmt: skip
         """Errors of a sum of which one operand is a product that a kernel may accumulate onto the other. Raises NoFormula."""
         for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
             count = terms_of(value)
@@ -47,18 +48,22 @@ class Products:
                 raise NoFormula("a product of unknown size onto a bias")
             if count:
                 bias = -other.value if operation.name == "num.sub" else other.value
-                more = self._onto(value, node, bias, result, count, form)
+                more = self._onto(value, node, bias, result, count, form, independent)
                 yield np.full_like(more, np.inf) if self._overflows_scaled(value, count, other, form) else more
 
-    def _onto(self, value: SSAValue, node: TapeNode, bias: IntervalArray, result: TapeNode, count: float, form: ElementFormat) -> Array:
+    def _onto(self, value: SSAValue, node: TapeNode, bias: IntervalArray, result: TapeNode, count: float, form: ElementFormat,
+              independent: bool) -> Array:  # fmt: skip
         """Further error where the bias is one of the terms of the product's sums."""
         whole = self.terms.get(value)
         if whole is None or result.shape != node.shape:
             rank = len(result.shape)
             own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
             return onto(raised(bias.magnitude, rank), raised(own, rank), count, form)
-        together = contracted(result.shape, *whole, bias, form)
-        apart = (0.0 if node.noise is None else node.noise) + (0.0 if result.noise is None else result.noise)
+        together = contracted(result.shape, *whole, bias, form, independent)
+        first, second = (0.0 if n.noise is None else n.noise for n in (node, result))
+        if independent:
+            return np.asarray(np.sqrt(np.maximum(np.square(together) - np.square(first) - np.square(second), 0.0)))
+        apart = first + second
         return np.where(np.isfinite(together), np.maximum(together - apart, 0.0) * (1 + 2.0**-48), together)
 
     def _overflows_scaled(self, value: SSAValue, count: float, other: TapeNode, form: ElementFormat) -> bool:

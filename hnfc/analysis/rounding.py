@@ -15,7 +15,7 @@ import numpy as np
 
 from hnfc.analysis.batch_axis import lifted, places_of, total
 from hnfc.analysis.nodes import TapeNode
-from hnfc.analysis.summation import any_order, gamma, half_ulp, products_in_any_order
+from hnfc.analysis.summation import any_order, gamma, half_ulp, in_usual_orders, products
 from hnfc.dialects.facts import Accumulation, Facts
 from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dialects.types import ElementFormat
@@ -26,12 +26,18 @@ NARROW_WORKING = "f32"
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Rounding of results. correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does."""
+    """Rounding of results.
+
+    correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does. independent: the errors of the
+    additions of a sum are independent of each other and of mean 0, and bounds are the roots of their squares.
+    """
 
     correct: bool = False
+    independent: bool = False
 
     def ulps(self, facts: Facts) -> float:
-        return min(facts.ulps, 1.0) if self.correct else facts.ulps
+        """Units of roundoff that a function is off by: what is guaranteed, or two at most where errors are taken to be independent."""
+        return min(facts.ulps, 1.0) if self.correct else min(facts.ulps, 2.0) if self.independent else facts.ulps
 
 
 def working_format(storage: str) -> str:
@@ -65,9 +71,9 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
         case Accumulation.CONTRACTION if name == "conv":
             return _convolved(value, operands[0], operands[1], form)
         case Accumulation.CONTRACTION:
-            return contracted(value.shape[1:], operands[0].value, operands[1].value, None, form)
+            return contracted(value.shape[1:], operands[0].value, operands[1].value, None, form, arithmetic.independent)
         case kind:
-            return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
+            return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form, arithmetic.independent)
     if any(_power_of_two(operands[i]) for i in facts.scales):
         return _unless_overflow(value.magnitude, np.where(_underflows(value, form), form.underflow, 0.0), form)
     if any(operands[i].exact and not np.any(operands[i].value.magnitude) for i in facts.addends):
@@ -76,21 +82,23 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
         return np.zeros(())
     if arithmetic.correct:
         return within_ulps(value, arithmetic.ulps(facts), form)
-    error = within_ulps(value, facts.ulps, form, facts.early)
+    error = within_ulps(value, arithmetic.ulps(facts), form, facts.early)
     return error if facts.stray is None else error + facts.stray(form, *(x.value for x in operands))
 
 
-def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat) -> Array | None:
+def other_algorithm(
+    name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat, independent: bool = False
+) -> Array | None:
     """Extra error of an implementation that uses another algorithm than the definition; None where there is no usual one.
 
     Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
     digits of 1 + erf on the left.
     """
-    u = 4 * form.unit_roundoff
+    u = (1 if independent else 4) * form.unit_roundoff
     match name:
         case "affine":
             shape = (*operands[0].shape[:-1], *operands[1].shape[-1:])
-            return contracted(shape, operands[0].value, operands[1].value, operands[2].value, form)
+            return contracted(shape, operands[0].value, operands[1].value, operands[2].value, form, independent)
         case "gelu":
             return np.asarray(operands[0].value.magnitude * (2 * u))
         case "batch_norm":
@@ -124,8 +132,10 @@ def onto(other: Array, error: Array, n: float, form: ElementFormat) -> Array:
     return np.asarray(other * gamma(n + 2, form) + error * 2)
 
 
-def contracted(shape: Sequence[int], a: IntervalArray, b: IntervalArray, bias: IntervalArray | None, form: ElementFormat) -> Array:
-    """Error of A·B, or of A·B + bias, in its shape, whose sums a kernel takes in any order."""
+def contracted(
+    shape: Sequence[int], a: IntervalArray, b: IntervalArray, bias: IntervalArray | None, form: ElementFormat, independent: bool = False
+) -> Array:
+    """Error of A·B, or of A·B + bias, in its shape, whose sums a kernel takes in any order; or independent errors, in usual ones."""
     a = a.map(lambda v: v[:, None, :]) if a.lo.ndim == 2 else a
     b = b.map(lambda v: v[..., None]) if b.lo.ndim == 2 else b
     rank = max(a.lo.ndim, b.lo.ndim) - 1
@@ -135,11 +145,12 @@ def contracted(shape: Sequence[int], a: IntervalArray, b: IntervalArray, bias: I
         return np.full((1, *shape), np.inf)
     n = a.shape[-1]
     size = (a.magnitude @ b.magnitude + (0.0 if added is None else added.magnitude)) * (1 + 4 * n * 2.0**-52)
-    found = _unless_overflow(size, np.broadcast_to(products_in_any_order(a, b, added, form), size.shape), form)
+    found = _unless_overflow(size, np.broadcast_to(products(a, b, added, form, independent), size.shape), form)
     return np.asarray(found.reshape(found.shape[0], *shape))
 
 
-def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat) -> Array:
+def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat,
+             independent: bool) -> Array:  # fmt: skip
     n = math.prod(x.value.shape[place] for place in places)
     if kind is Accumulation.PRODUCT:
         return _multiplied(value, x, places, n, form)
@@ -154,7 +165,8 @@ def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tupl
         case Accumulation.PAIRWISE:
             error = size * gamma(math.ceil(math.log2(n)), form)
         case _:
-            error = any_order(_along(x.value, places), form).reshape(-1, *value.shape[1:])
+            terms = _along(x.value, places)
+            error = (in_usual_orders if independent else any_order)(terms, form).reshape(-1, *value.shape[1:])
     return _unless_overflow(size, error, form)
 
 

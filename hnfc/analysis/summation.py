@@ -72,11 +72,36 @@ def _within(sums: Array, count: Array) -> Array:
     return np.asarray(np.sum(np.where(inside, sums, 0.0)[..., 1:], axis=-1))
 
 
-def products_in_any_order(a: IntervalArray, b: IntervalArray, bias: IntervalArray | None, form: ElementFormat) -> Array:
+_LANES = (1, 16)
+"""Numbers of accumulators of usual kernels: each adds up every n-th term, and in the end they are added up."""
+
+
+def in_usual_orders(terms: IntervalArray, form: ElementFormat) -> Array:
+    """Root of the sum of the squares of half units in the last place of the nodes: one term after another, in one or several lanes."""
+    middle = np.asarray(terms.lo if terms.lo is terms.hi else terms.lo / 2 + terms.hi / 2)
+    n = middle.shape[-1]
+    found = np.zeros(middle.shape[:-1])
+    for lanes in _LANES if n > 1 else ():
+        rows = -(-n // lanes)
+        padded = np.concatenate([middle, np.zeros((*middle.shape[:-1], rows * lanes - n))], axis=-1)
+        sums = np.cumsum(padded.reshape(*middle.shape[:-1], rows, lanes), axis=-2)
+        nodes = np.concatenate([sums[..., 1:, :].reshape(*middle.shape[:-1], -1), np.cumsum(sums[..., -1, :], axis=-1)[..., 1:]], axis=-1)
+        # the power of two below is the number without the digits of its significand
+        binades = (nodes.view(np.int64) & np.int64(0x7FF0_0000_0000_0000)).view(np.float64)
+        found = np.maximum(found, np.einsum("...i,...i->...", binades, binades))
+    return np.asarray(np.sqrt(found) * form.unit_roundoff + n * form.flushed)
+
+
+def products(a: IntervalArray, b: IntervalArray, bias: IntervalArray | None, form: ElementFormat, independent: bool = False) -> Array:
     """Bound of the error of A·B, or of A·B + bias where the bias is a term of the sums too; matrices behind equal batch axes.
 
-    Each product may be rounded, or fused with an addition. Overflow is the caller's.
+    Each product may be rounded, or fused with an addition. Overflow is the caller's. independent: the root of the squares of all
+    roundings, in usual orders.
     """
+    if independent:
+        squares = np.square(a.magnitude) @ np.square(b.magnitude) * form.unit_roundoff**2 + a.shape[-1] * form.underflow**2
+        orders = [in_usual_orders(terms, form) for terms in _laid_out(a, b, bias)]
+        return np.asarray(np.sqrt(squares + np.square(np.concatenate(orders, axis=-2))))
     n = a.shape[-1] + (bias is not None)
     size = a.magnitude @ b.magnitude * (1 + 4 * n * 2.0**-52)
     added = 0.0 if bias is None else bias.magnitude

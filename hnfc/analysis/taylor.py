@@ -100,9 +100,9 @@ class Forms:
 
 
 def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
-          arithmetic: Arithmetic = STANDARD, tape: Tape | None = None) -> Forms:  # fmt: skip
+          arithmetic: Arithmetic = STANDARD, tape: Tape | None = None, whole: bool = True) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
-    recorder = Recorder(Forms(tape or Tape()), weights, arithmetic)
+    recorder = Recorder(Forms(tape or Tape()), weights, arithmetic, whole=whole)
     for value, box in inputs.items():
         recorder.forms.known[value] = recorder.tape.input(box)
     with np.errstate(all="ignore"):
@@ -181,10 +181,11 @@ class Recorder:
         else:
             result = self.applied(type(operation), operands, attributes, working, operation)
         if short in ("add", "sub") and self.rounding and isinstance(result, TapeNode) and not self.arithmetic.correct:
-            for extra in self.products.onto_sums(operation, [self.tape.node(o) for o in operands], result, FORMATS[working]):
+            terms, independent = [self.tape.node(o) for o in operands], self.arithmetic.independent
+            for extra in self.products.onto_sums(operation, terms, result, FORMATS[working], independent):
                 result = self.tape.round(self.tape.copy(result), np.broadcast_to(extra, result.value.shape), operation)
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
-        more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
+        more = other_algorithm(short, plain, attributes, FORMATS[working], self.arithmetic.independent) if plain else None
         if more is not None and isinstance(result, TapeNode):
             result = self.tape.round(self.tape.copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, TapeNode) and working != storage:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hnfc.analysis.summation import any_order, gamma, products_in_any_order
+from hnfc.analysis.summation import any_order, gamma, products
 from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.dialects.types import FORMATS, ElementFormat
 
@@ -58,10 +58,10 @@ def test_many_terms_are_bounded_without_sorting_and_a_bias_is_one_of_them(monkey
     generator = np.random.default_rng(0)
     a, b, bias = generator.normal(size=(1, 5, 30)), generator.normal(size=(1, 30, 4)), np.full((1, 4), 1e3)
     boxes = [IntervalArray.of(x) for x in (a, b)]
-    sharp = products_in_any_order(*boxes, None, FORMATS["f32"])
-    onto = products_in_any_order(*boxes, IntervalArray.of(bias[:, None]), FORMATS["f32"])
+    sharp = products(*boxes, None, FORMATS["f32"])
+    onto = products(*boxes, IntervalArray.of(bias[:, None]), FORMATS["f32"])
     assert (onto > 20 * sharp).all()
     monkeypatch.setattr("hnfc.analysis.summation.MOST_SORTED", 0)
-    rough = products_in_any_order(*boxes, None, FORMATS["f32"])
+    rough = products(*boxes, None, FORMATS["f32"])
     assert (sharp <= rough).all()
     assert (rough <= gamma(30, FORMATS["f32"]) * (np.abs(a) @ np.abs(b))).all()
