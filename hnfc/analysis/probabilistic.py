@@ -70,7 +70,9 @@ def probable_error(
     probability: float = PROBABILITY,
     outputs: Outputs = TOGETHER,
 ) -> ProbableError:
-    """Bound for these inputs: rounding errors are larger with a probability of at most 1 - `probability`, for each output by itself."""
+    """Bounds for these inputs, all of which hold together with the probability."""
+    floats = [value for value in returned(block) if format_of(value.type) is not None]
+    each = (1 - probability) / max(len(floats), 1)
     at, moved = (_recorded(block, inputs, weights, signs) for signs in (None, np.random.default_rng(0)))
     squares: dict[int, tuple[float, int]] = {}
     sizes: dict[int, tuple[float, int]] = {}
@@ -86,7 +88,7 @@ def probable_error(
         count = math.prod(node.shape)
         assert isinstance(at.tape, LinearTape)
         exact = count <= _PROBES or at.tape.work_of(node) <= _EXACT_WORK
-        parts, changed = (_squares(run, value, None if exact else (1 - probability) * _PROBE_SHARE) for run in (at, moved))
+        parts, changed = (_squares(run, value, None if exact else each * _PROBE_SHARE) for run in (at, moved))
         there, elsewhere = sum(parts.values()), sum(changed.values())
         change = abs(elsewhere - there) / there if there else (math.inf if elsewhere else 0.0)
         second = max(second, change if change == change else math.inf)
