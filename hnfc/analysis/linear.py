@@ -22,7 +22,7 @@ import numpy as np
 
 from hnfc.analysis.batch_axis import SIGMA, anywhere, either, filled, lifted, places_of, product, raised, rows_of, total
 from hnfc.analysis.contraction import vector_product
-from hnfc.analysis.lines import Dependence, Errors, Line, around, carried, middle_and_radius, plus, scaling, summed_to, weighted
+from hnfc.analysis.lines import Dependence, Errors, Line, around, at_most, carried, middle_and_radius, plus, scaling, summed_to, weighted
 from hnfc.analysis.movement import Movement, moved_box
 from hnfc.analysis.nodes import ABOVE, Function, Slope, TapeNode, WholeFunction
 from hnfc.analysis.tape import Tape
@@ -73,14 +73,20 @@ class LinearTape(Tape):
         line.pushed, line.fault = carried(errors)
         line.pushed_away, line.drift = carried([(part, self.line(part.operand).away) for part in line.parts])
         line.drift = plus(line.drift, radius)
-        line.away = plus(line.pushed_away, line.drift)
+        line.away, error = plus(line.pushed_away, line.drift), plus(line.pushed, line.fault)
+        if not self.points:
+            # both the true and the computed value lie in the box, before this value is rounded itself
+            spread = (value.hi - value.lo) * ABOVE
+            reach = np.maximum(value.hi - centre, centre - value.lo) * ABOVE
+            error, line.away = at_most(error, spread), at_most(line.away, reach)
+            line.fault, line.drift = at_most(line.fault, plus(spread, line.pushed)), at_most(line.drift, plus(reach, line.pushed_away))
         line.mixed = mixed or any(self.line(part.operand).mixed for part in line.parts)
         exact = all(part.operand.exact for part in parts)
         if self.points:
             value = IntervalArray.of(centre)
         else:
             value = around(value, line)
-        node = TapeNode(self, value, exact=exact, lost=lost, error=plus(line.pushed, line.fault))
+        node = TapeNode(self, value, exact=exact, lost=lost, error=error)
         node.line = line
         return node
 

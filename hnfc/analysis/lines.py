@@ -71,6 +71,11 @@ def plus(x: Errors, y: Errors) -> Errors:
     return np.asarray((x + y) * ABOVE)
 
 
+def at_most(x: Errors, limit: Errors) -> Errors:
+    """The lesser of both bounds, where the limit is a number."""
+    return x if x is None or limit is None else np.asarray(np.fmin(x, limit))
+
+
 def weighted(adjoint: Array, bounds: Sequence[Errors]) -> Array:
     """Σ adjoint·bound, for each bound and adjoint; an infinite error behind a derivative of 0 belongs to a branch that is not taken."""
     shape = adjoint.shape[1:]
