@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hnfc.dialects.interval_arrays import LINE, Array, IntervalArray
+from hnfc.dialects.interval_arrays import LINE, ONE, Array, IntervalArray, sqrt
 
 SIGMA = 2.0**-52
 """Twice the unit roundoff of float64, in which all of this is computed."""
@@ -46,6 +46,11 @@ def anywhere(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -
     return None if p is None else np.any(np.broadcast_to(p, (p.shape[0], *shape)), axis=places, keepdims=True)
 
 
+def rows_of(p: Array | None, shape: tuple[int, ...], places: tuple[int, ...]) -> Array | None:
+    """Elements of an array of this shape that lie in line with one where it holds."""
+    return None if p is None else np.broadcast_to(np.any(np.broadcast_to(p, shape), axis=places, keepdims=True), shape)
+
+
 def multiplied(x: IntervalArray, y: IntervalArray) -> IntervalArray:
     """x·y, of which nothing is known where one of them may have no value; 0 times such a value is none either."""
     return (x * y).where(np.isfinite(x.magnitude) & np.isfinite(y.magnitude), LINE)
@@ -54,6 +59,11 @@ def multiplied(x: IntervalArray, y: IntervalArray) -> IntervalArray:
 def inside(slope: IntervalArray, where: Array) -> IntervalArray:
     """The slope where the function has one, anything elsewhere."""
     return slope.where(where, LINE)
+
+
+def arc_slope(x: IntervalArray) -> IntervalArray:
+    """1/√(1 - x²)."""
+    return inside(sqrt((ONE - x.square()).meet(-1.0, 1.0)).reciprocal(), (x.lo > -1) & (x.hi < 1))
 
 
 def lifted(x: IntervalArray, rank: int) -> IntervalArray:

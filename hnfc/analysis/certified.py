@@ -1,23 +1,26 @@
 """Certified range, error and error propagation of every value of a model on a box of inputs.
 
-Composition is Φ(ε) = L·ε + Δ, operation by operation and element by element: an error that comes in grows by at most L, the Lipschitz
-constant of the operation on the ranges of its operands, and its own rounding adds at most Δ. κ is its condition number, the growth of
-relative errors: Σ|∂f/∂x|·|x| / |f|.
+Errors are linear functions of the roundings (see `linear`), so that what cancels on the way to a result is seen. Of each operation alone
+there is Φ(ε) = L·ε + Δ: an error that comes in grows by at most L, the Lipschitz constant of the operation on the ranges of its operands,
+and its own rounding adds at most Δ. κ is its condition number, the growth of relative errors: Σ|∂f/∂x|·|x| / |f|.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.nodes import KleeneTruth, TapeNode
+from hnfc.analysis.linear import LinearTape
+from hnfc.analysis.nodes import KleeneTruth, TapeNode, running_error
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.analysis.tape import Tape
-from hnfc.analysis.taylor import Forms, Recorder, running_error
+from hnfc.analysis.taylor import Forms, Recorder
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval import Interval
@@ -58,6 +61,12 @@ Per: TypeAlias = "int | str"
 """Granularity of bounds: "tensor" (one for all elements), "element", or the number of the axis along which places have their own."""
 
 
+MOST_KEPT = 2**22
+"""Elements of all values together of which a tape keeps everything: some hundred bytes each."""
+_CHEAP = 2**20
+"""Elements that a sweep may touch for a value that is no result."""
+
+
 @dataclass
 class Certified:
     """The bounds of every value that has any, and why the others have none."""
@@ -69,34 +78,47 @@ class Certified:
 def certified(
     block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None, per: Per = "tensor"
 ) -> Certified:
-    """One pass over the function, a value being dropped when nothing needs it any more: time and memory grow with the graph.
+    """One pass over the function, and sweeps backward from its results and where the second order needs them (see `linear`).
 
-    Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
+    Of a function with more than MOST_KEPT elements a value is dropped when nothing needs it any more, and there are no sweeps: time and
+    memory grow with the graph. Errors are carried element by element in any case; `per` says which of them are kept besides the largest.
     """
+    tape = tape_for(block)
     ranges = Ranges({value: interval_of_box(box) for value, box in inputs.items()}, weights)
-    forms, true = Forms(Tape(recording=False)), Forms(Tape(recording=False))
-    recorder, unrounded = Recorder(forms, weights), Recorder(true, weights, rounding=False)
+    recorder, unrounded = Recorder(Forms(tape), weights), Recorder(Forms(Tape(recording=False)), weights, rounding=False)
+    forms, true = recorder.forms, unrounded.forms
     found: dict[SSAValue, Bounds] = {}
     last = {operand: operation for operation in block.ops for operand in operation.operands}
     with np.errstate(all="ignore"):
         for value, box in inputs.items():
-            forms.known[value] = node = forms.tape.input(box)
+            forms.known[value] = node = tape.input(box)
             true.known[value] = true.tape.input(box)
             found[value] = _with_errors(_summary(node, 1.0, 0.0, 1.0), node, per)
         for operation in block.ops:
             recorder.record(operation)
-            unrounded.record(operation)
+            if not isinstance(tape, LinearTape):
+                unrounded.record(operation)
             for value in operation.results:
                 node_or_truth = forms.known.get(value)
                 if isinstance(node_or_truth, TapeNode):
-                    _sharpen(node_or_truth, true.known.get(value))
+                    if not isinstance(tape, LinearTape):
+                        _sharpen(node_or_truth, true.known.get(value))
+                    elif tape.work_of(node_or_truth) < _CHEAP or last.get(value) is block.last_op:
+                        tape.tighten(node_or_truth)
                     own = _measured(recorder, operation, node_or_truth)
                     found[value] = _with_errors(_with_infinities(own, node_or_truth, ranges, value), node_or_truth, per)
-            for value in {*operation.operands, *operation.results}:
+            for value in {*operation.operands, *operation.results} if not isinstance(tape, LinearTape) else ():
                 if last.get(value, operation) is operation:
                     forms.known.pop(value, None)
                     true.known.pop(value, None)
     return Certified(found, forms.walls)
+
+
+def tape_for(block: Block) -> Tape:
+    """A tape that keeps what sweeps need, or for a large function one that keeps nothing."""
+    shapes = [value.type.get_shape() for operation in block.ops for value in operation.results if isinstance(value.type, TensorType)]
+    elements = sum(math.prod(max(size, 1) for size in shape) for shape in shapes)
+    return LinearTape() if elements <= MOST_KEPT else Tape(recording=False)
 
 
 def interval_of_box(box: IntervalArray) -> Interval:

@@ -45,7 +45,6 @@ class StepRecorder(Protocol):
     def steps(
         self, expression: Expr, named: Mapping[str, TapeNode | KleeneTruth], working: str, origin: Operation
     ) -> TapeNode | KleeneTruth: ...
-    def copy(self, x: TapeNode) -> TapeNode: ...
 
 
 def composed(
@@ -132,14 +131,14 @@ def _group_norm(steps: _Steps, operands: Sequence[Any], attributes: dict[str, An
     if steps.recorder.rounding:
         more = other_algorithm("layer_norm", [grouped], {"axes": (2,), "eps": attributes["eps"]}, FORMATS[steps.working])
         assert more is not None
-        normed = steps.tape.round(steps.recorder.copy(normed), np.broadcast_to(more, normed.value.shape), steps.origin)
+        normed = steps.tape.round(steps.tape.copy(normed), np.broadcast_to(more, normed.value.shape), steps.origin)
     result = reshaped(steps.tape, normed, x.shape)
     for name, parameter in zip(("mul", "add"), parameters, strict=False):
         result = steps.apply(name, result, reshaped(steps.tape, parameter, (x.shape[1], *(1,) * (len(x.shape) - 2))))
     if len(parameters) > 1 and steps.recorder.rounding:
         # a kernel computes x·α + (β - mean·α)
         bias = np.max(parameters[1].value.magnitude, initial=0.0) * 4 * FORMATS[steps.working].unit_roundoff
-        result = steps.tape.round(steps.recorder.copy(result), np.full(result.value.shape, bias), steps.origin)
+        result = steps.tape.round(steps.tape.copy(result), np.full(result.value.shape, bias), steps.origin)
     return result
 
 
@@ -173,7 +172,7 @@ def _attention(steps: _Steps, operands: Sequence[Any], attributes: dict[str, Any
     if steps.recorder.rounding:
         # what a hidden key weighs here and not there
         stray = np.full(result.value.shape, _NOTHING * (1.0 + float(greatest)) * seen.shape[-1])
-        result = steps.tape.round(steps.recorder.copy(result), stray, steps.origin)
+        result = steps.tape.round(steps.tape.copy(result), stray, steps.origin)
     return result
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.certified import Bounds, Certified, Per, certified
 from hnfc.analysis.curvature import Curvature
+from hnfc.analysis.probabilistic import ASSUMPTION, PROBABILITY, probable_error
 from hnfc.core.errors import ModelError
 from hnfc.core.samples import declared, from_file, parse_range
 from hnfc.dialects.interval_arrays import IntervalArray
@@ -29,9 +30,9 @@ _SOURCES = (ConstantOp, WeightOp)
 
 @dataclass(frozen=True)
 class Finding:
-    """One operation's result. error: a bound of it (certified), or how far its own rounding moves the outputs (estimate).
+    """One operation's result. error: a bound of it (certified), or how far its own rounding moves the outputs (other levels).
 
-    growth: by how many times the relative error of the result is larger than the largest one of its operands; for an estimate, the
+    growth: by how many times the relative error of the result is larger than the largest one of its operands; otherwise, the
     part of the squared output error that it contributes.
     """
 
@@ -63,22 +64,38 @@ def asdict_without_value(finding: Finding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in finding.__dataclass_fields__ if name != "value"}
 
 
+LEVELS = ("certified", "probabilistic", "estimate")
+"""Kinds of numbers: bounds that always hold, bounds with a probability under an assumption, and no bounds."""
+
+
 @dataclass
 class Findings:
-    """All of them in the order of the program, and the outputs. certified: bounds, not estimates."""
+    """All of them in the order of the program, and the outputs.
+
+    error: of the outputs, the largest of any element (certified), or the root mean square. level: one of LEVELS. probability: that each
+    sample's outputs are within the error, of a probabilistic bound; second: the part that second-order terms have in its square.
+    """
 
     findings: list[Finding]
     outputs: list[Finding]
-    certified: bool
+    level: str
     missing: dict[str, int]
     error: float
     scale: float
     curvature: Curvature | None = None
     """On the samples: how much the operations bend, by the formulas of the sources (see `curvature`)."""
+    probability: float | None = None
+    second: float | None = None
+
+    @property
+    def certified(self) -> bool:
+        return self.level == "certified"
 
     def data(self) -> dict[str, Any]:
         return {
-            "certified": self.certified, "error": self.error, "scale": self.scale, "without": self.missing,
+            "level": self.level, "certified": self.certified, "probability": self.probability,
+            "assumption": ASSUMPTION if self.probability is not None else None,
+            "error": self.error, "scale": self.scale, "without": self.missing,
             "curvature": None if self.curvature is None else self.curvature.total,
             "values": [finding.data() for finding in self.findings], "outputs": [finding.data() for finding in self.outputs],
         }  # fmt: skip
@@ -91,6 +108,11 @@ class Findings:
                 where = f"in [{output.low:.6g}, {output.high:.6g}]" + " or NaN" * output.nan
                 lines.append(f"output {index}: {where}, error at most {output.error:.3g}")
             lines.append("certified: no input in the ranges has a larger error, whatever the order of sums")
+        elif self.probability is not None:
+            most = f"at most {self.error:.3g} with probability {self.probability:.10g}"
+            lines.append(f"outputs: root mean square {self.scale:.3g}, of the error {most}")
+            lines.append(f"probabilistic: {ASSUMPTION}")
+            lines.append(f"terms of second order were checked at rounded values: they change the square of the bound by {self.second:.1e}")
         else:
             lines.append(f"outputs: root mean square {self.scale:.3g}, error about {self.error:.3g}")
             lines.append("an estimate from the samples, not a bound")
@@ -109,14 +131,44 @@ def certified_findings(
     results: list[Certified] = [certified(block, box, imported.weight, per) for box in boxes]
     bounds = {value: _worst([r.bounds[value] for r in results]) for value in results[0].bounds if all(value in r.bounds for r in results)}
     found = [_bounded(imported, op, bounds) for op in block.ops if isinstance(op, NumOp) and op.results and op.results[0] in bounds]
-    missing: dict[str, int] = {}
-    for value, why in results[0].walls.items():
-        if format_of(value.type) is not None:
-            missing[why] = missing.get(why, 0) + 1
+    missing = _missing(results[0].walls)
     by_value = {finding.value: finding for finding in found}
     outputs = [by_value[v] for v in (block.last_op.operands if block.last_op else ()) if v in by_value]
     worst = max((output.error for output in outputs), default=math.inf)
-    return Findings([f for f in found if not isinstance(f.value.owner, _SOURCES)], outputs, True, missing, worst, 0.0)
+    return Findings([f for f in found if not isinstance(f.value.owner, _SOURCES)], outputs, "certified", missing, worst, 0.0)
+
+
+def probabilistic_findings(
+    imported: Imported, block: Block, samples: Sequence[Mapping[SSAValue, np.ndarray[Any, Any]]], probability: float = PROBABILITY
+) -> Findings:
+    """Bound that holds for each of the samples, and all of them together, with the probability; the operations of the worst one."""
+    each = 1 - (1 - probability) / len(samples)
+    bounds = [probable_error(block, sample, imported.weight, each) for sample in samples]
+    worst = max(bounds, key=lambda b: b.errors[None])
+    found = []
+    for operation in block.ops:
+        value = operation.results[0] if operation.results else None
+        if isinstance(operation, _SOURCES) or value is None or value not in worst.values:
+            continue
+        part = worst.shares.get(operation, 0.0)
+        low, high = (choose(b.values[value][end] for b in bounds) for end, choose in enumerate((min, max)))
+        name = operation.name.removeprefix("num.")
+        error = math.sqrt(part) * worst.errors[None] if part else 0.0
+        found.append(Finding(value, name, imported.location(operation), low, high, error, part))
+    second = max(b.second for b in bounds)
+    return Findings(
+        found, [], "probabilistic", _missing(worst.missing), worst.errors[None], max(b.scale for b in bounds), probability=probability,
+        second=second,
+    )  # fmt: skip
+
+
+def _missing(walls: Mapping[SSAValue, str]) -> dict[str, int]:
+    """Reasons why values have no bound, and how often each occurs."""
+    missing: dict[str, int] = {}
+    for value, why in walls.items():
+        if format_of(value.type) is not None:
+            missing[why] = missing.get(why, 0) + 1
+    return missing
 
 
 def boxes_of(block: Block, ranges: Sequence[str], samples: str | None) -> list[dict[SSAValue, IntervalArray]]:
@@ -176,4 +228,4 @@ def estimated_findings(imported: Imported, block: Block, calibration: Calibratio
                 value, operation.name.removeprefix("num."), imported.location(operation), seen.low, seen.high, error, part,
                 quantiles=seen.quantiles, overflows=seen.beyond(form.largest), subnormals=seen.below(normal), nonfinite=seen.nonfinite,
             ))  # fmt: skip
-    return Findings(found, [], False, {}, total, calibration.rms)
+    return Findings(found, [], "estimate", {}, total, calibration.rms)

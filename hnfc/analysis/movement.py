@@ -12,43 +12,76 @@ from hnfc.analysis.nodes import Pull, Recording, TapeNode
 from hnfc.dialects.interval_arrays import Array, IntervalArray
 
 
-def moved(tape: Recording, xs: Sequence[TapeNode], move: Callable[[list[Array]], Array], filling: IntervalArray) -> TapeNode:
-    """Elements of the operands at other indices; `move` is applied to arrays of their numbers, and -1 is `filling`."""
-    sizes = [math.prod(x.shape) for x in xs]
-    firsts = np.cumsum([0, *sizes])
-    index = move([np.arange(n).reshape(x.shape) + first for x, n, first in zip(xs, sizes, firsts, strict=False)])
-    lead = max(x.value.shape[0] for x in xs)
+class Movement:
+    """Elements of several operands at other indices; `move` is applied to arrays of their numbers, and -1 is a filling."""
 
-    def picked(ends: Sequence[Array], fill: Array) -> Array:
-        flat = [np.broadcast_to(e, (lead, *x.shape)).reshape(lead, n) for e, x, n in zip(ends, xs, sizes, strict=True)]
-        flat.append(np.broadcast_to(fill, (lead, 1)))
-        return np.concatenate(flat, axis=1)[:, index]
+    def __init__(self, shapes: Sequence[tuple[int, ...]], move: Callable[[list[Array]], Array]) -> None:
+        self.shapes, self.sizes = shapes, [math.prod(shape) for shape in shapes]
+        self.firsts = np.cumsum([0, *self.sizes])
+        self._plans: dict[int, tuple[Array, Array, Array | None]] = {}
+        self.index = move([np.arange(n).reshape(s) + first for s, n, first in zip(shapes, self.sizes, self.firsts, strict=False)])
+
+    def picked(self, arrays: Sequence[Array], filling: Array) -> Array:
+        """The elements of these arrays, which broadcast to the shapes behind their first axis."""
+        lead = max(len(a) for a in arrays)
+        flat = [np.broadcast_to(a, (lead, *s)).reshape(lead, n) for a, s, n in zip(arrays, self.shapes, self.sizes, strict=True)]
+        flat.append(np.broadcast_to(filling, (lead, 1)))
+        return np.asarray(np.concatenate(flat, axis=1)[:, self.index])
+
+    def summed(self, g: Array, which: int) -> tuple[Array, bool]:
+        """For each element of an operand the sum of g where it went; and whether any went to several indices."""
+        spread = np.broadcast_to(g, (len(g), *self.index.shape)).reshape(len(g), self.index.size)
+        shape, (sources, targets, starts) = (len(g), *self.shapes[which]), self._plan(which)
+        if starts is not None:
+            found = np.zeros((len(g), self.sizes[which]))
+            found[:, targets] = np.add.reduceat(np.take(spread, sources, axis=1), starts, axis=1)
+            return found.reshape(shape), True
+        if len(targets) < self.sizes[which]:
+            found = np.zeros((len(g), self.sizes[which]))
+            found[:, targets] = np.take(spread, sources, axis=1)
+            return found.reshape(shape), False
+        still = len(sources) == spread.shape[1] and bool((np.diff(sources) == 1).all())
+        return (spread if still else np.take(spread, sources, axis=1)).reshape(shape), False
+
+    def _plan(self, which: int) -> tuple[Array, Array, Array | None]:
+        """Indices of an operand's elements in the result, by the operand's; these; and where each begins, if any has several."""
+        if which not in self._plans:
+            flat = self.index.reshape(-1)
+            own = np.flatnonzero((flat >= self.firsts[which]) & (flat < self.firsts[which + 1]))
+            targets = flat[own] - self.firsts[which]
+            order = np.argsort(targets, kind="stable")
+            starts = np.flatnonzero(np.diff(targets[order], prepend=-1))
+            once = len(starts) == len(targets)
+            self._plans[which] = own[order], targets[order][starts], None if once else starts
+        return self._plans[which]
+
+
+def moved(tape: Recording, xs: Sequence[TapeNode], move: Callable[[list[Array]], Array], filling: IntervalArray) -> TapeNode:
+    """Elements of the operands at other indices."""
+    movement = Movement([x.shape for x in xs], move)
 
     def pull(which: int) -> Pull:
         def back(g: IntervalArray) -> IntervalArray:
-            ends = [np.broadcast_to(e, (g.shape[0], *index.shape)).reshape(g.shape[0], index.size) for e in (g.lo, g.hi)]
-            flat = index.reshape(-1)
-            own = (flat >= firsts[which]) & (flat < firsts[which + 1])
             sums = []
-            for end, sign in zip(ends, (-1, 1), strict=True):
-                found = np.zeros((g.shape[0], sizes[which]))
-                size = np.zeros_like(found)
-                np.add.at(found.T, flat[own] - firsts[which], end[:, own].T)
-                np.add.at(size.T, flat[own] - firsts[which], np.abs(end[:, own]).T)
-                once = np.bincount(flat[own] - firsts[which], minlength=sizes[which]) <= 1
-                slack = np.where(once, 0.0, size * flat.size * SIGMA)
-                sums.append((found + sign * slack).reshape(g.shape[0], *xs[which].shape))
+            for end, sign in ((g.lo, -1), (g.hi, 1)):
+                found, several = movement.summed(end, which)
+                slack = movement.summed(np.abs(end), which)[0] * (movement.index.size * SIGMA) if several else 0.0
+                sums.append(found + sign * slack)
             return IntervalArray(*sums)
 
         return back
 
-    low = picked([x.value.lo for x in xs], filling.lo)
-    same = all(x.value.lo is x.value.hi for x in xs) and filling.lo is filling.hi
-    value = IntervalArray(low, low if same else picked([x.value.hi for x in xs], filling.hi))
+    value = moved_box(movement, [x.value for x in xs], filling)
     lost = None
     if any(x.lost is not None for x in xs):
-        lost = picked([np.zeros(1, bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
+        lost = movement.picked([np.zeros((1,) * (len(x.shape) + 1), bool) if x.lost is None else x.lost for x in xs], np.zeros(1, bool))
     error = None
     if any(x.error is not None for x in xs):
-        error = picked([np.zeros(1) if x.error is None else x.error for x in xs], np.zeros(1))
+        error = movement.picked([np.zeros((1,) * (len(x.shape) + 1)) if x.error is None else x.error for x in xs], np.zeros(1))
     return TapeNode(tape, value, [(x, pull(i)) for i, x in enumerate(xs)], lost=lost, error=error)
+
+
+def moved_box(movement: Movement, boxes: Sequence[IntervalArray], filling: IntervalArray) -> IntervalArray:
+    low = movement.picked([box.lo for box in boxes], filling.lo)
+    same = all(box.lo is box.hi for box in boxes) and filling.lo is filling.hi
+    return IntervalArray(low, low if same else movement.picked([box.hi for box in boxes], filling.hi))

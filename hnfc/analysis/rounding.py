@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.analysis.batch_axis import lifted, places_of
+from hnfc.analysis.batch_axis import lifted, places_of, total
 from hnfc.analysis.nodes import TapeNode
+from hnfc.analysis.summation import any_order, gamma, half_ulp, in_usual_orders, products
 from hnfc.dialects.facts import Accumulation, Facts
 from hnfc.dialects.interval_arrays import Array, IntervalArray
 from hnfc.dialects.types import ElementFormat
@@ -25,36 +26,22 @@ NARROW_WORKING = "f32"
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Rounding of results. correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does."""
+    """Rounding of results.
+
+    correct: functions are rounded correctly, as FPCore defines them, whatever an implementation does. independent: the errors of the
+    additions of a sum are independent of each other and of mean 0, and bounds are the roots of their squares.
+    """
 
     correct: bool = False
+    independent: bool = False
 
     def ulps(self, facts: Facts) -> float:
-        return min(facts.ulps, 1.0) if self.correct else facts.ulps
+        """Units of roundoff that a function is off by: what is guaranteed, or two at most where errors are taken to be independent."""
+        return min(facts.ulps, 1.0) if self.correct else min(facts.ulps, 2.0) if self.independent else facts.ulps
 
 
 def working_format(storage: str) -> str:
     return storage if storage in ("f32", "f64") else NARROW_WORKING
-
-
-def gamma(n: float, form: ElementFormat) -> float:
-    """n·u/(1 - n·u), or infinity where n·u ≥ 1."""
-    nu = n * form.unit_roundoff
-    return nu / (1 - nu) * (1 + 2.0**-50) if nu < 1 else math.inf
-
-
-def half_ulp(magnitude: Array, form: ElementFormat) -> Array:
-    """The largest error of rounding a number of at most this magnitude to nearest.
-
-    Up to and with 2^k numbers lie at most 2^k·u apart; below the normal ones at most half of the smallest one away.
-    """
-    fraction, exponent = np.frexp(magnitude)
-    # magnitude = fraction·2^exponent with ½ ≤ fraction < 1; a power of two belongs to the binade below it
-    binade = np.where(fraction == 0.5, exponent - 2, exponent - 1)
-    spaced = np.ldexp(form.unit_roundoff, np.maximum(binade, -1100).astype(np.int64))
-    least = form.tiny / 2 if form.tiny > 5e-324 else form.tiny
-    flushed = np.minimum(magnitude, form.flushed)
-    return np.where(magnitude == 0, 0.0, np.where(np.isfinite(magnitude), np.maximum(np.maximum(spaced, least), flushed), np.inf))
 
 
 def rounded_to(value: IntervalArray, form: ElementFormat) -> Array:
@@ -84,17 +71,9 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
         case Accumulation.CONTRACTION if name == "conv":
             return _convolved(value, operands[0], operands[1], form)
         case Accumulation.CONTRACTION:
-            n = operands[0].shape[-1]
-            if min(len(x.shape) for x in operands) < 2:
-                size = np.asarray(n * np.max(operands[0].value.magnitude, initial=0.0) * np.max(operands[1].value.magnitude, initial=0.0))
-                return _accumulated(size, n, form)
-            a, b = (lifted(x.value, max(len(y.shape) for y in operands)).magnitude for x in operands)
-            if not (np.isfinite(a).all() and np.isfinite(b).all()):
-                return np.full(value.shape, np.inf)
-            size = (a @ b) * (1 + 4 * n * 2.0**-52)
-            return _accumulated(size, n, form)
+            return contracted(value.shape[1:], operands[0].value, operands[1].value, None, form, arithmetic.independent)
         case kind:
-            return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form)
+            return _reduced(kind, value, operands[0], places_of(len(operands[0].shape), attributes["axes"]), form, arithmetic.independent)
     if any(_power_of_two(operands[i]) for i in facts.scales):
         return _unless_overflow(value.magnitude, np.where(_underflows(value, form), form.underflow, 0.0), form)
     if any(operands[i].exact and not np.any(operands[i].value.magnitude) for i in facts.addends):
@@ -103,22 +82,23 @@ def local_error(name: str, facts: Facts, result: TapeNode, operands: Sequence[Ta
         return np.zeros(())
     if arithmetic.correct:
         return within_ulps(value, arithmetic.ulps(facts), form)
-    error = within_ulps(value, facts.ulps, form, facts.early)
+    error = within_ulps(value, arithmetic.ulps(facts), form, facts.early)
     return error if facts.stray is None else error + facts.stray(form, *(x.value for x in operands))
 
 
-def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat) -> Array | None:
+def other_algorithm(
+    name: str, operands: Sequence[TapeNode], attributes: dict[str, Any], form: ElementFormat, independent: bool = False
+) -> Array | None:
     """Extra error of an implementation that uses another algorithm than the definition; None where there is no usual one.
 
     Normalizations as x·α + β with α = w/σ and β = b - mean·α lose what x and its mean have in common; gelu as x·(1 + erf)/2 loses the
     digits of 1 + erf on the left.
     """
-    u = 4 * form.unit_roundoff
+    u = (1 if independent else 4) * form.unit_roundoff
     match name:
         case "affine":
-            rows, columns, added = (n.value.magnitude for n in operands)
-            count = rows.shape[-1]
-            return onto(added, (rows @ columns) * gamma(count, form), count, form)
+            shape = (*operands[0].shape[:-1], *operands[1].shape[-1:])
+            return contracted(shape, operands[0].value, operands[1].value, operands[2].value, form, independent)
         case "gelu":
             return np.asarray(operands[0].value.magnitude * (2 * u))
         case "batch_norm":
@@ -131,24 +111,46 @@ def other_algorithm(name: str, operands: Sequence[TapeNode], attributes: dict[st
             x = operands[0].value
             places = places_of(len(operands[0].shape), attributes["axes"])
             weight = np.max(operands[1].value.magnitude, initial=0.0) if len(operands) > 1 else 1.0
-            half = np.maximum(np.max(x.lo, axis=places, keepdims=True) - np.min(x.hi, axis=places, keepdims=True), 0.0) / 2
             n = math.prod(x.shape[place] for place in places)
-            # the variance is at least that of the two elements that lie furthest apart
-            sigma = np.sqrt(2 * half * half / n + attributes["eps"]) * (1 - 2.0**-40)
+            mean = total(x, places) / IntervalArray.of(float(n))
+            apart = (x - mean).smallest
+            half = np.maximum(np.max(x.lo, axis=places, keepdims=True) - np.min(x.hi, axis=places, keepdims=True), 0.0) / 2
+            # the squares of the deviations are at least those of the two elements that lie furthest apart
+            squares = np.maximum(np.sum(apart * apart, axis=places, keepdims=True), 2 * half * half)
+            sigma = np.sqrt(squares / n + attributes["eps"]) * (1 - 2.0**-40)
             bias = np.max(operands[2].value.magnitude, initial=0.0) if len(operands) > 2 else 0.0
-            return np.asarray(np.max(x.magnitude, axis=places, keepdims=True) * (2 * weight * u) / sigma + bias * u)
+            return np.asarray((x.magnitude + mean.magnitude) * (weight * u) / sigma + bias * u)
     return None
 
 
 def onto(other: Array, error: Array, n: float, form: ElementFormat) -> Array:
-    """Additional error of a sum of n products that a kernel accumulates onto another term: γ(n+2) of that.
+    """Additional error of a sum of n products that a kernel accumulates onto another term, from the error of the sum alone.
 
-    One step is for the sum, and one for a factor that both may have.
+    Each of n + 1 sums holds that term; one more of the size of any, and one for a factor that both may have, cost no more than the
+    products, which are rounded too.
     """
-    return other * gamma(n + 2, form) + error * ((gamma(n + 2, form) / gamma(n, form) - 1) if n else 1.0)
+    return np.asarray(other * gamma(n + 2, form) + error * 2)
 
 
-def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat) -> Array:
+def contracted(
+    shape: Sequence[int], a: IntervalArray, b: IntervalArray, bias: IntervalArray | None, form: ElementFormat, independent: bool = False
+) -> Array:
+    """Error of A·B, or of A·B + bias, in its shape, whose sums a kernel takes in any order; or independent errors, in usual ones."""
+    a = a.map(lambda v: v[:, None, :]) if a.lo.ndim == 2 else a
+    b = b.map(lambda v: v[..., None]) if b.lo.ndim == 2 else b
+    rank = max(a.lo.ndim, b.lo.ndim) - 1
+    a, b = lifted(a, rank), lifted(b, rank)
+    added = None if bias is None else lifted(bias, rank)
+    if not all(np.isfinite(x.magnitude).all() for x in (a, b, added) if x is not None):
+        return np.full((1, *shape), np.inf)
+    n = a.shape[-1]
+    size = (a.magnitude @ b.magnitude + (0.0 if added is None else added.magnitude)) * (1 + 4 * n * 2.0**-52)
+    found = _unless_overflow(size, np.broadcast_to(products(a, b, added, form, independent), size.shape), form)
+    return np.asarray(found.reshape(found.shape[0], *shape))
+
+
+def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tuple[int, ...], form: ElementFormat,
+             independent: bool) -> Array:  # fmt: skip
     n = math.prod(x.value.shape[place] for place in places)
     if kind is Accumulation.PRODUCT:
         return _multiplied(value, x, places, n, form)
@@ -163,8 +165,20 @@ def _reduced(kind: Accumulation, value: IntervalArray, x: TapeNode, places: tupl
         case Accumulation.PAIRWISE:
             error = size * gamma(math.ceil(math.log2(n)), form)
         case _:
-            error = size * gamma(n - 1, form)
+            terms = _along(x.value, places)
+            error = (in_usual_orders if independent else any_order)(terms, form).reshape(-1, *value.shape[1:])
     return _unless_overflow(size, error, form)
+
+
+def _along(x: IntervalArray, places: tuple[int, ...]) -> IntervalArray:
+    """Elements that are added up, along one axis behind the others."""
+    last = tuple(range(-len(places), 0))
+
+    def laid(v: Array) -> Array:
+        moved = np.moveaxis(np.broadcast_to(v, (v.shape[0], *x.shape[1:])), places, last)
+        return np.ascontiguousarray(moved).reshape(*moved.shape[: -len(places)], -1)
+
+    return x.map(laid)
 
 
 def _multiplied(value: IntervalArray, x: TapeNode, places: tuple[int, ...], n: int, form: ElementFormat) -> Array:

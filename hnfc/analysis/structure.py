@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hnfc.analysis.batch_axis import anywhere, filled, places_of, total
-from hnfc.analysis.nodes import TapeNode
+from hnfc.analysis.batch_axis import places_of, total
+from hnfc.analysis.nodes import PointDerivative, TapeNode
 from hnfc.analysis.tape import Tape
 from hnfc.dialects import interval_arrays
 from hnfc.dialects.facts import NoFormula
@@ -72,62 +73,118 @@ def _mean_square(node: Expr, d: Expr) -> Axes | None:
     return None
 
 
-def softmax(tape: Tape, x: TapeNode, axes: Sequence[int]) -> TapeNode:
+@dataclass(frozen=True)
+class Softmax:
     """e^x / Σ e^x, exactly; its own rounding is the caller's."""
-    places = places_of(len(x.shape), axes)
-    n = math.prod(x.value.shape[place] for place in places)
-    if 0 in x.shape:
-        raise NoFormula("a tensor without elements")
-    slack = _SLACK * max(1.0, n / 4096)
-    lo, hi = np.broadcast_to(x.value.lo, x.value.shape), np.broadcast_to(x.value.hi, x.value.shape)
-    top = np.max(hi, axis=places, keepdims=True)
-    low, high = np.exp(lo - top), np.exp(hi - top)
-    others_high = np.sum(high, axis=places, keepdims=True) * (1 + slack) - high
-    others_low = np.maximum(np.sum(low, axis=places, keepdims=True) * (1 - slack) - low, 0.0)
-    least, greatest = low / (low + others_high) * (1 - slack), high / (high + others_low) * (1 + slack) + 1e-300
-    p = IntervalArray(np.where(np.isnan(least), 0.0, np.maximum(least, 0.0)), np.where(np.isnan(greatest), 1.0, np.minimum(greatest, 1.0)))
 
-    def pull(g: IntervalArray) -> IntervalArray:
-        return p * (g - total(p * g, places))
+    places: tuple[int, ...]
+    slack: float
 
-    error = None
-    if x.error is not None:
-        e = filled(x.error, x.value.shape)
-        steep = np.minimum(p.hi * (1 - p.lo), 0.25)
-        apart = steep * e + p.hi * np.maximum(np.sum(p.hi * e, axis=places, keepdims=True) * (1 + slack) - p.hi * e, 0.0)
+    def values(self, x: IntervalArray) -> IntervalArray:
+        lo, hi = np.broadcast_to(x.lo, x.shape), np.broadcast_to(x.hi, x.shape)
+        top = np.max(hi, axis=self.places, keepdims=True)
+        low, high = np.exp(lo - top), np.exp(hi - top)
+        others_high = np.sum(high, axis=self.places, keepdims=True) * (1 + self.slack) - high
+        others_low = np.maximum(np.sum(low, axis=self.places, keepdims=True) * (1 - self.slack) - low, 0.0)
+        least, greatest = low / (low + others_high) * (1 - self.slack), high / (high + others_low) * (1 + self.slack) + 1e-300
+        least, greatest = np.where(np.isnan(least), 0.0, np.maximum(least, 0.0)), np.where(np.isnan(greatest), 1.0, greatest)
+        return IntervalArray(least, np.minimum(greatest, 1.0))
+
+    def _sum(self, x: Array) -> Array:
+        return np.asarray(np.sum(x, axis=self.places, keepdims=True) * (1 + self.slack))
+
+    def growth(self, e: Array, x: IntervalArray, y: IntervalArray) -> Array:
+        steep = np.minimum(y.hi * (1 - y.lo), 0.25)
+        apart = steep * e + y.hi * np.maximum(self._sum(y.hi * e) - y.hi * e, 0.0)
         # the other elements move this one by p·(1 - p) times a mean of their errors
-        error = np.minimum(2 * steep * np.max(e, axis=places, keepdims=True), apart) * (1 + slack)
-    lost = anywhere(x.lost, x.shape, places)
-    return TapeNode(tape, p, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, p.shape), error=error)
+        return np.asarray(np.minimum(2 * steep * np.max(e, axis=self.places, keepdims=True), apart) * (1 + self.slack))
+
+    def pull(self, g: IntervalArray, x: IntervalArray, y: IntervalArray) -> IntervalArray:
+        return y * (g - total(y * g, self.places))
+
+    def at(self, centre: Array, value: Array, x: IntervalArray, y: IntervalArray) -> PointDerivative:
+        p, off = value, np.maximum(y.hi - value, value - y.lo) * (1 + self.slack)
+        return PointDerivative(
+            lambda g: p * (g - np.sum(p * g, axis=self.places, keepdims=True)),
+            lambda e: p * (e + self._sum(p * e)) * (1 + self.slack),
+            lambda e: (off * (e + self._sum(y.hi * e)) + p * self._sum(off * e)) * (1 + self.slack),
+        )
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
+
+    places: tuple[int, ...]
+    slack: float
+    count: int
+    eps: float
+    centred: bool
+
+    def _deviation(self, x: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
+        d = x - self._mean(x) if self.centred else x
+        return d, interval_arrays.sqrt(self._mean(d.square()) + IntervalArray.of(self.eps))
+
+    def _mean(self, x: IntervalArray) -> IntervalArray:
+        return total(x, self.places) / IntervalArray.of(float(self.count))
+
+    def values(self, x: IntervalArray) -> IntervalArray:
+        d, sigma = self._deviation(x)
+        limit = math.sqrt(self.count) * (1 + self.slack)
+        return (d / sigma).meet(-limit, limit)
+
+    def growth(self, e: Array, x: IntervalArray, y: IntervalArray) -> Array:
+        """|δ| + mean |δ| + |z|·mean(|z|·|δ|), over σ; the mean of |z| is at most 1."""
+        _, sigma = self._deviation(x)
+        size = y.magnitude
+        along = np.minimum(np.mean(size * e, axis=self.places, keepdims=True), np.max(e, axis=self.places, keepdims=True))
+        return np.asarray((self._own(e) + size * along) / sigma.lo * (1 + self.slack))
+
+    def _own(self, e: Array) -> Array:
+        return np.asarray(e + (np.mean(e, axis=self.places, keepdims=True) if self.centred else 0.0))
+
+    def pull(self, g: IntervalArray, x: IntervalArray, y: IntervalArray) -> IntervalArray:
+        _, sigma = self._deviation(x)
+        taken = g - self._mean(g) if self.centred else g
+        return (taken - y * self._mean(g * y)) / sigma
+
+    def at(self, centre: Array, value: Array, x: IntervalArray, y: IntervalArray) -> PointDerivative:
+        """(1 - mean - z·mean z)/σ with z and σ at the centre, whatever they are rounded to."""
+        _, sigma = self._deviation(x)
+        _, near = self._deviation(IntervalArray.of(centre))
+        inverse, z, above = 1 / near.middle, value, 1 + self.slack
+        ends = sigma.reciprocal()
+        uneven = np.maximum(ends.hi - inverse, inverse - ends.lo) * above
+        off, size = np.maximum(y.hi - z, z - y.lo) * above, y.magnitude
+
+        def mean(v: Array) -> Array:
+            return np.asarray(np.mean(v, axis=self.places, keepdims=True))
+
+        def pull(g: Array) -> Array:
+            return np.asarray(((g - mean(g) if self.centred else g) - z * mean(z * g)) * inverse)
+
+        def change(e: Array) -> Array:
+            along = mean(size * e)
+            return np.asarray(uneven * (self._own(e) + size * along) + inverse * (off * along + np.abs(z) * mean(off * e))) * above
+
+        return PointDerivative(pull, lambda e: (self._own(e) + np.abs(z) * mean(np.abs(z) * e)) * inverse * above, change)
+
+
+def softmax(tape: Tape, x: TapeNode, axes: Sequence[int]) -> TapeNode:
+    """Softmax along the axes."""
+    places, slack, _ = _along(x, axes)
+    return tape.whole(x, Softmax(places, slack))
 
 
 def standardized(tape: Tape, x: TapeNode, axes: Sequence[int], eps: float, centred: bool) -> TapeNode:
-    """d/√(mean d² + eps) with d = x - mean x, or d = x; exactly."""
-    places = places_of(len(x.shape), axes)
-    n = math.prod(x.value.shape[place] for place in places)
+    """Normalization along the axes."""
+    places, slack, n = _along(x, axes)
+    return tape.whole(x, Standardized(places, slack, n, eps, centred))
+
+
+def _along(x: TapeNode, axes: Sequence[int]) -> tuple[tuple[int, ...], float, int]:
     if 0 in x.shape:
         raise NoFormula("a tensor without elements")
-    slack = _SLACK * max(1.0, n / 4096)
-    size = IntervalArray.of(float(n))
-
-    def mean(box: IntervalArray) -> IntervalArray:
-        return total(box, places) / size
-
-    d = x.value - mean(x.value) if centred else x.value
-    sigma = interval_arrays.sqrt(mean(d.square()) + IntervalArray.of(eps))
-    limit = math.sqrt(n) * (1 + slack)
-    z = (d / sigma).meet(-limit, limit)
-
-    def moved(e: Array, z_size: Array) -> Array:
-        """Perturbation of z by a change e of x: |δ| + mean |δ| + |z|·mean(|z|·|δ|), over σ; the mean of |z| is at most 1."""
-        along = np.minimum(np.mean(z_size * e, axis=places, keepdims=True), np.max(e, axis=places, keepdims=True))
-        own = e + (np.mean(e, axis=places, keepdims=True) if centred else 0.0)
-        return np.asarray((own + z_size * along) / sigma.lo * (1 + slack))
-
-    def pull(g: IntervalArray) -> IntervalArray:
-        taken = g - mean(g) if centred else g
-        return (taken - z * mean(g * z)) / sigma
-
-    error = None if x.error is None else moved(filled(x.error, x.value.shape), z.magnitude)
-    lost = anywhere(x.lost, x.shape, places)
-    return TapeNode(tape, z, [(x, pull)], lost=None if lost is None else np.broadcast_to(lost, z.shape), error=error)
+    places = places_of(len(x.shape), axes)
+    n = math.prod(x.value.shape[place] for place in places)
+    return places, _SLACK * max(1.0, n / 4096), n

@@ -17,6 +17,7 @@ import numpy as np
 from hnfc.analysis.batch_axis import (
     SIGMA,
     anywhere,
+    arc_slope,
     either,
     filled,
     gathered,
@@ -25,13 +26,14 @@ from hnfc.analysis.batch_axis import (
     places_of,
     product,
     raised,
+    rows_of,
     scaled,
     spread,
     total,
 )  # fmt: skip
 from hnfc.analysis.contraction import convolution, gathered_along, vector_product
 from hnfc.analysis.movement import moved
-from hnfc.analysis.nodes import ABOVE, KleeneTruth, TapeNode
+from hnfc.analysis.nodes import ABOVE, Function, KleeneTruth, Slope, TapeNode, WholeFunction
 from hnfc.dialects import interval_arrays
 from hnfc.dialects.facts import Facts, NoFormula
 from hnfc.dialects.interval_arrays import ONE, ZERO, Array, IntervalArray
@@ -61,18 +63,34 @@ class Tape:
 
     const = node
 
-    def function(self, x: TapeNode, value: IntervalArray, slope: IntervalArray) -> TapeNode:
-        """f(x), element by element, with the derivatives in `slope`."""
-        error = None if x.error is None else scaled(x.error, slope)
-        return TapeNode(self, value, [(x, lambda adjoint: adjoint * slope)], lost=x.lost, error=error)
+    def function(self, x: TapeNode, f: Function, slope: Slope) -> TapeNode:
+        """f(x), element by element, with the derivative `slope(x, f(x))`."""
+        value = f(x.value)
+        steep = slope(x.value, value)
+        error = None if x.error is None else scaled(x.error, steep)
+        return TapeNode(self, value, [(x, lambda adjoint: adjoint * steep)], lost=x.lost, error=error)
+
+    def whole(self, x: TapeNode, f: WholeFunction) -> TapeNode:
+        """f(x), where an element of the result depends on several of x."""
+        value = f.values(x.value)
+        error = None if x.error is None else f.growth(filled(x.error, x.value.shape), x.value, value)
+        return TapeNode(self, value, [(x, lambda g: f.pull(g, x.value, value))], lost=rows_of(x.lost, x.value.shape, f.places), error=error)
+
+    def copy(self, x: TapeNode) -> TapeNode:
+        """The same value, for a rounding of its own."""
+        return TapeNode(self, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
     def rising(self, x: TapeNode, facts: Facts) -> TapeNode:
         """A function that rises: between its values at the ends, which its evaluation in float64 gives up to `ulps`."""
-        assert facts.evaluate is not None and facts.derivative is not None
-        value = x.value.rising(facts.evaluate, facts.domain.least, facts.domain.greatest, error=2.0**-52 * facts.ulps)
-        inner = Tape(recording=False)
-        slope: IntervalArray = facts.derivative(inner, TapeNode(inner, x.value), TapeNode(inner, value)).value
-        return self.function(x, value, slope.meet(0.0, np.inf))
+        evaluate, derivative, domain = facts.evaluate, facts.derivative, facts.domain
+        assert evaluate is not None and derivative is not None
+
+        def slope(x: IntervalArray, y: IntervalArray) -> IntervalArray:
+            inner = Tape(recording=False)
+            found: IntervalArray = derivative(inner, TapeNode(inner, x), TapeNode(inner, y)).value
+            return found.meet(0.0, np.inf)
+
+        return self.function(x, lambda v: v.rising(evaluate, domain.least, domain.greatest, error=2.0**-52 * facts.ulps), slope)
 
     def joined(
         self,
@@ -94,24 +112,19 @@ class Tape:
 
     # elementwise functions
 
-    def elementary(self, name: str, x: TapeNode) -> IntervalArray:
+    def elementary(self, name: str) -> Function:
         """Values of an operation of one operand, by the range that its class declares."""
-        found: IntervalArray = OPERATIONS[name].FACTS.range(x.value)
+        found: Function = OPERATIONS[name].FACTS.range
         return found
 
     def exp(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        value = interval_arrays.exp(x.value)
-        return self.function(x, value, value)
+        return self.function(self.node(x), interval_arrays.exp, lambda x, y: y)
 
     def log(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, self.elementary("log", x), inside(x.value.reciprocal(), x.value.lo > 0))
+        return self.function(self.node(x), self.elementary("log"), lambda x, y: inside(x.reciprocal(), x.lo > 0))
 
     def sqrt(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        value = self.elementary("sqrt", x)
-        return self.function(x, value, inside(0.5 / value, x.value.lo > 0))
+        return self.function(self.node(x), self.elementary("sqrt"), lambda x, y: inside(0.5 / y, x.lo > 0))
 
     def pow(self, x: Any, y: Any) -> TapeNode:
         x, y = self.node(x), self.node(y)
@@ -119,8 +132,9 @@ class Tape:
         if y.value.lo is y.value.hi and y.exact and exponent.size and (exponent == exponent[0]).all():
             c = float(exponent[0])
             shape = np.broadcast_shapes(x.shape, y.shape)
-            slope = interval_arrays.power(x.value, c - 1) * c if c else ZERO
-            result = self.function(x, interval_arrays.power(x.value, c), slope)
+            result = self.function(
+                x, lambda v: interval_arrays.power(v, c), lambda v, _: interval_arrays.power(v, c - 1) * c if c else ZERO
+            )
             return result if shape == x.shape else result + self.node(np.zeros(shape))
 
         def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
@@ -129,28 +143,19 @@ class Tape:
         return self.joined(interval_arrays.general_power, x, y, slopes)
 
     def sin(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, interval_arrays.sin(x.value), interval_arrays.cos(x.value))
+        return self.function(self.node(x), interval_arrays.sin, lambda x, y: interval_arrays.cos(x))
 
     def cos(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, interval_arrays.cos(x.value), -interval_arrays.sin(x.value))
+        return self.function(self.node(x), interval_arrays.cos, lambda x, y: -interval_arrays.sin(x))
 
     def atan(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, self.elementary("atan", x), (x.value.square() + ONE).reciprocal())
-
-    def _arc_slope(self, x: TapeNode) -> IntervalArray:
-        root = interval_arrays.sqrt((ONE - x.value.square()).meet(-1.0, 1.0))
-        return inside(root.reciprocal(), (x.value.lo > -1) & (x.value.hi < 1))
+        return self.function(self.node(x), self.elementary("atan"), lambda x, y: (x.square() + ONE).reciprocal())
 
     def asin(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, self.elementary("asin", x), self._arc_slope(x))
+        return self.function(self.node(x), self.elementary("asin"), lambda x, y: arc_slope(x))
 
     def acos(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        return self.function(x, self.elementary("acos", x), -self._arc_slope(x))
+        return self.function(self.node(x), self.elementary("acos"), lambda x, y: -arc_slope(x))
 
     def atan2(self, y: Any, x: Any) -> TapeNode:
         def slopes(a: IntervalArray, b: IntervalArray) -> tuple[IntervalArray, IntervalArray]:
@@ -168,9 +173,10 @@ class Tape:
         return result
 
     def erf(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        slope = interval_arrays.exp(-x.value.square()) * IntervalArray(np.float64(1.1283791670955123), np.float64(1.128379167095513))
-        return self.function(x, self.elementary("erf", x).meet(-1.0, 1.0), slope)
+        def slope(x: IntervalArray, y: IntervalArray) -> IntervalArray:
+            return interval_arrays.exp(-x.square()) * IntervalArray(np.float64(1.1283791670955123), np.float64(1.128379167095513))
+
+        return self.function(self.node(x), lambda v: self.elementary("erf")(v).meet(-1.0, 1.0), slope)
 
     def lgamma(self, x: Any) -> TapeNode:
         raise NoFormula("intervals of lgamma")
@@ -189,10 +195,10 @@ class Tape:
         return result
 
     def abs(self, x: Any) -> TapeNode:
-        x = self.node(x)
-        v = x.value
-        slope = IntervalArray(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
-        return self.function(x, IntervalArray(v.smallest, v.magnitude), slope)
+        def slope(v: IntervalArray, y: IntervalArray) -> IntervalArray:
+            return IntervalArray(np.where(v.lo >= 0, 1.0, -1.0), np.where(v.hi <= 0, -1.0, 1.0))
+
+        return self.function(self.node(x), lambda v: IntervalArray(v.smallest, v.magnitude), slope)
 
     def round_to(self, x: Any, format: Any) -> TapeNode:
         raise NoFormula("a rounding is no smooth function")

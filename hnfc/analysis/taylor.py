@@ -17,23 +17,21 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
-from hnfc.analysis.batch_axis import filled, raised
+from hnfc.analysis.batch_axis import filled
 from hnfc.analysis.composed import composed
-from hnfc.analysis.nodes import KleeneTruth, TapeNode
-from hnfc.analysis.rounding import Arithmetic, local_error, onto, other_algorithm, rounded_to, working_format
+from hnfc.analysis.nodes import KleeneTruth, TapeNode, running_error
+from hnfc.analysis.products import Products
+from hnfc.analysis.rounding import Arithmetic, local_error, other_algorithm, rounded_to, working_format
 from hnfc.analysis.structure import softmax, softmax_of, standardized, standardized_of
 from hnfc.analysis.tape import Tape
 from hnfc.core.interpreter import WeightReader
 from hnfc.dialects.facts import Access, NoFormula, Result, Storage
 from hnfc.dialects.interval_arrays import Array, IntervalArray
-from hnfc.dialects.num.accumulation import scaled_product_of, terms_of
 from hnfc.dialects.num.base import NumOp, as_tensor, element_name
 from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
-from hnfc.dialects.num.convolution import ConvOp
-from hnfc.dialects.num.matmul import MatmulOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.dialects.types import FORMATS, ElementFormat, TypeMismatch
+from hnfc.dialects.types import FORMATS, TypeMismatch
 from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.algorithms import algorithm
 
@@ -101,17 +99,10 @@ class Forms:
         return found
 
 
-def running_error(node: TapeNode) -> Array:
-    """The bound that the pass forward gave, element by element."""
-    error = np.zeros((1,) * (len(node.shape) + 1)) if node.error is None else node.error
-    error = np.broadcast_to(error, np.broadcast_shapes(error.shape, (1, *node.shape)))
-    return np.where(np.isnan(error) | (False if node.lost is None else node.lost), np.inf, error)
-
-
 def forms(block: Block, inputs: Mapping[SSAValue, IntervalArray], weights: WeightReader | None = None,
-          arithmetic: Arithmetic = STANDARD) -> Forms:  # fmt: skip
+          arithmetic: Arithmetic = STANDARD, tape: Tape | None = None, whole: bool = True) -> Forms:  # fmt: skip
     """Records a function of `num` on boxes: `inputs` gives each argument's, with a first axis for what is done at once."""
-    recorder = Recorder(Forms(), weights, arithmetic)
+    recorder = Recorder(Forms(tape or Tape()), weights, arithmetic, whole=whole)
     for value, box in inputs.items():
         recorder.forms.known[value] = recorder.tape.input(box)
     with np.errstate(all="ignore"):
@@ -132,8 +123,7 @@ class Recorder:
     """True if softmax and normalization are functions of their own (see `structure`), and not only the steps of their algorithm."""
     stored: str | None = None
     """The narrow format that every step of an algorithm is rounded to besides; None where only its result is."""
-    factors: dict[Operation, tuple[float, float]] = field(default_factory=dict)
-    """Largest elements of both operands of each matrix product and convolution."""
+    products: Products = field(default_factory=Products)
 
     @property
     def tape(self) -> Tape:
@@ -174,15 +164,14 @@ class Recorder:
         if storage not in FORMATS:
             return self._integral(operation, operands, attributes)
         if short in ("cast", "round_to"):
-            return self._stored(self.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
+            return self._stored(self.tape.copy(self.tape.node(operands[0])), attributes.get("format", storage), operation)
         if short == "var" and math.prod(self.tape.node(operands[0]).shape[axis] for axis in attributes["axes"]) <= attributes["correction"]:
             raise NoFormula("it divides by 0")
         whole = composed(self, operation, operands, attributes, working)
         captures = [Capture(f"x{i}") for i in range(len(operands))]
         steps = algorithm(Apply(type(operation), tuple(captures), tuple(attributes.items()))) if whole is None else None
         if short in ("matmul", "affine", "conv"):
-            first, second = (float(np.max(self.tape.node(o).value.magnitude, initial=0.0)) for o in operands[:2])
-            self.factors[operation] = first, second
+            self.products.note(operation, *(self.tape.node(o) for o in operands[:2]), whole=short == "matmul" and working == storage)
         result: TapeNode | KleeneTruth
         if whole is not None:
             result = whole
@@ -192,21 +181,23 @@ class Recorder:
         else:
             result = self.applied(type(operation), operands, attributes, working, operation)
         if short in ("add", "sub") and self.rounding and isinstance(result, TapeNode) and not self.arithmetic.correct:
-            result = self._accumulated(operation, [self.tape.node(o) for o in operands], result, FORMATS[working])
+            terms, independent = [self.tape.node(o) for o in operands], self.arithmetic.independent
+            for extra in self.products.onto_sums(operation, terms, result, FORMATS[working], independent):
+                result = self.tape.round(self.tape.copy(result), np.broadcast_to(extra, result.value.shape), operation)
         plain = [self.tape.node(o) for o in operands] if self.rounding and whole is None else []
-        more = other_algorithm(short, plain, attributes, FORMATS[working]) if plain else None
+        more = other_algorithm(short, plain, attributes, FORMATS[working], self.arithmetic.independent) if plain else None
         if more is not None and isinstance(result, TapeNode):
-            result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
+            result = self.tape.round(self.tape.copy(result), np.broadcast_to(more, result.value.shape), operation)
         if isinstance(result, TapeNode) and working != storage:
             if operation.FACTS.stray_half and self.rounding and not self.arithmetic.correct:
-                result = self.tape.round(self.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
-            result = self._stored(self.copy(result), storage, operation)
+                result = self.tape.round(self.tape.copy(result), np.full(result.value.shape, operation.FACTS.stray_half), operation)
+            result = self._stored(self.tape.copy(result), storage, operation)
             if operation.FACTS.roundings > 1 and self.rounding and not self.arithmetic.correct:
                 form = FORMATS[storage]
                 size = result.value.magnitude
                 again = size * (form.unit_roundoff * (1 + 8 * form.unit_roundoff)) + form.tiny
                 again = np.where((operation.FACTS.early > 1) & (size > form.largest / operation.FACTS.early), np.inf, again)
-                result = self.tape.round(self.copy(result), again * (operation.FACTS.roundings - 1), operation)
+                result = self.tape.round(self.tape.copy(result), again * (operation.FACTS.roundings - 1), operation)
         return result
 
     def _constant(self, operation: ConstantOp, storage: str) -> TapeNode:
@@ -224,29 +215,6 @@ class Recorder:
                 self.tape.round(node, away[None], operation)
         return node
 
-    def _accumulated(self, operation: NumOp, operands: list[TapeNode], result: TapeNode, form: ElementFormat) -> TapeNode:
-        """A sum of which one operand is a product that a kernel may accumulate onto the other."""
-        for value, node, other in zip(operation.operands, operands, operands[::-1], strict=True):
-            count = terms_of(value)
-            if count == math.inf:
-                raise NoFormula("a product of unknown size onto a bias")
-            if count:
-                own = node.noise if isinstance(value.owner, MatmulOp | ConvOp) and node.noise is not None else running_error(node)
-                more = onto(raised(other.value.magnitude, len(result.shape)), raised(own, len(result.shape)), count, form)
-                if self._overflows_scaled(value, count, other, form):
-                    more = np.full_like(more, np.inf)
-                result = self.tape.round(self.copy(result), np.broadcast_to(more, result.value.shape), operation)
-        return result
-
-    def _overflows_scaled(self, value: SSAValue, count: float, other: TapeNode, form: ElementFormat) -> bool:
-        """Return whether a kernel that scales an operand before the product, as addmm may, can leave the format on the way."""
-        product, factor = scaled_product_of(value)
-        assert product is not None
-        first, second = self.factors[product]
-        scale = max(abs(factor), 1.0)
-        sizes = scale * first, scale * second, count * scale * first * second + np.max(other.value.magnitude, initial=0.0)
-        return factor != 1 and not max(sizes) * (1 + 4 * (count + 2) * form.unit_roundoff) <= form.largest
-
     def _moved(self, operation: NumOp, operands: list[TapeNode], attributes: dict[str, Any]) -> TapeNode:
         filling = float(attributes.pop("value", 0.0))
         extra = {"value": -1} if operation.name == "num.pad" else {}
@@ -257,7 +225,7 @@ class Recorder:
         stored = float(NUMPY_TYPES[storage](filling)) if extra and storage in FORMATS and self.rounding else filling
         if stored != filling and stored == stored:
             filled_in = compute(np.ones(operands[0].shape), **attributes, value=0.0) == 0
-            result = self.tape.round(self.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
+            result = self.tape.round(self.tape.copy(result), filled_in[None] * (abs(stored - filling) * (1 + 2.0**-50)), operation)
         return result
 
     def _integral(self, operation: NumOp, operands: list[TapeNode | KleeneTruth], attributes: dict[str, Any]) -> TapeNode | KleeneTruth:
@@ -289,8 +257,8 @@ class Recorder:
         noise = local_error(
             short, kind.FACTS, found, [n for n in nodes if isinstance(n, TapeNode)], plain, FORMATS[working], self.arithmetic
         )
-        found = self.tape.round(self.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
-        return found if self.stored is None or kind.FACTS.exact else self._stored(self.copy(found), self.stored, origin)
+        found = self.tape.round(self.tape.copy(found), np.broadcast_to(noise, found.value.shape), origin) if np.any(noise) else found
+        return found if self.stored is None or kind.FACTS.exact else self._stored(self.tape.copy(found), self.stored, origin)
 
     def steps(
         self, expression: Expr, named: Mapping[str, TapeNode | KleeneTruth], working: str, origin: Operation
@@ -361,9 +329,6 @@ class Recorder:
         if away and self.rounding:
             self.tape.round(node, np.full((1,), away * (1 + 2.0**-50)))
         return node
-
-    def copy(self, x: TapeNode) -> TapeNode:
-        return TapeNode(self.tape, x.value, [(x, lambda adjoint: adjoint)], lost=x.lost, error=x.error)
 
     def _stored(self, x: TapeNode, storage: str, origin: Operation) -> TapeNode:
         """Rounded once to the format; exact where every number of a narrower one is kept."""

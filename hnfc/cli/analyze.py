@@ -8,7 +8,8 @@ from typing import Any
 
 from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.curvature import curvature_of
-from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
+from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings, probabilistic_findings
+from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.programs import bound_program
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
@@ -29,6 +30,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--top takes a number from 1, and --seconds one above 0")
     if options.output and not options.emit:
         raise UsageError("-o says where --emit writes the model; give both")
+    if options.estimate and options.bound not in (None, "estimate"):
+        raise UsageError(f"--estimate is --bound estimate; it does not go with --bound {options.bound}")
+    options.bound = options.bound or ("estimate" if options.estimate else "certified")
+    options.estimate = options.bound == "estimate"
+    if options.probability is not None and (options.bound != "probabilistic" or not 0 < options.probability < 1):
+        raise UsageError("--probability takes a number between 0 and 1, with --bound probabilistic")
     if is_fpcore(options.model):
         given = [flag for flag, value in (("--range", options.ranges), ("--calibrate", options.calibrate), ("--estimate", options.estimate),
                                           ("--picture", options.picture), ("--emit", options.emit),
@@ -38,16 +45,16 @@ def run(options: argparse.Namespace) -> int:
         return _programs(options)
     if options.per != "tensor":
         options.per = _per(options)
-    if options.estimate and not options.calibrate:
-        raise UsageError("--estimate needs samples: --calibrate F.npz")
+    if options.bound != "certified" and not options.calibrate:
+        raise UsageError(f"--bound {options.bound} needs samples: --calibrate F.npz")
     if options.ranges and options.calibrate:
         raise UsageError("--range bounds errors for a range of inputs, and --calibrate for samples; give one of them")
     return _model(options)
 
 
 def _per(options: argparse.Namespace) -> int | str:
-    if options.estimate or not options.json:
-        raise UsageError("--per says what bounds --json has; it goes with --json, and not with --estimate")
+    if options.bound != "certified" or not options.json:
+        raise UsageError("--per says what certified bounds --json has; it goes with --json, and not with --estimate or another --bound")
     try:
         return "element" if options.per == "element" else int(options.per)
     except ValueError:
@@ -99,6 +106,9 @@ def _model(options: argparse.Namespace) -> int:
         found: Findings
         if options.estimate:
             found = estimated_findings(imported, block, _calibration(imported, block, function.sym_name.data, options.calibrate))
+        elif options.bound == "probabilistic":
+            samples = from_file(options.calibrate, block)
+            found = probabilistic_findings(imported, block, samples, options.probability or PROBABILITY)
         else:
             found = certified_findings(imported, block, boxes_of(block, options.ranges, options.calibrate), options.per)
         if options.calibrate:

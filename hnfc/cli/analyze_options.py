@@ -10,7 +10,8 @@ from hnfc.cli.report_options import add_report
 EXAMPLE = """example:
   hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
   hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
-  hnfc analyze model.mlir --calibrate samples.npz --estimate         what to expect on inputs like these (needs torch)
+  hnfc analyze model.mlir --calibrate samples.npz --bound estimate   what to expect on inputs like these (needs torch)
+  hnfc analyze model.mlir --calibrate samples.npz --bound probabilistic --probability 0.999
   hnfc analyze program.fpcore                                        FPCore programs: the largest error that is possible"""
 
 
@@ -18,13 +19,18 @@ def parser(command: str) -> argparse.ArgumentParser:
     made = CommandParser(
         "analyze", examples=EXAMPLE,
         description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
-        "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
+        "makes errors grow. Bounds are certified unless --bound says otherwise: no input in the range (or of the samples)\n"
+        "has a larger error.",
     )  # fmt: skip
     made.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin")
     made.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
     made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
-    made.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
+    made.add_argument("--bound", choices=("certified", "probabilistic", "estimate"),
+                      help="level of the numbers: bounds that always hold (default), that hold with a probability if roundings are\n"
+                      "independent and unbiased, or sensitivities by one backward pass; the last two need samples")  # fmt: skip
+    made.add_argument("--probability", type=float, metavar="P", help="with --bound probabilistic: the probability (default 0.99)")
+    made.add_argument("--estimate", action="store_true", help="the same as --bound estimate")
     made.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
     made.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
     made.add_argument("--weights", action="store_true",

@@ -12,8 +12,9 @@ from xdsl.ir import SSAValue
 
 from hnfc.analysis.cost import LOST
 from hnfc.analysis.nodes import TapeNode as FormNode
+from hnfc.analysis.nodes import running_error
 from hnfc.analysis.tape import Tape
-from hnfc.analysis.taylor import Forms, Recorder, running_error
+from hnfc.analysis.taylor import Forms, Recorder
 from hnfc.core.interpreter import compute
 from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval_arrays import IntervalArray

@@ -17,6 +17,8 @@ from hnfc.pipeline.graphs import FunctionGraph
 from hnfc.report.analysis import rows_of
 
 _TOP = 12
+_LEVEL_LINES = ("certified", "probabilistic", "an estimate")
+"""Beginnings of the lines that name the level of the numbers."""
 
 
 def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spectrum], model: str, command: str) -> Page:
@@ -48,7 +50,7 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
         [
             ("What was found", _outputs(found)),
             ("Where", _where(worst[:3], found)),
-            ("What it means", [line for line in found.summary().split("\n") if line.startswith(("certified", "an estimate"))]),
+            ("What it means", [line for line in found.summary().split("\n") if line.startswith(_LEVEL_LINES)]),
             ("What next", _next(found)),
         ],
         sections,
@@ -57,6 +59,9 @@ def analysis_page(found: Findings, graph: FunctionGraph, weights: Sequence[Spect
 
 
 def _headline(found: Findings) -> tuple[str, Tone]:
+    if found.probability is not None:
+        bound = f"at most {short(found.error)} with probability {found.probability:.10g}" if math.isfinite(found.error) else "unbounded"
+        return f"The outputs' error (root mean square) is {bound}, if roundings are independent and unbiased.", "plain"
     if not found.certified:
         return f"The outputs are off by about {short(found.error)}, on inputs like the samples.", "plain"
     if not math.isfinite(found.error):
@@ -118,7 +123,7 @@ def _columns(found: Findings) -> list[Column]:
             Column(
                 "error",
                 "moves outputs by",
-                "how far the rounding of the value moves the outputs, an estimate",
+                "how far the rounding of the value moves the outputs, no certified bound",
                 "number",
                 -10,
                 0,

@@ -154,9 +154,8 @@ def _outputs(errors: Sequence[OutputError]) -> list[PageSection]:
         (e.name, short(e.allowed) if math.isfinite(e.allowed) else "no target", short(e.estimated), _known(e.measured), _known(e.proved))
         for e in errors
     ]
-    return [
-        PageSection("outputs", "Outputs", "", [TableBlock(("output", "allowed", "estimated", "on the samples", "proved at most"), rows)])
-    ]
+    proved = "proved at most" if errors[0].probability is None else f"at most, with probability {errors[0].probability:.10g}"
+    return [PageSection("outputs", "Outputs", "", [TableBlock(("output", "allowed", "estimated", "on the samples", proved), rows)])]
 
 
 def _known(number: float | None) -> str:

@@ -136,9 +136,12 @@ class PrecisionAnalysis:
             return table_of(self.sites, self.outcome)
         kind = "relative" if self.requirements.relative else "absolute"
         errors = f"{kind} error {self.error:.2g} estimated, {self.measured:.2g} measured on the samples"
+        probability = f" with probability {self.outcome.probability:.10g}" if self.outcome.probability is not None else ""
+        bounds = (("certified", self.proved), ("probabilistic", self.probable))
+        bound = "".join(f"; {level}: at most {error:.2g}{probability}" for level, error in bounds if error is not None)
         changed = sum(isinstance(module, PreparedLinear) for module in self.model.modules())
         rewritten = f"{changed} linear layers take scaled or rotated inputs, which their weights undo" if changed else ""
-        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors, rewritten, self.outcome.not_counted)))
+        return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors + bound, rewritten, self.outcome.not_counted)))
 
     @property
     def integer_products(self) -> int:
@@ -175,6 +178,14 @@ class PrecisionAnalysis:
     @property
     def proved(self) -> float | None:
         """Proved bound of the error of all outputs together, in the same terms; None where no proof was requested."""
+        return self._bounded() if self._found().probability is None else None
+
+    @property
+    def probable(self) -> float | None:
+        """Bound of the error of all outputs together that holds with `outcome.probability`, if roundings are independent and unbiased."""
+        return None if self._found().probability is None else self._bounded()
+
+    def _bounded(self) -> float | None:
         found = self._found().certified
         return None if found is None else as_given(found, self.sites, self.requirements)
 

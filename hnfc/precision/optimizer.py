@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from torch_mlir import ir
 
 from hnfc.analysis.outputs import Outputs
+from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
 from hnfc.formats.granular import is_for_activations
@@ -54,9 +55,10 @@ class PrecisionOptimizer:
     chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites or of "parameters" (the default where a
     format is for these alone, as int8), those live at the "peak", which memory_budget is then of, or modelled "time" on the target.
     certified: the error is proved to be
-    within the target too, for all inputs within `width` of each element of the samples. margin: how many times smaller than the target
-    errors on the samples must be, for inputs whose errors are larger. rewrites: with formats by token, exact rewrites of linear layers are
-    tried too, and the model is the one with the most products in integers, and of these with the least error.
+    within the target too, for all inputs within `width` of each element of the samples. probabilistic: on the samples it is within the
+    target with `probability`, if roundings are independent and unbiased (see `analysis.probabilistic`). margin: how many times smaller
+    than the target errors on the samples must be, for inputs whose errors are larger. rewrites: with formats by token, exact rewrites
+    of linear layers are tried too, and the model is the one with the most products in integers, and of these with the least error.
     """
 
     target_accuracy: Target = 1e-3
@@ -74,6 +76,8 @@ class PrecisionOptimizer:
     least: str | None = None
     certified: bool = False
     width: float = 0.0
+    probabilistic: bool = False
+    probability: float = PROBABILITY
     saturation: bool = True
     margin: float = 1.0
     rewrites: bool = True
@@ -82,7 +86,8 @@ class PrecisionOptimizer:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
-            self.scaling, *machine_of(self.target, self.least, self.formats), self.saturation and not self.certified, self.margin,
+            self.scaling, *machine_of(self.target, self.least, self.formats),
+            self.saturation and not (self.certified or self.probabilistic), self.margin,
         )  # fmt: skip
 
     def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
@@ -129,6 +134,17 @@ class PrecisionOptimizer:
         found = self._solved(compiled.export(), captured.signature, given, outputs, names_of_results(captured.signature))
         return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
 
+    def _checked_probability(self) -> float | None:
+        """Probability of the bound; None where none with one was requested. Raises UsageError."""
+        if not 0 < self.probability < 1:
+            raise UsageError(f"the probability is a number between 0 and 1, not {self.probability:g}")
+        if self.probabilistic and (self.certified or self.elementwise):
+            other = "certified" if self.certified else "elementwise"
+            raise UsageError(
+                f"probabilistic=True bounds the root mean square on the samples, and does not go with {other}=True; leave one out"
+            )
+        return self.probability if self.probabilistic else None
+
     @property
     def reference(self) -> torch.dtype:
         """Precision of the reference run."""
@@ -159,6 +175,7 @@ class PrecisionOptimizer:
         sites, outcome, found = solved(
             imported, function.body.block, ReferenceGraph.of(imported.torch, wide=self.reference), given, requirements,
             elementwise=self.elementwise, outputs=outputs, named=named, width=checked_width(self.width, self.certified),
+            probability=self._checked_probability(),
             parameters={index: source.name for index, source in enumerate(signature.arguments) if isinstance(source, State)},
             inputs={index for index, source in enumerate(signature.arguments) if isinstance(source, Given)},
         )  # fmt: skip

@@ -65,7 +65,7 @@ def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tu
         measured, proved = (
             errors[output] / scale if output in errors else None for errors in (found.measured_errors, found.certified_errors)
         )
-        rows.append(OutputError(name_of(output, sites.names), allowed, found.errors[output] / scale, measured, proved))
+        rows.append(OutputError(name_of(output, sites.names), allowed, found.errors[output] / scale, measured, proved, found.probability))
     return tuple(rows)
 
 

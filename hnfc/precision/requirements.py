@@ -106,13 +106,15 @@ class Assignment:
     measured: float | None = None
     """Measured error on the samples when the model runs in these formats."""
     certified: float | None = None
-    """Proved error bound, where a proof was requested."""
+    """Error bound, where one was requested: proved, or with a probability."""
+    probability: float | None = None
+    """That the errors are within their bounds, if roundings are independent and unbiased; None where the bounds are proved."""
     errors: Errors = field(default_factory=dict)
     """The estimated error of each output, and with the key None of all; single ones where targets are for them."""
     measured_errors: Errors = field(default_factory=dict)
     """The same, measured on the samples."""
     certified_errors: Errors = field(default_factory=dict)
-    """The same, proved."""
+    """The same, bounded."""
     infinite: int = 0
     """Elements of the outputs that are infinite on the samples before anything is in another format: no error counts them."""
     peak: float = math.nan

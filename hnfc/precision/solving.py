@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,13 +22,13 @@ from hnfc.formats.named import format_named
 from hnfc.frontend.torch_mlir import Imported
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.cast_insertion import Casts, casts_of, without_narrow_casts
-from hnfc.precision.certifying import certified_errors
+from hnfc.precision.certifying import certified_errors, probable_errors
 from hnfc.precision.copying import with_traffic
 from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
 from hnfc.precision.values import Sites, sites_of
-from hnfc.precision.verification import WIDE, assign_what_holds
+from hnfc.precision.verification import WIDE, ErrorBound, assign_what_holds
 
 
 def tried_for(requirements: Requirements) -> tuple[str, ...]:
@@ -90,10 +90,12 @@ def solved(
     named: Sequence[str] = (),
     inputs: Collection[int] = (),
     width: float | None = None,
+    probability: float | None = None,
 ) -> tuple[Sites, Assignment | Infeasible, Calibration]:
     """Formats for the values of a function. given: its arguments, of each sample. parameters: the names of those that are parameters, by
     their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
-    Raises ModelError where the function cannot be run, and UsageError for requirements that name nothing."""
+    probability: the error is within the target on all samples with it, too. Raises ModelError where the function cannot be run, and
+    UsageError for requirements that name nothing."""
     found = calibrate(
         imported, given, formats=tried_for(requirements), elementwise=elementwise, outputs=outputs,
         raised=(reference.graph, reference.nodes),
@@ -110,12 +112,20 @@ def solved(
     def measure(outcome: Assignment) -> Errors:
         return worst_of([distances(reference.graph, casts(outcome), tensors, elementwise, outputs) for tensors in given])
 
-    def bound(outcome: Assignment) -> Errors:
-        mixed = (casts(outcome)(fx.GraphModule(reference.graph, copy.deepcopy(reference.graph.graph))) for _ in given)
-        pairs = zip(mixed, given, strict=True)
-        return worst_of([certified_errors(m, t, inputs, width or 0.0, elementwise, outputs) for m, t in pairs])
+    def mixed(outcome: Assignment) -> Iterator[tuple[fx.GraphModule, Sequence[torch.Tensor]]]:
+        for tensors in given:
+            yield casts(outcome)(fx.GraphModule(reference.graph, copy.deepcopy(reference.graph.graph))), tensors
 
-    outcome = assign_what_holds(sites, requirements, measure, None if width is None else bound)
+    def proved(outcome: Assignment) -> Errors:
+        return worst_of([certified_errors(graph, t, inputs, width or 0.0, elementwise, outputs) for graph, t in mixed(outcome)])
+
+    def probable(outcome: Assignment) -> Errors:
+        assert probability is not None
+        each = 1 - (1 - probability) / len(given)
+        return worst_of([probable_errors(graph, t, each, outputs) for graph, t in mixed(outcome)])
+
+    bound = ErrorBound(probable, probability) if probability is not None else None if width is None else ErrorBound(proved)
+    outcome = assign_what_holds(sites, requirements, measure, bound)
     if isinstance(outcome, Assignment):
         outcome = replace(outcome, infinite=_infinite_results(reference.graph, given))
     return sites, outcome, found

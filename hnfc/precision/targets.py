@@ -55,6 +55,8 @@ class OutputError:
     estimated: float
     measured: float | None = None
     proved: float | None = None
+    """A bound: proved, or with the probability."""
+    probability: float | None = None
 
 
 def name_of(output: int | None, names: Mapping[int, str] | None = None) -> str:

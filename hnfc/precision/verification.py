@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import TypeAlias
@@ -37,13 +37,28 @@ Margins: TypeAlias = dict[int | None, float]
 """By output the part of its target that estimates may use up."""
 
 
+@dataclass(frozen=True)
+class ErrorBound:
+    """Errors that are not exceeded: proved, or with a probability under the assumptions of `probabilistic`."""
+
+    errors: Callable[[Assignment], Errors]
+    probability: float | None = None
+
+    def __call__(self, outcome: Assignment) -> Errors:
+        return self.errors(outcome)
+
+    @property
+    def known(self) -> str:
+        return "proved" if self.probability is None else f"known with probability {self.probability:.10g}"
+
+
 def assign_what_holds(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None = None
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None = None
 ) -> Assignment | Infeasible:
     """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
-    A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors are
-    proved not to be above, which are held to the targets as well. An output without a target must be finite. Where a run refutes the
+    A target that is missed is made stricter by as much; where NaN comes out, no number may vanish any more. bound: what the errors do
+    not exceed, which is held to the targets as well. An output without a target must be finite. Where a run refutes the
     formats that estimates choose, fewer formats are tried: what some of the formats allow, all of them do.
     """
     outcome = _attempted(sites, requirements, measure, bound)
@@ -60,7 +75,7 @@ def assign_what_holds(
 
 def _cheapest(
     held: Assignment, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
-    bound: Callable[[Assignment], Errors] | None,
+    bound: ErrorBound | None,
 ) -> Assignment:  # fmt: skip
     """The assignment, or a cheaper one of fewer formats. More formats cost no more in estimates; where a run refutes these, and targets are
     made stricter, they may."""
@@ -85,7 +100,7 @@ def _cheapest(
 
 def _followed(
     change: Relaxation, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
-    bound: Callable[[Assignment], Errors] | None,
+    bound: ErrorBound | None,
 ) -> Relaxation | None:  # fmt: skip
     """A change that a run confirms: a target is raised further where formats miss the one that is offered."""
     for _ in range(_RAISES):
@@ -106,7 +121,7 @@ def _followed(
 
 
 def _with_fewer(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
 ) -> Assignment | None:
     first = assign(sites, requirements)
     for fewer in _fewer(requirements):
@@ -130,7 +145,7 @@ def _fewer(requirements: Requirements) -> Iterator[Requirements]:
 
 
 def _attempted(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: Callable[[Assignment], Errors] | None
+    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
 ) -> Assignment | Infeasible:
     """The same with these formats and ways alone."""
     limits = requirements.allowances(sites)
@@ -154,10 +169,10 @@ def _attempted(
         if finite and not over:
             proved = {} if bound is None else bound(outcome)
             unproved = [a for a in limits if a.output in proved and proved[a.output] > a.limit]
-            if not unproved:
+            if bound is None or not unproved:
                 held = replace(
                     outcome, bound=least, measured=measured[None], certified=proved.get(None), measured_errors=measured,
-                    certified_errors=proved,
+                    certified_errors=proved, probability=None if bound is None else bound.probability,
                 )  # fmt: skip
                 if bound is not None or not too_loose:
                     return held
@@ -167,7 +182,7 @@ def _attempted(
                 _tighten(margins, unproved, proved)
                 stricter = assign(sites, requirements, margins, strict)
             if stricter is None or isinstance(stricter, Infeasible):
-                return _unproved(requirements, unproved, proved, measured)
+                return _unproved(requirements, unproved, proved, measured, bound)
             outcome = stricter
             continue
         missed = _missed(over, measured, finite)
@@ -241,21 +256,22 @@ def _raise(requirements: Requirements, over: Sequence[Allowance], errors: Errors
     return Relaxation(f"raise {text}", cost, replace(requirements, target=requirements.raised(targets)))
 
 
-def _unproved(requirements: Requirements, over: Sequence[Allowance], proved: Errors, measured: Errors) -> Infeasible:
+def _unproved(requirements: Requirements, over: Sequence[Allowance], proved: Errors, measured: Errors, bound: ErrorBound) -> Infeasible:
     unbounded = [a for a in over if not math.isfinite(proved[a.output])]
     if unbounded:
         reasons = [
-            f"what is proved of {a.name} is nothing: an operation has no bound here, and {a.limit:.3g} is allowed" for a in unbounded
+            f"what is {bound.known} of {a.name} is nothing: an operation has no bound here, and {a.limit:.3g} is allowed" for a in unbounded
         ]
         changes = []
     else:
         known = [
-            f"in the widest formats that were tried what is proved is that {a.are} off by at most {proved[a.output]:.3g}" for a in over
+            f"in the widest formats that were tried what is {bound.known} is that {a.are} off by at most {proved[a.output]:.3g}"
+            for a in over
         ]
         reasons = [f"{what}, and {a.limit:.3g} is allowed" for what, a in zip(known, over, strict=True)]
-        changes = [_raise(requirements, over, proved, "this is proved")]
+        changes = [_raise(requirements, over, proved, f"this is {bound.known}")]
     off = " and ".join(f"{a.name} {'were' if a.output is None else 'was'} off by {measured[a.output]:.3g}" for a in over)
-    changes.append(Relaxation("do without a proof", f"on the samples {off}"))
+    changes.append(Relaxation("do without a proof" if bound.probability is None else "do without a bound", f"on the samples {off}"))
     return Infeasible(tuple(reasons), (), {}, tuple(changes))
 
 

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 
 from hnfc.analysis.calibrated import calibrate
 from hnfc.analysis.certified import Per
-from hnfc.analysis.findings import Finding, Findings, certified_findings, estimated_findings
+from hnfc.analysis.findings import LEVELS, Finding, Findings, certified_findings, estimated_findings, probabilistic_findings
+from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.core.errors import UsageError
@@ -45,12 +46,17 @@ class Analysis:
 
     @property
     def error(self) -> float:
-        """Of the outputs: the largest that is possible, or the root mean square that is to be expected."""
+        """Of the outputs: the largest of any element (certified), or of the root mean square a bound with a probability, or an estimate."""
         return self.found.error
 
     @property
     def certified(self) -> bool:
         return self.found.certified
+
+    @property
+    def level(self) -> str:
+        """Kind of the numbers: certified, probabilistic or estimate."""
+        return self.found.level
 
     def picture(self) -> str:
         """An SVG of the error after each operation."""
@@ -64,8 +70,7 @@ class Analysis:
         return f"{self.table()}\n{self.found.summary()}"
 
     def __repr__(self) -> str:
-        kind = "bounds" if self.certified else "estimates"
-        return f"Analysis({kind} of {len(self.findings)} values, error of the outputs {self.error:.3g})"
+        return f"Analysis({self.level}: {len(self.findings)} values, error of the outputs {self.error:.3g})"
 
     def _repr_html_(self) -> str:
         headings, rows = rows_of(self.found, MOST_ROWS)
@@ -74,17 +79,29 @@ class Analysis:
         return notebook_html(first, tone, NotebookTable(headings, rows, len(self.findings)), *rest)
 
 
-def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = False, width: float = 0.0, per: Per = "tensor") -> Analysis:
+def analyze(
+    model: torch.nn.Module, sample: Any, *more: Any, bound: str | None = None, certified: bool = False, width: float = 0.0,
+    per: Per = "tensor", probability: float | None = None,
+) -> Analysis:  # fmt: skip
     """Loss of accuracy in a model, value by value: estimates from the samples, or bounds for each of them.
 
-    certified: bounds that hold for all inputs within `width` of each element of the samples; parameters are what they are. Without it,
-    sensitivities by one backward pass on each sample. per: "element", or the number of an axis, for bounds of each element or of each
-    place along the axis, which findings have as `errors`. Raises ModelError where the model cannot be captured.
+    bound: "estimate" (default), sensitivities by one backward pass on each sample; "probabilistic", a bound of the root mean square error
+    of the outputs that holds with `probability` (0.99 if not given) if roundings are independent and unbiased; "certified" (also by
+    certified=True), bounds that hold for all inputs within `width` of each element of the samples. Parameters are what they are. per:
+    "element", or the number of an axis, for certified bounds of each element or of each place along the axis, which findings have as
+    `errors`. Raises ModelError where the model cannot be captured.
     """
+    level = bound or ("certified" if certified else "estimate")
+    if level not in LEVELS or (certified and level != "certified"):
+        raise UsageError(f"bound= takes {', '.join(LEVELS)}, and certified=True stands for the first; got {bound!r}")
     if per not in ("tensor", "element") and not isinstance(per, int):
         raise UsageError(f'bounds are per "tensor", "element", or an axis, not {per!r}')
-    if per != "tensor" and not certified:
-        raise UsageError("estimates are of whole values; bounds per element or axis need certified=True")
+    if per != "tensor" and level != "certified":
+        raise UsageError(f'per= is for certified bounds; here the level is "{level}": add bound="certified"')
+    if width and level != "certified":
+        raise UsageError(f'width= is for certified bounds; here the level is "{level}": add bound="certified"')
+    if probability is not None and (level != "probabilistic" or not 0 < probability < 1):
+        raise UsageError('probability= is a number between 0 and 1, for bound="probabilistic"')
     args, kwargs = arguments_of(sample)
     captured = capture(model, args, kwargs)
     imported, function = read_function(captured.module)
@@ -93,7 +110,12 @@ def analyze(model: torch.nn.Module, sample: Any, *more: Any, certified: bool = F
     states = zip(block.args, given[0], captured.signature.arguments, strict=True)
     held: dict[SSAValue, tuple[str, np.ndarray[Any, Any]]] = {v: (s.name, to_numpy(t)) for v, t, s in states if isinstance(s, State)}
     matrices = contracted_arguments(block, held)
-    if not certified:
+    if level == "probabilistic":
+        arrays: list[dict[SSAValue, np.ndarray[Any, Any]]] = [
+            {value: to_numpy(tensor) for value, tensor in zip(block.args, tensors, strict=True)} for tensors in given
+        ]
+        return Analysis(probabilistic_findings(imported, block, arrays, probability or PROBABILITY), matrices)
+    if level == "estimate":
         calibration = calibrate(imported, [[t.detach() for t in tensors] for tensors in given])
         return Analysis(estimated_findings(imported, block, calibration), matrices)
     boxes = []

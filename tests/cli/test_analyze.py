@@ -77,9 +77,22 @@ def test_an_estimate(samples: str, capsys: pytest.CaptureFixture[str], monkeypat
     assert "%" in printed.out and "an estimate" in printed.err and "curvature" in printed.err and len(printed.out.splitlines()) == 5
 
 
+def test_a_probabilistic_bound(samples: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o.json"
+    options = ["--bound", "probabilistic", "--probability", "0.999", "--json", str(out), "--report", str(tmp_path / "o.html")]
+    assert main(["analyze", ATTENTION, "--calibrate", samples, *options]) == 0
+    assert "probabilistic: if roundings are independent" in capsys.readouterr().err
+    data = json.loads(out.read_text())
+    assert data["level"] == "probabilistic" and data["probability"] == 0.999 and 0 < data["error"] < 1e-5
+    assert "probability 0.999" in (tmp_path / "o.html").read_text()
+
+
 @pytest.mark.parametrize(("given", "code", "message"), [
     ([ATTENTION], 1, "bounds need ranges"),
-    ([ATTENTION, "--estimate"], 2, "--estimate needs samples"),
+    ([ATTENTION, "--bound", "probabilistic"], 2, "--bound probabilistic needs samples"),
+    ([ATTENTION, "--estimate", "--bound", "certified"], 2, "does not go with"),
+    ([ATTENTION, "--range", "-1:1", "--probability", "0.9"], 2, "with --bound probabilistic"),
+    ([ATTENTION, "--estimate"], 2, "--bound estimate needs samples"),
     ([ATTENTION, "--range", "2:1"], 1, "empty"),
     (["nowhere.mlir", "--range", "-1:1"], 1, "nowhere.mlir"),
     (["nowhere.fpcore"], 1, "nowhere.fpcore"),
