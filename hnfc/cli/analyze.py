@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from typing import Any
 
 from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.curvature import curvature_of
 from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings
-from hnfc.analysis.programs import bound_program
+from hnfc.analysis.programs import Bounded, bound_program
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
+from hnfc.cli.jobs_options import no_programs
 from hnfc.cli.terminal import DONE, WRONG, Progress, is_fpcore, say, show, write
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.executors import executor_of, mapped
 from hnfc.core.samples import from_file
-from hnfc.frontend.fpcore import read_programs
+from hnfc.frontend.fpcore import FPCoreProgram, read_programs
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
@@ -36,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
         if given:
             raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
         return _programs(options)
+    no_programs(options)
     if options.per != "tensor":
         options.per = _per(options)
     if options.estimate and not options.calibrate:
@@ -59,14 +63,15 @@ def _programs(options: argparse.Namespace) -> int:
     data: list[dict[str, Any]] = []
     bounded: dict[str, Any] = {}
     refused: list[str] = []
-    with Progress() as progress:
-        for program in read_programs(options.model, refused):
+    with Progress() as progress, executor_of(options.jobs, options.cluster) as executor:
+        programs = list(read_programs(options.model, refused))
+        outcomes = mapped(executor, partial(_bounded, seconds=options.seconds), programs)
+        for program in programs:
             progress(f"bounding {program.name} …")
-            try:
-                found = bound_program(program, BoundLimits(seconds=options.seconds))
-            except NotAnalyzed as error:
-                refused.append(f"{options.model}: {program.name}: {error}")
-                data.append({"name": program.name, "problem": str(error)})
+            found = next(outcomes)
+            if isinstance(found, str):
+                refused.append(f"{options.model}: {program.name}: {found}")
+                data.append({"name": program.name, "problem": found})
                 continue
             bounded[program.name] = found
             most = found.maximum
@@ -88,6 +93,14 @@ def _programs(options: argparse.Namespace) -> int:
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
     return WRONG if refused else DONE
+
+
+def _bounded(program: FPCoreProgram, seconds: float) -> Bounded | str:
+    """Bound of a program's error; or the reason why there is none."""
+    try:
+        return bound_program(program, BoundLimits(seconds=seconds))
+    except NotAnalyzed as error:
+        return str(error)
 
 
 def _model(options: argparse.Namespace) -> int:

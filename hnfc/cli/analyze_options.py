@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 
@@ -35,5 +36,6 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--picture", metavar="OUT.svg", help="draw how the error grows from operation to operation")
     made.add_argument("--emit", choices=("num",), help="write the model in hnfc's own form, each operation with what is known of it")
     made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
+    add_jobs(made)
     add_report(made)
     return made

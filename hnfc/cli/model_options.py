@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 from hnfc.cli.terminal import show
@@ -48,6 +49,7 @@ def parser(command: str) -> argparse.ArgumentParser:
                         help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
     made.add_argument("--why-not", action="append", default=[], metavar="RULE",
                         help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
+    add_jobs(made)
     made.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     return made
 
