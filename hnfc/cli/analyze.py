@@ -15,7 +15,7 @@ from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
 from hnfc.cli.jobs_options import no_programs
-from hnfc.cli.terminal import DONE, WRONG, Progress, is_fpcore, say, show, write
+from hnfc.cli.terminal import DONE, WRONG, Progress, finite, is_fpcore, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.executors import executor_of, mapped
 from hnfc.core.samples import from_file
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
         return _programs(options)
     no_programs(options)
+    if options.work:
+        raise UsageError(f"--work is for a model in a folder, and {options.model} is a file; leave it out")
     if options.per != "tensor":
         options.per = _per(options)
     if options.estimate and not options.calibrate:
@@ -81,7 +83,7 @@ def _programs(options: argparse.Namespace) -> int:
             data.append({"name": program.name, "bound": most.bound, "attained": most.attained, "at": at, "seconds": most.seconds,
                          "ranges": {k: list(v) for k, v in found.ranges.items()}, "shares": [list(s) for s in found.shares]})  # fmt: skip
     if options.json:
-        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+        write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     for problem in refused:
         say(f"error: {problem}")
     if not rows:
@@ -120,7 +122,7 @@ def _model(options: argparse.Namespace) -> int:
     headings, rows = rows_of(found, options.top, width())
     if options.json:
         data = found.data() | ({"weights": [matrix.data() for matrix in matrices]} if options.weights else {})
-        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+        write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     if options.picture:
         write(options.picture, growth_picture(found).encode())
     if options.report:
@@ -147,14 +149,3 @@ def _calibration(imported: Any, block: Any, function: str, samples: str) -> Any:
     except ModuleNotFoundError:
         raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
     return calibrate(imported, [[to_torch(sample[a]) for a in block.args] for sample in from_file(samples, block)], function)
-
-
-def _finite(data: Any) -> Any:
-    """JSON has no infinities: they are written as strings."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    if isinstance(data, float) and not abs(data) < float("inf"):
-        return str(data)
-    return data

@@ -21,11 +21,14 @@ def parser(command: str) -> argparse.ArgumentParser:
         description="Says of every value of a model where it lies, how large its error can be, what its operation adds and how much it\n"
         "makes errors grow. Bounds are certified: no input in the range (or of the samples) has a larger error.",
     )  # fmt: skip
-    made.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin")
+    made.add_argument("model", metavar="MODEL",
+                        help="a file as `hnfc MODEL` takes it, or one of FPCore programs (.fpcore); - is stdin; or a\n"
+                        "folder of safetensors with config.json, which is read layer by layer")  # fmt: skip
     made.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
     made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
     made.add_argument("--estimate", action="store_true", help="sensitivities by one backward pass on the samples, instead of bounds")
+    made.add_argument("--work", metavar="DIR", help="a model in a folder: where a run that was ended goes on; deleted at its end")
     made.add_argument("--top", type=int, default=12, metavar="N", help="how many values to show, the worst first (default 12)")
     made.add_argument("--seconds", type=float, default=10.0, metavar="S", help="the longest search for one FPCore program (default 10)")
     made.add_argument("--weights", action="store_true",

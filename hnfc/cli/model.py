@@ -34,6 +34,8 @@ _BINARY = ("mlirbc", "vhlo", "iree", "onnx")
 def run(options: argparse.Namespace) -> int:
     """Rewrites a model and writes it; the exit code."""
     no_programs(options)
+    if options.work:
+        raise UsageError(f"--work is for a model in a folder, and {options.model} is a file; leave it out")
     if options.unproved:
         raise UsageError("--unproved is for FPCore programs; --allow-unproved RULE lets a rule for models run unproved")
     form = form_of(options.output, options.emit)
