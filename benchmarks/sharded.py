@@ -10,7 +10,6 @@ import argparse
 import json
 import multiprocessing
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -79,7 +78,6 @@ def run(name: str, folder: Path, tokens: int, threads: int) -> None:
         better = sharded.optimize(model, sample, progress=progress)
         words = {"error": better.layers[-1]["after"], "rewritten": sum(layer["rewritten"] for layer in better.layers)}
     else:
-        shutil.rmtree(folder / "out", ignore_errors=True)
         formats = sharded.precision(model, sample, folder / "out", 0.2, ("int8", "int4/group128"), progress=progress)
         words = {"error": formats.measured, "bytes": sum(layer.bytes for layer in formats.layers)}
     print(json.dumps({**words, "seconds": time.monotonic() - start, "peak": peak()}))
