@@ -31,7 +31,7 @@ class ShardedModel:
 
     @staticmethod
     def of(module: torch.nn.Module, folder: str | Path, config: Mapping[str, Any] | None = None) -> ShardedModel:
-        """A module, of which parameters are on the meta device, with the tensors of a folder. Buffers that no file has must hold numbers.
+        """A module with the tensors of a folder; the module itself is moved to the meta device. What no file has must hold numbers before.
 
         Raises ModelError for a tensor that is missing or has another shape.
         """

@@ -46,6 +46,7 @@ def _matrix(stored: PackedRows) -> IntegerMatrix:
     """All rows of a matrix."""
     parts = [integer_matrix(piece) for piece in stored.pieces]
     whole = [part for part in parts if part is not None]
+    assert len(whole) == len(parts)
     zeros = [part.zeros for part in whole if part.zeros is not None]
     codes, scales = torch.cat([part.codes for part in whole]), torch.cat([part.scales for part in whole])
     return IntegerMatrix(whole[0].form, codes, scales, torch.cat(zeros) if zeros else None)

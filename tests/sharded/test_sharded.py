@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,31 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     names = sorted(path.name for path in (tmp_path / "once").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "twice").iterdir())
     assert all((tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes() for name in names)
+
+
+RUN = """
+import sys, torch
+from hnfc import sharded
+from tests.sharded.test_sharded import WORDS
+model, formats = sharded.open_folder(sys.argv[1]), ("int8", "int4/group32")
+sharded.precision(model, WORDS, sys.argv[2], 0.05, formats, progress=lambda text: print("at", text, flush=True))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_was_killed_goes_on(tmp_path: Path) -> None:
+    write_llama(tmp_path / "m", 3)
+    command = [sys.executable, "-c", RUN, str(tmp_path / "m")]
+    subprocess.run([*command, str(tmp_path / "once")], check=True, capture_output=True)
+    with subprocess.Popen([*command, str(tmp_path / "twice")], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        layers = (line for line in running.stdout if line.startswith("at "))
+        assert next(layers).startswith("at 1 ") and next(layers).startswith("at 2 ") and next(layers).startswith("at 3 ")
+        running.kill()
+    again = subprocess.run([*command, str(tmp_path / "twice")], check=True, capture_output=True, text=True)
+    assert next(line for line in again.stdout.splitlines() if line.startswith("at ")).startswith(("at 3 ", "at 4 "))
+    for path in (tmp_path / "once").iterdir():
+        assert path.read_bytes() == (tmp_path / "twice" / path.name).read_bytes()
 
 
 def test_a_killed_analysis_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
