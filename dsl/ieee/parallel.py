@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -31,11 +32,12 @@ def ieee_all(
     limit: float = LIMIT_SECONDS,
     done: Callable[[Rule, Verdicts], None] | None = None,
     cache: MutableMapping[str, Any] | None = None,
+    executor: Executor | None = None,
 ) -> list[Verdicts]:
     """The verdicts in the order of the rules. `limit`: seconds a rule may take. `done` is called as each is known.
 
     cache: from `ieee_fingerprint` to what `to_json` gives for each verdict. What is there is not judged again, what is found is added,
-    but for rules that ran out of time or memory. An entry that cannot be read counts as none.
+    but for rules that ran out of time or memory. An entry that cannot be read counts as none. executor: as in `parallel.run`.
     """
     keys = [ieee_fingerprint(rule, formats, assume) for rule in rules]
     found: dict[int, Verdicts] = {}
@@ -56,7 +58,7 @@ def ieee_all(
     todo = [i for i in range(len(rules)) if i not in found]
     if todo:
         judge = partial(_judge, formats=tuple(formats), assume=assume)
-        parallel.run(rules, todo, jobs, limit, judge, partial(_failed, formats=tuple(formats)), finish)
+        parallel.run(rules, todo, jobs, limit, judge, partial(_failed, formats=tuple(formats)), finish, executor)
     return [found[i] for i in range(len(rules))]
 
 

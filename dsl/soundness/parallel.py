@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -90,8 +91,9 @@ def prove_all(
     limit: float = LIMIT_SECONDS,
     cache: VerdictCache | None = None,
     done: Callable[[Rule, Verdict], None] | None = None,
+    executor: Executor | None = None,
 ) -> list[Verdict]:
-    """The verdicts in the order of the rules. `limit`: seconds a rule may take. `done` is called as each is known."""
+    """The verdicts in the order of the rules. `limit`: seconds a rule may take. `done` is called as each is known. executor: see `run`."""
     verdicts: dict[int, Verdict] = {}
     keys: list[str] = []
     if cache is not None:
@@ -109,7 +111,7 @@ def prove_all(
             done(rules[i], verdict)
 
     if todo:
-        run(rules, todo, jobs, limit, _prove, _unknown, finish)
+        run(rules, todo, jobs, limit, _prove, _unknown, finish, executor)
         if cache is not None:
             cache.put({keys[i]: verdicts[i] for i in todo if not is_passing(verdicts[i].reason)})
     return [verdicts[i] for i in range(len(rules))]
@@ -123,8 +125,22 @@ def run(
     judge: Judge[V],
     failed: Failed[V],
     finish: Callable[[int, V], None],
+    executor: Executor | None = None,
 ) -> None:
-    """Judges the rules numbered in `todo`, in `jobs` processes (None: one for each core); `finish` is called as each is done."""
+    """Judges the rules numbered in `todo`, in `jobs` processes (None: one for each core); `finish` is called as each is done.
+
+    executor: where each rule is judged instead, in a process of its own below the executor's, so that limits hold there too.
+    """
+    if executor is not None:
+        equal: dict[tuple[str, str], list[int]] = {}
+        for i in todo:
+            # samples are drawn by the name
+            equal.setdefault((rules[i].name, fingerprint(rules[i])), []).append(i)
+        futures = {executor.submit(_judged_alone, rules[same[0]], limit, judge, failed): same for same in equal.values()}
+        for future in as_completed(futures):
+            for i in futures[future]:
+                finish(i, future.result())
+        return
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn")
     waiting = list(reversed(todo))
     workers: list[_Worker] = []
@@ -184,6 +200,15 @@ def run(
         for worker in workers:
             worker.process.join(0.5)
             _kill(worker)
+
+
+def _judged_alone(rule: Rule, limit: float, judge: Judge[V], failed: Failed[V]) -> V:
+    """The verdict on one rule, in a process that is killed when its time is up."""
+    # workers of clusters are daemons, which may not have children; ours ends before this function does
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    found: list[V] = []
+    run([rule], [0], 1, limit, judge, failed, lambda _, verdict: found.append(verdict))
+    return found[0]
 
 
 def _kill(worker: _Worker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ class ImprovedProgram(Improved):
         return with_body(self.program.text, expression(self.term)) if self.improved else self.program.text
 
 
+@cache
 def rules_for_programs() -> tuple[core.Rule, ...]:
     """The shipped rules of GROUPS that are proved."""
     rules = shipped().only(GROUPS).rules

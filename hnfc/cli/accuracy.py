@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from hnfc.accuracy import ImprovementSettings, NotImproved, account, improve, rules_for_programs
@@ -14,6 +16,7 @@ from hnfc.accuracy.harm import MOST_LOST
 from hnfc.accuracy.improving import ImprovedProgram
 from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
+from hnfc.core.executors import executor_of, mapped
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl.core import Rule
 from hnfc.dsl.diagnostics import HnfError
@@ -41,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     data: list[dict[str, Any]] = []
     results: list[ProgramResult] = []
     lines: list[str] = []
-    with Progress() as progress:
+    with Progress() as progress, ExitStack() as stack:
         progress("reading …")
         forms = read_forms(options.model)
         try:
@@ -51,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
             report_diagnostics(error)
             return WRONG
         lines += [f"rule {name} is not proved, and is not used" for name, proved in own.values() if not proved]
-        rules = (*rules_for_programs(), *(rule for rule, (_, proved) in own.items() if proved))
+        improving = partial(_improved, own=tuple(rule for rule, (_, proved) in own.items() if proved), unproved=options.unproved)
+        programs = [program for _, program in forms if isinstance(program, FPCoreProgram)]
+        outcomes = mapped(stack.enter_context(executor_of(options.jobs, options.cluster)), improving, programs)
         for text, program in forms:
             if not isinstance(program, FPCoreProgram):
                 lines.append(f"{program}; it is left as it is")
@@ -60,13 +65,12 @@ def run(options: argparse.Namespace) -> int:
                 results.append(ProgramResult(f"program {len(texts)}", text, str(program)))
                 continue
             progress(f"improving {program.name} …")
-            try:
-                improved = improve(program, rules, ImprovementSettings(unproved=options.unproved))
-            except NotImproved as reason:
-                lines.append(f"{program.name}: {reason}; it is left as it is")
-                data.append({"name": program.name, "problem": str(reason), "improved": False, "fpcore": text})
+            improved = next(outcomes)
+            if isinstance(improved, str):
+                lines.append(f"{program.name}: {improved}; it is left as it is")
+                data.append({"name": program.name, "problem": improved, "improved": False, "fpcore": text})
                 texts.append(text)
-                results.append(ProgramResult(program.name, text, str(reason)))
+                results.append(ProgramResult(program.name, text, improved))
                 continue
             branches = account(improved) if improved.improved else []
             lines += _words(improved, branches)
@@ -86,6 +90,14 @@ def run(options: argparse.Namespace) -> int:
         pages.write_page(options.report, pages.improved_page, results, options.model)
     write(options.output, output.encode())
     return DONE
+
+
+def _improved(program: FPCoreProgram, own: tuple[Rule, ...], unproved: bool) -> ImprovedProgram | str:
+    """The program in a better form, by our rules and those of the user; or the reason why it stays."""
+    try:
+        return improve(program, (*rules_for_programs(), *own), ImprovementSettings(unproved=unproved))
+    except NotImproved as reason:
+        return str(reason)
 
 
 def _functions(emit: str, programs: Sequence[ImprovedProgram]) -> tuple[str, list[str]]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from typing import Any
 
 from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.curvature import curvature_of
 from hnfc.analysis.findings import Findings, boxes_of, certified_findings, estimated_findings, probabilistic_findings
 from hnfc.analysis.probabilistic import PROBABILITY
-from hnfc.analysis.programs import bound_program
+from hnfc.analysis.programs import Bounded, bound_program
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
-from hnfc.cli.terminal import DONE, WRONG, Progress, is_fpcore, say, show, write
+from hnfc.cli.jobs_options import no_programs
+from hnfc.cli.terminal import DONE, WRONG, Progress, finite, is_fpcore, say, show, write
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.executors import executor_of, mapped
 from hnfc.core.samples import from_file
-from hnfc.frontend.fpcore import read_programs
+from hnfc.frontend.fpcore import FPCoreProgram, read_programs
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
@@ -43,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
         if given:
             raise UsageError(f"{given[0]} is for models; an FPCore program says its ranges itself, in :pre")
         return _programs(options)
+    no_programs(options)
+    if options.work:
+        raise UsageError(f"--work is for a model in a folder, and {options.model} is a file; leave it out")
     if options.per != "tensor":
         options.per = _per(options)
     if options.bound != "certified" and not options.calibrate:
@@ -66,14 +72,15 @@ def _programs(options: argparse.Namespace) -> int:
     data: list[dict[str, Any]] = []
     bounded: dict[str, Any] = {}
     refused: list[str] = []
-    with Progress() as progress:
-        for program in read_programs(options.model, refused):
+    with Progress() as progress, executor_of(options.jobs, options.cluster) as executor:
+        programs = list(read_programs(options.model, refused))
+        outcomes = mapped(executor, partial(_bounded, seconds=options.seconds), programs)
+        for program in programs:
             progress(f"bounding {program.name} …")
-            try:
-                found = bound_program(program, BoundLimits(seconds=options.seconds))
-            except NotAnalyzed as error:
-                refused.append(f"{options.model}: {program.name}: {error}")
-                data.append({"name": program.name, "problem": str(error)})
+            found = next(outcomes)
+            if isinstance(found, str):
+                refused.append(f"{options.model}: {program.name}: {found}")
+                data.append({"name": program.name, "problem": found})
                 continue
             bounded[program.name] = found
             most = found.maximum
@@ -83,7 +90,7 @@ def _programs(options: argparse.Namespace) -> int:
             data.append({"name": program.name, "bound": most.bound, "attained": most.attained, "at": at, "seconds": most.seconds,
                          "ranges": {k: list(v) for k, v in found.ranges.items()}, "shares": [list(s) for s in found.shares]})  # fmt: skip
     if options.json:
-        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+        write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     for problem in refused:
         say(f"error: {problem}")
     if not rows:
@@ -95,6 +102,14 @@ def _programs(options: argparse.Namespace) -> int:
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
     return WRONG if refused else DONE
+
+
+def _bounded(program: FPCoreProgram, seconds: float) -> Bounded | str:
+    """Bound of a program's error; or the reason why there is none."""
+    try:
+        return bound_program(program, BoundLimits(seconds=seconds))
+    except NotAnalyzed as error:
+        return str(error)
 
 
 def _model(options: argparse.Namespace) -> int:
@@ -117,7 +132,7 @@ def _model(options: argparse.Namespace) -> int:
     headings, rows = rows_of(found, options.top)
     if options.json:
         data = found.data() | ({"weights": [matrix.data() for matrix in matrices]} if options.weights else {})
-        write(options.json, (json.dumps(_finite(data), indent=1) + "\n").encode())
+        write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     if options.picture:
         write(options.picture, growth_picture(found).encode())
     if options.report:
@@ -144,14 +159,3 @@ def _calibration(imported: Any, block: Any, function: str, samples: str) -> Any:
     except ModuleNotFoundError:
         raise ModelError("--estimate runs the model in torch, which is not installed: pip install 'hnfc[torch]'") from None
     return calibrate(imported, [[to_torch(sample[a]) for a in block.args] for sample in from_file(samples, block)], function)
-
-
-def _finite(data: Any) -> Any:
-    """JSON has no infinities: they are written as strings."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    if isinstance(data, float) and not abs(data) < float("inf"):
-        return str(data)
-    return data

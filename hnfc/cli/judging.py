@@ -10,6 +10,7 @@ from hnfc.cli.doctor import version_of
 from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
 from hnfc.core.errors import UsageError
+from hnfc.core.executors import executor_of
 from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl.certificates.checking import Folder
 from hnfc.dsl.diagnostics import Diagnostic
@@ -27,8 +28,9 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
     wrong: list[Diagnostic] = []
 
     def report_on(book: Any) -> int:
-        how = {"jobs": options.jobs, "limit": options.limit, "cached": not options.no_cache}
-        with Progress() as progress:
+        # without a cluster rules are judged in processes that are killed one by one
+        with Progress() as progress, executor_of(1, options.cluster) as executor:
+            how = {"jobs": options.jobs, "limit": options.limit, "cached": not options.no_cache, "executor": executor}
             found = verdicts(book.rules, progress=progress, **how)
             judged = {} if options.no_ieee else ieee(book.rules, formats, assume, progress=progress, **how)
             if options.smt2:

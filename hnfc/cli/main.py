@@ -62,6 +62,8 @@ def _chosen(command: str, options: argparse.Namespace) -> int:
     _check_folders(options)
     if command == "model" and is_fpcore(options.model):
         command = "accuracy"
+    if command in ("model", "analyze", "precision") and os.path.isdir(options.model):
+        options.folder_command, command = command, "folders"
     if COMMANDS.get(command) == "rule_options":
         # imports and trees make many objects and little garbage: looking for it often is an eighth of a run in which all is known
         gc.set_threshold(100_000)

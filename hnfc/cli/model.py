@@ -15,6 +15,7 @@ from hnfc.backend.execution import comparing
 from hnfc.backend.iree import compile_iree
 from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
+from hnfc.cli.jobs_options import no_programs
 from hnfc.cli.model_options import CODE
 from hnfc.cli.rewriting import form_of, prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
@@ -32,6 +33,9 @@ _BINARY = ("mlirbc", "vhlo", "iree", "onnx")
 
 def run(options: argparse.Namespace) -> int:
     """Rewrites a model and writes it; the exit code."""
+    no_programs(options)
+    if options.work:
+        raise UsageError(f"--work is for a model in a folder, and {options.model} is a file; leave it out")
     if options.unproved:
         raise UsageError("--unproved is for FPCore programs; --allow-unproved RULE lets a rule for models run unproved")
     form = form_of(options.output, options.emit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 from hnfc.cli.terminal import show
@@ -20,7 +21,7 @@ commands (`hnfc help COMMAND` explains one):
 
 _MODEL = (
     "a .mlir or .mlirbc file in the torch dialect or StableHLO (text, bytecode, what jax.export serializes), or an .onnx file; - is stdin. "
-    "Or FPCore programs (.fpcore), with -O accuracy"
+    "Or FPCore programs (.fpcore), with -O accuracy. Or a folder of safetensors with config.json, which is read layer by layer"
 )
 TOLERATED = TOLERANCE.replace(", or", ",\nor")
 _FORMS = ("torch", "num", "linalg", "stablehlo", "mlirbc", "vhlo", "iree", "onnx", "c", "python")
@@ -37,6 +38,7 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("model", metavar="MODEL", help=_MODEL)
     add_rewriting(made, "stability")
     made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    made.add_argument("--work", metavar="DIR", help="a model in a folder: where a run that was ended goes on; deleted at its end")
     made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
     made.add_argument(
         "--emit", choices=_FORMS,
@@ -48,6 +50,7 @@ def parser(command: str) -> argparse.ArgumentParser:
                         help="FPCore: also series without a proved remainder, and rules whose condition failed at points")  # fmt: skip
     made.add_argument("--why-not", action="append", default=[], metavar="RULE",
                         help="say for the places that come closest to this rule what keeps it from running")  # fmt: skip
+    add_jobs(made)
     made.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     return made
 

@@ -19,13 +19,15 @@ def parser(command: str) -> argparse.ArgumentParser:
         description="Gives every value of a model the cheapest number format with which the error of the outputs stays below a target, as\n"
         "estimated from samples; or says which values make that impossible, and what would help. Needs torch.",
     )  # fmt: skip
-    made.add_argument("model", metavar="MODEL", help="a file as `hnfc MODEL` takes it; - is stdin")
+    made.add_argument("model", metavar="MODEL",
+                        help="a file as `hnfc MODEL` takes it; - is stdin; or a folder of safetensors with\n"
+                        "config.json, whose weights get formats layer by layer and are written to the folder OUT")  # fmt: skip
     made.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
     made.add_argument("--target-accuracy", dest="target", action="append", default=[], metavar="[OUTPUT=]E",
                         help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
                         "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip
     made.add_argument("--absolute", action="store_true", help="the target is absolute")
-    made.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B", 
+    made.add_argument("--formats", default="bf16,fp16,fp32", metavar="A,B",
                         help="the formats to choose from (default bf16,fp16,fp32); int8, int4/group64 … are for weights")  # fmt: skip
     made.add_argument("--pin", action="append", default=[], metavar="PATTERN=FORMAT",
                         help="a format for the sites, modules or operations whose names match, as a shell matches them")  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 
@@ -43,7 +44,7 @@ def _check() -> argparse.ArgumentParser:
     parser.add_argument("--assume", metavar="A,…", default="", help="no-nans, no-infs, no-signed-zeros: such inputs do not count")
     parser.add_argument("--no-ieee", action="store_true", help="only the verdict over the reals")
     parser.add_argument("--limit", type=float, default=20.0, metavar="S", help="seconds that a rule may take (default 20)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one for each processor)")
+    add_jobs(parser, "one for each processor")
     parser.add_argument("--no-cache", action="store_true", help="judge anew what is known already")
     return parser
 

@@ -176,3 +176,14 @@ def report_diagnostics(error: HnfError) -> int:
         say(render(diagnostic, source))
         say("")
     return WRONG
+
+
+def finite(data: Any) -> Any:
+    """JSON has no infinities: they are written as strings."""
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    if isinstance(data, float) and not abs(data) < float("inf"):
+        return str(data)
+    return data

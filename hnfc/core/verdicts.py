@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -37,16 +38,25 @@ def _shipped(name: str) -> dict[str, Any]:
 
 
 def verdicts(
-    rules: Iterable[core.Rule], *, jobs: int | None = None, limit: float = LIMIT, cached: bool = True, progress: Progress | None = None
+    rules: Iterable[core.Rule],
+    *,
+    jobs: int | None = None,
+    limit: float = LIMIT,
+    cached: bool = True,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> dict[str, Verdict]:
-    """The verdict over the reals on each rule, by name. Only what is nowhere known is proved now (`cached=False`: everything)."""
+    """The verdict over the reals on each rule, by name. Only what is nowhere known is proved now (`cached=False`: everything).
+
+    executor: where that is done, instead of in `jobs` processes here.
+    """
     given = list(rules)
     known = _shipped("verdicts.json") if cached else {}
     found = {rule.name: Verdict.from_json(known[key]) for rule in given if (key := fingerprint(rule)) in known}
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("proving", unknown, progress)
-        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=observer)
+        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=observer, executor=executor)
         found.update({rule.name: verdict for rule, verdict in zip(unknown, proved, strict=True)})
     return found
 
@@ -60,6 +70,7 @@ def ieee(
     limit: float = LIMIT,
     cached: bool = True,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> dict[str, tuple[IeeeVerdict, ...]]:
     """The verdicts in floating-point arithmetic on each rule, by name: one for each format (None: all that can be judged)."""
     formats = FORMATS_JUDGED if formats is None else formats
@@ -74,7 +85,7 @@ def ieee(
     if unknown:
         observer = _JudgingProgress("rounding", unknown, progress)
         fresh: dict[str, Any] = {}
-        judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer)
+        judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer, executor=executor)
         found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
         if cached:
             add_to_store(path, fresh)

@@ -305,6 +305,9 @@ def _as(codes: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
 
 def _joined(codes: torch.Tensor, bits: int) -> torch.Tensor:
     """Codes without a sign, 8 of them in `bits` bytes."""
+    if bits == 4 and codes.numel() % 8 == 0:
+        low, high = codes.reshape(-1, 2).unbind(1)
+        return (low | high << 4).reshape(-1, 4)
     rows = torch.nn.functional.pad(codes, (0, -codes.numel() % 8)).reshape(-1, 8).long()
     words = (rows << torch.arange(0, 8 * bits, bits, device=codes.device)).sum(-1, keepdim=True)
     return ((words >> torch.arange(0, 8 * bits, 8, device=codes.device)) & 255).to(torch.uint8)

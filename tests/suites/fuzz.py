@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import faulthandler
 import io
+import itertools
 import os
 import pickle
 import random
@@ -20,12 +21,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.main import main as hnfc
+from hnfc.core.executors import executor_of, mapped
 from tests.suites import forked
 
 ROOT = Path(__file__).parents[2]
@@ -203,18 +207,31 @@ def _read(stream: io.FileIO, size: int, pid: int) -> bytes:
     return found
 
 
+PART = 100
+"""Inputs that are run as one piece of work."""
+
+
+def part(name: str, seed: int, numbers: range) -> list[tuple[int, str, str]]:
+    """Outcomes of some inputs of a kind."""
+    return list(run(kinds()[name], name, seed, numbers))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*")
     parser.add_argument("--inputs", type=int, default=1000, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
+    add_jobs(parser)
     parser.add_argument("--keep", type=Path, help="a folder for the inputs that failed")
     options = parser.parse_args()
     for name, kind in kinds().items():
         if options.kinds and name not in options.kinds:
             continue
         counts: Counter[str] = Counter()
-        for number, outcome, detail in run(kind, name, options.seed, range(options.inputs)):
+        parts = [range(first, min(first + PART, options.inputs)) for first in range(0, options.inputs, PART)]
+        with executor_of(options.jobs, options.cluster) as executor:
+            found = list(itertools.chain.from_iterable(mapped(executor, partial(part, name, options.seed), parts)))
+        for number, outcome, detail in found:
             counts[outcome] += 1
             if outcome in forked.FAULTS:
                 print(f"{outcome:8} {name} {options.seed}/{number}: {detail}", flush=True)
