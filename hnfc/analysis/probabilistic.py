@@ -95,7 +95,7 @@ def probable_error(
         holds = change <= _MOST_CHANGED
         squares[place] = (
             (
-                max(there, elsewhere) * (1 + change) * _quantile((1 - probability) * (1 if exact else 1 - _PROBE_SHARE))
+                max(there, elsewhere) * (1 + change) * _quantile(each * (1 if exact else 1 - _PROBE_SHARE))
                 if holds
                 else math.inf
             ),

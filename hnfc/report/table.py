@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 GAP = "   "
 NARROW = 18
-"""Characters below which a column has no room for words or places."""
+"""Characters below which a column has no room for words or places; one that needs no more never gives way."""
 _INDENT = "    "
 
 
@@ -20,10 +20,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int)
     """The rows under their headings; the flexible column gives way where the terminal is narrow."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     room = width() - sum(widths) + widths[flexible] - len(GAP) * (len(widths) - 1)
-    below = room < min(NARROW, widths[flexible])
+    below = room < NARROW < widths[flexible]
     columns = [place for place in range(len(widths)) if not (below and place == flexible)]
     if not below:
-        widths[flexible] = min(widths[flexible], room)
+        widths[flexible] = min(widths[flexible], max(room, NARROW))
     drawn = [_line(headings, widths, columns), "─" * (sum(widths[place] for place in columns) + len(GAP) * (len(columns) - 1))]
     for row in rows:
         parts = wrapped(row[flexible], width() - len(_INDENT) if below else widths[flexible])

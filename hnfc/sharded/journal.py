@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from hnfc.core.errors import ModelError
 from hnfc.sharded.checkpoint import write_json, write_tensors
 
 _FILE = "journal.json"
+_OURS = ("values-", ".values-", f".{_FILE}-")
+"""Beginnings of the names of files that a run which was ended early leaves."""
 
 
 class Journal:
@@ -31,6 +33,8 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / _FILE
         if not file.exists():
+            if not all(path.name.startswith(_OURS) for path in folder.iterdir()):
+                raise ModelError("the folder for unfinished work holds other files; choose an empty or a new one", str(folder))
             return
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
@@ -57,9 +61,14 @@ class Journal:
         self._file(len(self.done) - 1).unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Deletes the folder of a run that has ended."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder)
+        """Deletes what a run that has ended kept, and its folder if nothing else is there."""
+        if self.folder is None:
+            return
+        for path in self.folder.iterdir():
+            if path.name == _FILE or path.name.startswith(_OURS):
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
     def _file(self, count: int) -> Path:
         assert self.folder is not None

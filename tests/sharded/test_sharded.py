@@ -284,3 +284,17 @@ def test_unread_tensors_and_buffers_go_along(tmp_path: Path) -> None:
     assert "unread" in index and "blocks.0.up.weight_packed" in index and "blocks.0.up.bias" in index
     with safe_open(tmp_path / "out" / index["unread"], framework="pt") as stored:
         assert torch.equal(stored.get_tensor("unread"), torch.ones(3))
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    work = journal.Journal(tmp_path / "work", 1)
+    work.add("layer", {"x": torch.ones(2)})
+    (tmp_path / "work" / "mine.txt").write_text("mine")
+    work.remove()
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["mine.txt"]
+    with pytest.raises(ModelError, match="holds other files"):
+        journal.Journal(tmp_path / "work", 1)
+    begun = journal.Journal(tmp_path / "begun", 1)
+    begun.add("layer", {"x": torch.ones(2)})
+    (tmp_path / "begun" / "journal.json").unlink()
+    assert journal.Journal(tmp_path / "begun", 1).done == []
