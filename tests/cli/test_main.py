@@ -42,6 +42,7 @@ def test_nothing_changed_is_the_same_bytes(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mlir", "b.mlir"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("form", "words"), [("num", "num.softmax"), ("linalg", "linalg.generic"), ("torch", "torch.aten")])
 def test_emit(form, words):
     assert words in hnfc(ATTENTION, "--emit", form, "-q").stdout

@@ -86,7 +86,7 @@ def test_a_trace(model: Softmax, sample: torch.Tensor) -> None:
 
 def test_an_analysis(model: Softmax, sample: torch.Tensor) -> None:
     found = hnfc.analyze(torch.nn.Tanh(), sample, certified=True)
-    assert "certified" in words_of(found) and repr(found).startswith("Analysis(bounds of 1 values")
+    assert "certified" in words_of(found) and repr(found).startswith("Analysis(certified: 1 values")
     assert "an estimate" in words_of(hnfc.analyze(torch.nn.Linear(4, 4), sample))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from hnfc.dsl.rulebook import shipped
 from hnfc.rewrite.diagnosis import Nearly, nearly
 from tests.graphs import Graph
 from tests.soundness.reading import rules_of
+from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
 RULES = {rule.name: rule for rule in shipped().rules}
@@ -78,8 +77,8 @@ def test_every_shipped_rule_has_a_diagnosis_on_any_graph() -> None:
 
 
 def test_on_the_command_line() -> None:
-    command = [sys.executable, "-m", "hnfc.cli.main", "examples/naive_attention.mlir", "--range", "-40:40", "--why-not", "log_of_softmax"]
-    done = subprocess.run([*command, "-o", "/dev/null"], capture_output=True, text=True, cwd=ROOT, check=False)
+    command = [ROOT / "examples" / "naive_attention.mlir", "--range", "-40:40", "-o", "/dev/null", "--why-not"]
+    done = hnfc(*command, "log_of_softmax")
     assert done.returncode == 0 and "log_of_softmax: was tried nowhere" in done.stderr
-    wrong = subprocess.run([*command[:-1], "no_such_rule"], capture_output=True, text=True, cwd=ROOT, check=False)
+    wrong = hnfc(*command, "no_such_rule")
     assert wrong.returncode == 2 and "there is no rule `no_such_rule`" in wrong.stderr

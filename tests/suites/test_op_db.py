@@ -37,6 +37,7 @@ def faults(found):
     return [str(outcome) for outcome in found if outcome.kind in forked.FAULTS and outcome.name.split()[0] not in WRONG_IN_TORCH]
 
 
+@pytest.mark.slow
 def test_what_is_used_daily():
     found = outcomes(names=DAILY, types=("float32",), samples=1)
     assert len(found) >= len(DAILY)
