@@ -21,7 +21,7 @@ from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.frontend.conversions import CONVERSIONS
-from hnfc.frontend.torch_mlir import Imported, new_context, operation_name, read
+from hnfc.frontend.torch_mlir import Imported, new_context, operation_name
 
 
 def export(
@@ -328,7 +328,8 @@ def lower_to_linalg(module: ir.Module) -> ir.Module:
 
 
 def _lowered(module: ir.Module, *pipelines: str) -> ir.Module:
-    copy = read(emit_bytecode(module), module.context)
+    # bytes that were written just now need no trial
+    copy = ir.Module.parse(emit_bytecode(module), module.context)
     fold_divisions(copy)
     try:
         for pipeline in pipelines:
