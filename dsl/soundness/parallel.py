@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,7 +50,9 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        # beside what the process that this one was forked from had mapped
+        most = MEMORY_BYTES + _mapped_bytes()
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     # NumPy's warnings name files of ours, and say nothing of the rule
     np.seterr(all="ignore")
     while (index := pipe.recv()) is not None:
@@ -61,6 +64,14 @@ def _serve(pipe: Connection, rules: Sequence[Rule], limit: float, judge: Judge[A
             # whatever goes wrong in a worker is reported, and never taken for a verdict
             verdict = failed(rules[index], failure("the prover", error), 0.0)
         pipe.send(verdict)
+
+
+def _mapped_bytes() -> int:
+    """Bytes of the process's address space; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return 0
 
 
 def failure(what: str, error: Exception) -> str:

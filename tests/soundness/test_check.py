@@ -132,3 +132,13 @@ def test_a_verdict_reads_well_and_is_html_in_notebooks():
     assert str(refuted).startswith("REFUTED: ") and "counterexample over the reals: x = " in str(refuted) and "where x >= 0" in str(refuted)
     assert refuted._repr_html_().startswith("<div><strong>REFUTED") and "x &gt;= 0" in refuted._repr_html_()
     assert proved._repr_html_().count("<li>") == len(proved.steps)
+
+
+def test_a_large_process_has_rules_judged():
+    """What the caller has mapped does not count as memory of a rule."""
+    code = (
+        "import mmap\nheld = mmap.mmap(-1, 6 * 2**30)\nfrom hnfc.dsl.rulebook import shipped\nfrom hnfc.dsl.soundness import prove_all\n"
+        "print(prove_all([rule for rule in shipped().rules if rule.name == 'logsumexp_of_weighted'], jobs=1)[0].status.value)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "PROVED\n", done.stderr
