@@ -37,7 +37,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "12 blocks 32": (lambda: blocks(12, 32), (1, 8, 32)),
 }
 CERTIFIED = ("tanh 6x64", "block 64", "4 blocks 64")
-"""Those whose certified bounds are a goal."""
+"""Models whose certified bounds are a goal."""
 _ROUNDS, _KEPT = 20, 8
 
 

@@ -1,4 +1,4 @@
-"""What a command loads before it looks at its input: a process that is forked from one with it begins there."""
+"""Modules and verdicts that every command loads: a process that is forked from one with them begins at its input."""
 
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl.rulebook import shipped

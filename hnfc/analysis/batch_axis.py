@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.interval_arrays import LINE, ONE, Array, IntervalArray, sqrt
 
 SIGMA = 2.0**-52
@@ -21,6 +22,13 @@ def scaled(error: Array, slope: IntervalArray) -> Array:
 def places_of(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
     """Positions in its arrays of a tensor's axes, counted from the left or from the right."""
     return tuple(axis % rank + 1 for axis in axes)
+
+
+def extremum_places(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """The same for an extremum of elements of this shape. Raises NoFormula where there are none."""
+    if 0 in shape:
+        raise NoFormula("an extremum of no elements")
+    return places_of(len(shape), axes)
 
 
 def filled(v: Array, shape: tuple[int, ...]) -> Array:

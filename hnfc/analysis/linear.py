@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.analysis.batch_axis import SIGMA, anywhere, either, filled, lifted, places_of, product, raised, rows_of, total
+from hnfc.analysis.batch_axis import SIGMA, anywhere, either, extremum_places, filled, lifted, places_of, product, raised, rows_of, total
 from hnfc.analysis.contraction import vector_product
 from hnfc.analysis.lines import Dependence, Errors, Line, around, at_most, carried, middle_and_radius, plus, scaling, summed_to, weighted
 from hnfc.analysis.movement import Movement, moved_box
@@ -31,9 +31,11 @@ from hnfc.dialects.interval_arrays import ZERO, Array, IntervalArray
 
 _STEEP = 1e-3
 """Relative width of a derivative above which the box is tightened first."""
-_WORK = 2**36
+_WORK = 2**34
 """Elements that sweeps for tightening may touch, all together: some 30 seconds."""
-_AT_ONCE = 2**23
+_SHARE = 1 / 8
+"""Part of the work that is left which one sweep may take."""
+_AT_ONCE = 2**20
 """Elements of an array of adjoints."""
 
 
@@ -81,6 +83,7 @@ class LinearTape(Tape):
             error, line.away = at_most(error, spread), at_most(line.away, reach)
             line.fault, line.drift = at_most(line.fault, plus(spread, line.pushed)), at_most(line.drift, plus(reach, line.pushed_away))
         line.mixed = mixed or any(self.line(part.operand).mixed for part in line.parts)
+        line.endless = any(self.line(part.operand).endless for part in line.parts)
         exact = all(part.operand.exact for part in parts)
         if self.points:
             value = IntervalArray.of(centre)
@@ -92,37 +95,54 @@ class LinearTape(Tape):
 
     def work_of(self, node: TapeNode) -> int:
         """Elements that a sweep from all of the value touches."""
-        before = sum(math.prod(n.shape) for n in self.nodes[: node.index + 1] if n.line is not None and n.line.sources)
-        return math.prod(node.shape) * before
+        return math.prod(node.shape) * sum(self._touched(n) for n in self.nodes[: node.index + 1])
+
+    def _touched(self, node: TapeNode) -> int:
+        return math.prod(node.shape) if node.line is not None and node.line.sources else 0
 
     def tighten(self, node: TapeNode) -> bool:
-        """Bounds of a value by one sweep backward; False where that would take too long, or change nothing."""
-        line, size, work = self.line(node), math.prod(node.shape), self.work_of(node)
-        if self.points or not line.mixed or node.value.shape[0] != 1 or work > self.work:
+        """Bounds of a value by one sweep backward, as far as its share of the work goes; False where that changes nothing."""
+        line, size = self.line(node), math.prod(node.shape)
+        if self.points or not line.mixed or line.endless or node.value.shape[0] != 1:
+            return False
+        end, work = self._reach(node, size)
+        if end >= node.index:
             return False
         self.work -= work
         widest = max(math.prod(n.shape) for n in self.nodes[: node.index + 1])
         step = max(1, _AT_ONCE // max(widest, 1))
         sums = np.zeros((2, size))
+        slack = (widest + len(self.nodes) + 64) * 4 * SIGMA
         for first in range(0, size, step):
             count = min(step, size - first)
-            for source, adjoint in self.adjoint_arrays({node: np.eye(count, size, first).reshape(count, *node.shape)}):
-                slack = (widest + len(self.nodes) + 64) * 4 * SIGMA
+            for source, adjoint in self.adjoint_arrays({node: np.eye(count, size, first).reshape(count, *node.shape)}, end):
                 held = self.line(source)
-                both = [
-                    plus(own, None if pushed is None else pushed * slack)
-                    for own, pushed in ((held.fault, held.pushed), (held.drift, held.pushed_away))
-                ]
-                sums[:, first : first + count] += weighted(np.abs(adjoint), both)
+                own = ((held.fault, held.pushed), (held.drift, held.pushed_away))
+                bounds = [plus(e, None if pushed is None else pushed * slack) for e, pushed in own]
+                if source.index < end:
+                    bounds = [source.error, held.away]
+                if any(bound is not None for bound in bounds):
+                    sums[:, first : first + count] += weighted(np.abs(adjoint), bounds)
         error, away = (sums * (1 + 2.0**-40) + np.where(sums > 0, 1e-300, 0.0)).reshape(2, 1, *node.shape)
         node.error = None if node.error is None else np.minimum(node.error, error)
         line.away = None if line.away is None else np.minimum(line.away, away)
         line.mixed = False
+        line.endless = not np.isfinite(sums).any()
         node.value = around(node.value, line)
         return True
 
-    def adjoint_arrays(self, seeds: Mapping[TapeNode, Array]) -> Iterator[tuple[TapeNode, Array]]:
-        """Nodes that errors come through, from the last, each with the derivatives of the weighted sums by it."""
+    def _reach(self, node: TapeNode, size: int) -> tuple[int, int]:
+        """The first node that a sweep from the value goes through, and the elements that it touches."""
+        allowed, work, end = self.work * _SHARE, 0, node.index + 1
+        while end > 0 and (more := size * self._touched(self.nodes[end - 1])) + work <= allowed:
+            work, end = work + more, end - 1
+        return end, work
+
+    def adjoint_arrays(self, seeds: Mapping[TapeNode, Array], end: int = 0) -> Iterator[tuple[TapeNode, Array]]:
+        """Nodes that errors come through, from the last, each with the derivatives of the weighted sums by it.
+
+        Nodes before `end` come last, with the derivatives by what is used of them.
+        """
         found = {node.index: seed for node, seed in seeds.items()}
         with np.errstate(all="ignore"):
             for node in reversed(self.nodes[: max(found, default=-1) + 1]):
@@ -130,7 +150,7 @@ class LinearTape(Tape):
                 if adjoint is None:
                     continue
                 yield node, adjoint
-                for part in self.line(node).parts:
+                for part in self.line(node).parts if node.index >= end else ():
                     moved = part.pull(adjoint)
                     before = found.get(part.operand.index)
                     found[part.operand.index] = moved if before is None else before + moved
@@ -222,9 +242,7 @@ class LinearTape(Tape):
 
     def amax(self, x: Any, axes: Sequence[int]) -> TapeNode:
         x = self.node(x)
-        places = places_of(len(x.shape), axes)
-        if 0 in x.shape:
-            raise NoFormula("an extremum of no elements")
+        places = extremum_places(x.shape, axes)
         box, centre = self.box(x), np.broadcast_to(self.line(x).centre, x.value.shape)
         value = box.map(lambda a: np.max(a, axis=places, keepdims=True))
         top = np.max(centre, axis=places, keepdims=True)

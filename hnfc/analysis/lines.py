@@ -34,7 +34,8 @@ class Dependence:
 class Line:
     """A value as centre + J·(…) + s. away: bound of |v - centre|. drift, fault: bounds of the sources, of |v - centre| and of the error.
 
-    pushed_away, pushed: what the operands' bounds become, before the sources. mixed: whether a sweep may give less.
+    pushed_away, pushed: what the operands' bounds become, before the sources. mixed: whether a sweep may give less. endless: whether one
+    has left no element a bound, so that none will behind it.
     """
 
     centre: Array
@@ -45,6 +46,7 @@ class Line:
     pushed: Errors = None
     parts: Sequence[Dependence] = ()
     mixed: bool = False
+    endless: bool = False
 
     @property
     def sourced(self) -> bool:
@@ -82,8 +84,7 @@ def weighted(adjoint: Array, bounds: Sequence[Errors]) -> Array:
     columns = [np.zeros(shape) if bound is None else np.broadcast_to(bound, (1, *shape))[0] for bound in bounds]
     finite = np.isfinite(columns)
     if finite.all():
-        rows = adjoint.reshape(len(adjoint), -1)
-        return np.stack([np.einsum("ij,j->i", rows, column.reshape(-1)) for column in columns])
+        return np.stack([column.reshape(-1) for column in columns]) @ adjoint.reshape(len(adjoint), -1).T
     each = (np.where((adjoint == 0) | (column == 0), 0.0, adjoint * column) for column in columns)
     return np.stack([np.where(np.isnan(e), np.inf, e).reshape(len(adjoint), -1).sum(axis=1) for e in each])
 

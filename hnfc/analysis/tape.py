@@ -19,6 +19,7 @@ from hnfc.analysis.batch_axis import (
     anywhere,
     arc_slope,
     either,
+    extremum_places,
     filled,
     gathered,
     inside,
@@ -301,9 +302,7 @@ class Tape:
 
     def amax(self, x: Any, axes: Sequence[int]) -> TapeNode:
         x = self.node(x)
-        places = places_of(len(x.shape), axes)
-        if 0 in x.shape:
-            raise NoFormula("an extremum of no elements")
+        places = extremum_places(x.shape, axes)
         value = x.value.map(lambda a: np.max(a, axis=places, keepdims=True))
         sole = math.prod(x.value.shape[place] for place in places) == 1
         taken = IntervalArray(np.full(x.value.shape, 1.0 if sole else 0.0), np.where(x.value.hi >= value.lo, 1.0, 0.0))

@@ -108,7 +108,7 @@ class Assignment:
     certified: float | None = None
     """Error bound, where one was requested: proved, or with a probability."""
     probability: float | None = None
-    """That the errors are within their bounds, if roundings are independent and unbiased; None where the bounds are proved."""
+    """Probability that the errors are within their bounds, if roundings are independent and unbiased; None where the bounds are proved."""
     errors: Errors = field(default_factory=dict)
     """The estimated error of each output, and with the key None of all; single ones where targets are for them."""
     measured_errors: Errors = field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,19 +84,22 @@ def _opened(file: Path) -> safe_open:
 
 def write_tensors(file: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     """Writes a safetensors file whole or not at all."""
-    part = file.with_name(f".{file.name}-{uuid.uuid4().hex}.part")
-    try:
+    with _in_place_of(file) as part:
         save_file(alone({name: tensor.detach().contiguous() for name, tensor in tensors.items()}), part, metadata={"format": "pt"})
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_json(file: Path, data: object) -> None:
     """Writes JSON whole or not at all."""
+    with _in_place_of(file) as part:
+        part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _in_place_of(file: Path) -> Iterator[Path]:
+    """A file beside it that takes its place at the end."""
     part = file.with_name(f".{file.name}-{uuid.uuid4().hex}.part")
     try:
-        part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        yield part
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)

@@ -48,7 +48,10 @@ class Journal:
         """Values that the next layer reads; `first` before all layers."""
         if not self.done:
             return dict(first)
-        return dict(self._values) if self.folder is None else load_file(self._file(len(self.done)))
+        if self.folder is None:
+            return dict(self._values)
+        # in memory of their own: kernels of matrices round differently where numbers are not aligned
+        return {name: tensor.clone() for name, tensor in load_file(self._file(len(self.done))).items()}
 
     def add(self, result: Any, values: Mapping[str, torch.Tensor]) -> None:
         """Records a layer: its values first, then that it is done."""

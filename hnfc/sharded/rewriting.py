@@ -23,6 +23,9 @@ from hnfc.sharded.running import SegmentRun, Values, WideRun, first_values, join
 from hnfc.sharded.segments import Chain, Segment, call_of, chain_of
 from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
 
+_OTHER_SIZES = (-64, -16, 16, 64)
+"""Binary exponents of what the values before a layer are multiplied by."""
+
 
 @dataclass(frozen=True)
 class Rewrites:
@@ -81,7 +84,8 @@ def optimize(
     work: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> RewrittenModel:
-    """Rewrites by proved rules. Equal layers are rewritten once; in each a rewrite is kept only if it loses nothing on the sample.
+    """Rewrites by proved rules. Equal layers are rewritten once; in each a rewrite is kept only if it loses nothing on the sample, and in
+    the first of a kind nothing on values of other sizes.
 
     Conditions of rules are shown from types, sizes and constants, not from the sample or weights; forms are not searched for. work: a
     folder from which a run that was ended goes on; it is deleted at the end. Raises UsageError for a level that searches a whole model.
@@ -102,7 +106,8 @@ def optimize(
         if progress is not None:
             progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
-        found, true, ours = _judged(segment, rewrites[segment.digest], _state(model, chain, segment), true, ours, wide)
+        alike = next((layer["elsewhere"] for layer in journal.done if layer["digest"] == segment.digest), None)
+        found, true, ours = _judged(segment, rewrites[segment.digest], _state(model, chain, segment), true, ours, wide, alike)
         journal.add(found, joined(true, ours))
     kinds = tuple((tensor.shape, tensor.dtype) for tensor in first.values())
     result = RewrittenModel(model, chain, rewrites, tuple(journal.done), kinds)
@@ -119,24 +124,58 @@ def _rewritten(segment: Segment, rules: RuleSet) -> Rewrites:
 
 
 def _judged(
-    segment: Segment, rewrites: Rewrites, state: Values, true: Values, ours: Values, wide: torch.dtype
+    segment: Segment, rewrites: Rewrites, state: Values, true: Values, ours: Values, wide: torch.dtype, elsewhere: bool | None
 ) -> tuple[dict[str, Any], Values, Values]:  # fmt: skip
-    """Record of a layer, and its values. The rewritten graph runs where its error is tolerated beside that of the original."""
+    """Record of a layer, and its values. The rewritten graph runs where its error is tolerated beside that of the original.
+
+    elsewhere: whether it is on values of other sizes too; None where no layer of the kind has been tried.
+    """
     exact = run_segment(WideRun(segment.graph, wide), segment, true, state)
     own = run_segment(_run(segment, None), segment, ours, state)
     shown = [name for name in segment.results if name in own]
     before = after = relative_error(own, exact, shown)
     found, taken = own, False
     if rewrites.applied:
+
+        def tolerated(values: Values) -> bool:
+            return _tolerated(segment, rewrites, state, values, wide)
+
         # both from the same values, so that errors of earlier layers count on neither side
-        local = run_segment(WideRun(segment.graph, wide), segment, ours, state)
-        new = run_segment(_run(segment, rewrites.module), segment, ours, state)
-        ulp = max((torch.finfo(own[name].dtype).eps for name in shown if own[name].is_floating_point()), default=0.0)
-        old_error, new_error = relative_error(own, local, shown), relative_error(new, local, shown)
-        taken = new_error <= max(TOLERATED_GROWTH * old_error, TOLERATED_ULPS * ulp / 2)
+        taken = tolerated(ours)
+        if taken and elsewhere is None:
+            elsewhere = all(tolerated(_scaled(ours, segment.values, exponent)) for exponent in _OTHER_SIZES)
+        taken = taken and elsewhere is not False
         if taken:
-            found, after = new, relative_error(new, exact, shown)
-    return {"name": segment.name, "digest": segment.digest, "rewritten": taken, "before": before, "after": after}, exact, found
+            found = run_segment(_run(segment, rewrites.module), segment, ours, state)
+            after = relative_error(found, exact, shown)
+    record = {"rewritten": taken, "elsewhere": elsewhere, "before": before, "after": after}
+    return {"name": segment.name, "digest": segment.digest, **record}, exact, found
+
+
+def _tolerated(segment: Segment, rewrites: Rewrites, state: Values, values: Values, wide: torch.dtype) -> bool:
+    """Compare both graphs on these values: true where the rewritten one is about as good. Where the wider type has no finite number either,
+    it is finite if the original is."""
+    own, new = (run_segment(_run(segment, graph), segment, values, state) for graph in (None, rewrites.module))
+    exact = run_segment(WideRun(segment.graph, wide), segment, values, state)
+    shown = [name for name in segment.results if name in own]
+    for name in shown:
+        unknown = ~exact[name].isfinite()
+        if bool((unknown & own[name].isfinite() & ~new[name].isfinite()).any()):
+            return False
+        for values_there in (own, new, exact):
+            values_there[name] = torch.where(unknown, torch.zeros_like(values_there[name]), values_there[name])
+    ulp = max((torch.finfo(own[name].dtype).eps for name in shown if own[name].is_floating_point()), default=0.0)
+    old_error, new_error = relative_error(own, exact, shown), relative_error(new, exact, shown)
+    return new_error <= max(TOLERATED_GROWTH * old_error, TOLERATED_ULPS * ulp / 2)
+
+
+def _scaled(values: Values, names: Sequence[str], exponent: int) -> Values:
+    """Floating-point values among the names, times a power of two, as far as their type reaches."""
+    changed = dict(values)
+    for name in names:
+        if values[name].is_floating_point():
+            changed[name] = values[name] * 2.0**exponent
+    return changed
 
 
 def _run(segment: Segment, rewritten: fx.GraphModule | None) -> fx.Interpreter:

@@ -120,9 +120,12 @@ def precision(
     measured = relative_error(ours, true, chain.results)
     layers = tuple(LayerFormats(**done) for done in journal.done)
     result = ShardedPrecision(layers, chain.repeats(), target, measured, folder)
-    if not result.refused:
+    if result.refused:
+        for place in range(len(chain.segments)):
+            (folder / shard_name(place, len(chain.segments))).unlink(missing_ok=True)
+    else:
         finish(model, folder, result.formats, len(chain.segments), _written(chain, len(chain.segments)))
-        journal.remove()
+    journal.remove()
     return result
 
 

@@ -1,4 +1,4 @@
-"""What commands write with --json is what docs/hnfc.schema.json says."""
+"""Output of --json beside docs/hnfc.schema.json."""
 
 from __future__ import annotations
 

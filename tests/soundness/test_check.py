@@ -135,7 +135,7 @@ def test_a_verdict_reads_well_and_is_html_in_notebooks():
 
 
 def test_a_large_process_has_rules_judged():
-    """What the caller has mapped does not count as memory of a rule."""
+    """Memory that the caller has mapped counts for no rule."""
     code = (
         "import mmap\nheld = mmap.mmap(-1, 6 * 2**30)\nfrom hnfc.dsl.rulebook import shipped\nfrom hnfc.dsl.soundness import prove_all\n"
         "print(prove_all([rule for rule in shipped().rules if rule.name == 'logsumexp_of_weighted'], jobs=1)[0].status.value)"
