@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
+from hnfc.analysis.signs import Sign, sign_of
 from hnfc.core.interpreter import Array, WeightReader, compute_into
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -186,11 +187,21 @@ class ConditionChecker:
         value, _ = built
         return self.ranges.of(value) if isinstance(value, SSAValue) else Interval.point(value)
 
+    def _sign(self, expression: core.Expr) -> Sign:
+        built = self._built(expression)
+        if built is None:
+            return Sign()
+        value, _ = built
+        return sign_of(value, self.ranges) if isinstance(value, SSAValue) else Sign.of_interval(Interval.point(value))
+
     def _comparison(self, condition: core.Comparison) -> Judgement:
         x, y = self._interval(condition.x), self._interval(condition.y)
         if x is None or y is None:
             return Judgement(None, condition, "a side cannot be computed")
         holds = _compare_intervals(condition.predicate, x, y)
+        if holds is None and 0.0 in (x.lo, x.hi, y.lo, y.hi):
+            # a number that is computed as 0 may be positive over the reals, of which the rule speaks
+            holds = (self._sign(condition.x) - self._sign(condition.y)).holds(condition.predicate)
         if holds:
             return Judgement(True)
         sides = ((condition.x, x), (condition.y, y))
