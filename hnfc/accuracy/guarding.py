@@ -7,6 +7,7 @@ its series is not proved on the whole branch.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -161,10 +162,24 @@ class Guard:
 
 def asking(terms: Terms, candidate: Candidate, original: Term) -> Candidate | None:
     """The form where the conditions of its rules hold as floating point computes them, and the program elsewhere."""
-    conditions = list(dict.fromkeys(step.condition for step in candidate.steps if step.condition is not None))
-    if candidate.guard is not None or not conditions:
+    asked = [part for step in candidate.steps if step.condition is not None for part in _parts(step.condition)]
+    conditions = [part for part in dict.fromkeys(asked) if _settled(part) is not True]
+    if candidate.guard is not None or not conditions or any(_settled(part) is False for part in conditions):
         return None
     guard = conditions[0]
     for condition in conditions[1:]:
         guard = terms.make("logical_and", guard, condition)
     return replace(candidate, term=terms.make("where", guard, candidate.term, original), guard=guard)
+
+
+def _parts(condition: Term) -> list[Term]:
+    """Conditions that hold together if it does."""
+    return [part for arg in condition.args for part in _parts(arg)] if condition.op == "logical_and" else [condition]
+
+
+def _settled(condition: Term) -> bool | None:
+    """Compare two constants; None for anything else."""
+    if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
+        return None
+    x, y = (arg.value for arg in condition.args)
+    return bool(getattr(operator, condition.value)(x, y))

@@ -93,6 +93,9 @@ class ReplacementBuilder:
             return fold(name, [operand for operand in operands if not isinstance(operand, SSAValue)], dict(expression.attributes))
         if name in ("add", "sub", "mul", "div"):
             return self.arithmetic(name, operands[0], operands[1])
+        if name in ("logical_and", "logical_or") and (known := [o for o in operands if not isinstance(o, SSAValue)]):
+            other = next(o for o in operands if isinstance(o, SSAValue))
+            return other if bool(known[0]) == (name == "logical_and") else known[0]
         if name == "cast":
             return self.cast(self.as_value(operands[0]), self._element_named(expression.attribute("to")))
         values = self._values(operands)
