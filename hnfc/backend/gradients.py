@@ -52,14 +52,20 @@ _MOVING = _overloads(
     "clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "select",
     "flatten",
 )  # fmt: skip
+_MOST_COPIED = 16
+"""Operations that branches share which are computed once for each."""
 _WHERE = _overloads("where")
 _MASKED_FILL = _overloads("masked_fill")
-_NO_GRADIENT = _overloads("detach", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "isnan", "isinf", "isfinite", "sym_size")
+_NO_GRADIENT = _overloads(
+    "detach", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "sym_size",
+    "logical_not", "logical_and", "logical_or", "full_like", "zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones", "new_full",
+)  # fmt: skip
 
 
 def mend_gradients(graph: fx.Graph) -> int:
     """Changes the graph so that untaken branches and norms at 0 have right gradients; the number of places that were changed."""
-    changed = sum(_protect(graph, node) for node in list(graph.nodes) if node.target in _WHERE | _MASKED_FILL)
+    conditional = _conditional(graph)
+    changed = sum(_protect(graph, node, conditional) for node in list(graph.nodes) if node.target in _WHERE | _MASKED_FILL)
     for node in list(graph.nodes):
         if _is_root(node) and isinstance(node.args[0], fx.Node) and _is_of_squares(node.args[0]):
             node.target, node.args, node.kwargs = functions.root_of_squares, (node.args[0],), {}
@@ -93,19 +99,76 @@ def _ignore_unused_among(nodes: Iterable[fx.Node]) -> bool:
 # branches
 
 
-def _protect(graph: fx.Graph, node: fx.Node) -> int:
+def _protect(graph: fx.Graph, node: fx.Node, conditional: set[fx.Node]) -> int:
     """Lets gradients into what each branch alone is made of only where the branch is taken; the number of such branches."""
+    changed = 0
+    for place, condition, gate in _branches(node):
+        _copy_shared(graph, node, place, conditional)
+        changed += _protect_branch(graph, node, node.args[place], condition, gate, conditional)
+    return changed
+
+
+def _branches(node: fx.Node) -> list[tuple[int, Any, Callable[..., Any]]]:
+    """Places of the branches among the operands, each with its condition and gate."""
     if node.target in _MASKED_FILL:
-        branches: list[tuple[Any, Any, Callable[..., Any]]] = [(node.args[0], node.args[1], functions.not_selected)]
-    elif len(node.args) == 3:
-        condition, first, second = node.args
-        branches = [(first, condition, functions.selected), (second, condition, functions.not_selected)]
-    else:
-        return 0
-    return sum(_protect_branch(graph, node, *branch) for branch in branches)
+        return [(0, node.args[1], functions.not_selected)]
+    if node.target in _WHERE and len(node.args) == 3:
+        return [(1, node.args[0], functions.selected), (2, node.args[0], functions.not_selected)]
+    return []
 
 
-def _protect_branch(graph: fx.Graph, node: fx.Node, branch: Any, condition: Any, gate: Callable[..., Any]) -> int:
+def _conditional(graph: fx.Graph) -> set[fx.Node]:
+    """Operations of which every use that has a derivative lies in a branch."""
+    found: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if node.target not in _POINTWISE or not node.users:
+            continue
+        if all(user in found or user.target in _NO_GRADIENT or _only_in_branches(node, user) for user in node.users):
+            found.add(node)
+    return found
+
+
+def _only_in_branches(part: fx.Node, user: fx.Node) -> bool:
+    places = {place for place, *_ in _branches(user)}
+    return bool(places) and all(place in places for place, operand in enumerate(user.args) if operand is part)
+
+
+def _copy_shared(graph: fx.Graph, node: fx.Node, place: int, conditional: set[fx.Node]) -> None:
+    """Gives a branch operations of its own in place of those that it shares with other branches only."""
+    branch = node.args[place]
+    if not isinstance(branch, fx.Node):
+        return
+    alone = _alone(branch, node, _POINTWISE)
+    shared: set[fx.Node] = set()
+    stack = [branch]
+    seen: set[fx.Node] = set()
+    while stack:
+        part = stack.pop()
+        if part in seen or part not in alone | conditional:
+            continue
+        seen.add(part)
+        if part not in alone:
+            shared.add(part)
+        stack += part.all_input_nodes
+    if not 0 < len(shared) <= _MOST_COPIED or not any(part.target in _UNSAFE for part in shared):
+        return
+    copies: dict[fx.Node, fx.Node] = {}
+    with graph.inserting_before(node):
+        for part in sorted(shared):
+            copies[part] = graph.node_copy(part, lambda operand: copies.get(operand, operand))
+    conditional.update(copies.values())
+    for part in alone:
+        for operand in part.all_input_nodes:
+            if operand in copies:
+                part.replace_input_with(operand, copies[operand])
+    node.update_arg(place, copies.get(branch, branch))
+    for part in sorted(alone):
+        node.prepend(part)
+
+
+def _protect_branch(
+    graph: fx.Graph, node: fx.Node, branch: Any, condition: Any, gate: Callable[..., Any], conditional: set[fx.Node]
+) -> int:  # fmt: skip
     if not isinstance(branch, fx.Node) or not isinstance(condition, fx.Node):
         return 0
     cone = _alone(branch, node, _POINTWISE)
@@ -125,6 +188,7 @@ def _protect_branch(graph: fx.Graph, node: fx.Node, branch: Any, condition: Any,
                 with graph.inserting_before(first):
                     gated[operand] = graph.call_function(gate, (operand, condition))
             part.replace_input_with(operand, gated[operand])
+    conditional.update(gated.values())
     return 1
 
 
@@ -134,10 +198,11 @@ def _alone(branch: fx.Node, node: fx.Node, among: set[Any]) -> set[fx.Node]:
     stack = [branch]
     while stack:
         part = stack.pop()
-        users = set(part.users)
-        if part in cone or part.op != "call_function" or part.target not in among or not users <= cone | {node}:
+        if part in cone or part.op != "call_function" or part.target not in among:
             continue
-        if node in users and list(node.all_input_nodes).count(part) and sum(operand is part for operand in node.args) > 1:
+        # the node may use a part of one branch as the other branch too, or as its condition
+        as_branch = {node} if part is branch and sum(operand is part for operand in node.args) == 1 else set[fx.Node]()
+        if not set(part.users) <= cone | as_branch:
             continue
         cone.add(part)
         stack += part.all_input_nodes
