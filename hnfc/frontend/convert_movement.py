@@ -141,6 +141,38 @@ def select(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue |
     return _unit_reshape(b, cut, result)
 
 
+def diagonal_of(b: ImportBuilder, x: SSAValue, offset: int, first: int, second: int) -> SSAValue | None:
+    """Every (columns + 1)-th element of the matrices along two axes, in one row behind the other axes."""
+    rank = len(shape(x))
+    first, second = first % rank, second % rank
+    rows, columns = shape(x)[first], shape(x)[second]
+    others = [axis for axis in range(rank) if axis not in (first, second)]
+    sizes = [shape(x)[axis] for axis in others]
+    count = min(rows - max(-offset, 0), columns - max(offset, 0))
+    if DYNAMIC in shape(x) or count <= 0:
+        return None
+    order = (*others, first, second)
+    moved = order != tuple(range(rank))
+    matrix = b.emit(TransposeOp, (x,), b.tensor(element(x), (*sizes, rows, columns)), perm=order) if moved else x
+    row = b.emit(ReshapeOp, (matrix,), b.tensor(element(x), (*sizes, rows * columns)))
+    start = max(-offset, 0) * columns + max(offset, 0)
+    stop = start + (count - 1) * (columns + 1) + 1
+    return sliced(b, row, rank - 2, start, stop, b.tensor(element(x), (*sizes, count)), columns + 1)
+
+
+@converts("aten.diagonal")
+def diagonal(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    x, *settings = args
+    return diagonal_of(b, x, *settings) if is_tensor(x) and all(isinstance(entry, int) for entry in settings) else None
+
+
+@converts("aten.diag")
+def diag(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """The diagonal of a matrix; a matrix made of a row is left to torch."""
+    x, offset = args
+    return diagonal_of(b, x, offset, 0, 1) if is_tensor(x) and len(shape(x)) == 2 and isinstance(offset, int) else None
+
+
 @converts("aten.narrow")
 def narrow(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
     x, axis, start, length = args

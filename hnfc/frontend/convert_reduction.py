@@ -18,6 +18,7 @@ from hnfc.dialects.num.normalization import BatchNormOp, GroupNormOp, LayerNormO
 from hnfc.dialects.num.reduction import CumsumOp, MeanOp, SumOp, VarOp
 from hnfc.dialects.types import BOOL, ELEMENT_TYPES, format_of, reduced_shape
 from hnfc.frontend.builder import Entry, ImportBuilder
+from hnfc.frontend.convert_movement import diagonal_of
 from hnfc.frontend.registry import axes_of, converts, element, is_number, is_tensor, shape
 
 HALVES = tuple(ELEMENT_TYPES[name] for name in ("f16", "bf16"))
@@ -63,6 +64,16 @@ _register("argmax", "aten.argmax", cast=False)
 _register("argmin", "aten.argmin", cast=False)
 _register("any", "aten.any", "aten.any.dim", "aten.any.dims")
 _register("all", "aten.all", "aten.all.dim", "aten.all.dims")
+
+
+@converts("aten.trace")
+def trace(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """Sum of a diagonal."""
+    (x,) = args
+    if not is_tensor(x) or not isinstance(result, TensorType) or element(x) != result.element_type:
+        return None
+    row = diagonal_of(b, x, 0, 0, 1)
+    return None if row is None else reduced(b, SumOp, row, (0,), result)
 
 
 @converts("aten.max.dim")

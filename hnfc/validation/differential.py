@@ -17,7 +17,7 @@ from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
-from hnfc.validation.measurement import GREW, Error, Leniency, Original, measure, regression, vanished, worst
+from hnfc.validation.measurement import GREW, Error, Leniency, Original, measure, regression, unnoticed, vanished, worst
 from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
 
@@ -143,7 +143,8 @@ class Trial:
                     yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
-                reason = regression(before, after, right, form, Leniency(self.mixing, negligible=negligible, unseen=True))
+                rules = Leniency(self.mixing, negligible=negligible, unnoticed=unnoticed(form), unseen=True)
+                reason = regression(before, after, right, form, rules)
                 # an element by itself, as the probability of one class, may lose what all of them together may
                 rounding = reason.startswith(GREW) and self._mends(index) and self._is_inherent(place, index, before, after, right)
                 if reason and not rounding:

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Region, SSAValue
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate_exactly
 from hnfc.core.samples import moved
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
-from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, TOLERATED_GROWTH, TOLERATED_ULPS
+from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, NEGLIGIBLE, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -67,18 +67,26 @@ class Leniency:
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
     numbers that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN, or a number without a right
-    digit, may become a number that is off by no more, as where a difference of logarithms is 0. unseen: the input is no sample; where
-    no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
+    digit, may become a number that is off by no more, as where a difference of logarithms is 0. unnoticed: the same for a NaN or infinity
+    alone. unseen: the input is no sample; where no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
     """
 
     mixing: bool = False
     noise: float = 0.0
     coarse: bool = False
     negligible: float = 0.0
+    unnoticed: float = 0.0
     unseen: bool = False
 
 
 STRICT = Leniency()
+
+
+def unnoticed(format: Any) -> float:
+    """The error of a probability that is next to 1 and its logarithm 0, where before there was no number: in float32 the square of u."""
+    return float(min(format.unit_roundoff**2, NEGLIGIBLE))
+
+
 GREW = "the error grew"
 """Start of what `regression` says of an error, not of an element that is no number any more."""
 
@@ -99,7 +107,8 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
             # exponents of such sums are rounded too: in bfloat16 the best form of an attention errs by a twentieth of the largest element
             floor = max(floor, 64 * format.unit_roundoff * float(np.abs(want[meant]).max()))
         wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
-        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong & (np.abs(after - want) > leniency.negligible)
+        swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong
+        swallowed &= np.abs(after - want) > max(leniency.negligible, leniency.unnoticed)
     for at in np.flatnonzero(lost | swallowed)[:1]:
         return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
     both = np.isfinite(before) & np.isfinite(after)

@@ -14,6 +14,7 @@ import numpy as np
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import FORMATS, ElementFormat
+from hnfc.validation.tolerance import NEGLIGIBLE
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 EVERYDAY = (20.0, 90.0, 1e4)
@@ -168,7 +169,6 @@ def _extreme(name: str, index: int, slot: Slot) -> Array:
 
 
 _EXTREME = 2.0**40
-_NEGLIGIBLE = 2.0**-48
 _ACCUMULATED = FORMATS["f32"].largest
 """Sums are kept in float32 at least."""
 
@@ -184,7 +184,7 @@ def _negligible(array: Array, form: ElementFormat | None) -> float:
         products = ((sizes / math.sqrt(max(form.largest, _ACCUMULATED))) ** 2).sum()
     if products > 1:
         return math.inf  # a number divided by a sum that overflows is 0
-    return _NEGLIGIBLE if sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME else 0.0
+    return NEGLIGIBLE if sizes.max() > _EXTREME or sizes.max() < 1 / _EXTREME else 0.0
 
 
 def inside(array: Array, slot: Slot) -> bool:

@@ -6,3 +6,5 @@ TOLERANCE = f"an error that is at most {TOLERATED_GROWTH:g} times as large as be
 """The same in words."""
 GROWTH_WITHOUT_DIGITS = 16.0
 """Tolerated growth where no digit was right before, on probes alone."""
+NEGLIGIBLE = 2.0**-48
+"""Error of a number where before there was none, or none of its digits was right, that is taken for rounding beside 1."""
