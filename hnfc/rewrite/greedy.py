@@ -6,7 +6,7 @@ roots of the last generation, and the number of rewrites is bounded by the size 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -90,6 +90,7 @@ class Greedy:
     """Rules that the user lets run whatever the prober says."""
     listener: PatternRewriterListener = field(default_factory=PatternRewriterListener)
     """Sees every insertion, replacement, modification and removal of an operation."""
+    _made_by: dict[Operation, str] = field(default_factory=dict)
     _no_gain: dict[tuple[Any, ...], list[Attribute]] = field(default_factory=dict)
     """Keys of `_shapes` that did not pay, and the types in them, which must live as long as their identity counts."""
 
@@ -127,6 +128,7 @@ class Greedy:
             for new in step.operations:
                 generation[new] = age + 1
                 self.origins[new] = op
+                self._made_by[new] = step.match.compiled.rule.name
             for candidate in [*users_within(step.value, _REACH), *step.operations]:
                 if candidate not in waiting and type(candidate) in COMPUTING:
                     waiting.add(candidate)
@@ -137,6 +139,8 @@ class Greedy:
         """The first rule that fits at this root, may run and can be built."""
         counted = self.outcome.statistics
         for match in self.matcher.match(op, self.numbering, counted):
+            if match.compiled.contains_itself and match.compiled.rule.name in self._makers(op):
+                continue
             statistics = counted[match.compiled.rule.name]
             statistics.matched += 1
             start = perf_counter()
@@ -145,6 +149,13 @@ class Greedy:
             if found is not None:
                 return found
         return None
+
+    def _makers(self, op: Operation) -> Iterator[str]:
+        """Rules that the operation and those in whose place it stands were made by."""
+        while op in self.origins:
+            if op in self._made_by:
+                yield self._made_by[op]
+            op = self.origins[op]
 
     def _built(self, match: Match, op: Operation) -> RewriteStep | None:
         """The step of a match; None, and the reason noted, where it may not run or cannot be built."""

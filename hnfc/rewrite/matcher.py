@@ -61,6 +61,11 @@ class CompiledRule:
         return self.replacement == self.rule.pattern and self.replacement != self.rule.replacement
 
     @cached_property
+    def contains_itself(self) -> bool:
+        """Return whether a replacement holds the pattern, as where it is kept for some of the elements."""
+        return not self.backwards and self.rule.pattern in core.walk(self.replacement)
+
+    @cached_property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Parts that an n-ary term must hold for the pattern to fit, with their numbers."""
         return tuple(Counter(_chain_parts(self.pattern)).items()) if isinstance(self.pattern, SumPattern | ProductPattern) else ()
