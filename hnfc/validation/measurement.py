@@ -87,10 +87,6 @@ def unnoticed(format: Any) -> float:
     return float(min(format.unit_roundoff**2, NEGLIGIBLE))
 
 
-GREW = "the error grew"
-"""Start of what `regression` says of an error, not of an element that is no number any more."""
-
-
 def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leniency = STRICT) -> str:
     """Description of what became worse from `old` to `new` beside the true values (NaN where there is none); empty if nothing did.
 
@@ -125,7 +121,7 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     now, then = (second.scaled, first.scaled) if leniency.mixing else (second.relative, first.relative)
     grew = grew and not (leniency.unseen and then >= NO_DIGIT and now <= GROWTH_WITHOUT_DIGITS * then)
     grew = grew and not (leniency.coarse and (second.scaled < NO_DIGIT or first.scaled > NO_DIGIT / 8))
-    return f"{GREW} from {first} to {second}" if grew else ""
+    return f"the error grew from {first} to {second}" if grew else ""
 
 
 def vanished(old: Array, new: Array, truth: Array) -> str:
