@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -39,7 +40,9 @@ def errors(found: torch.Tensor, exact: torch.Tensor) -> Errors:
     return Errors(int(lost.sum()), exact.numel(), float(off.abs().max() / size) if size else float(off.abs().max()))
 
 
-def values_and_gradients(run: Callable[..., torch.Tensor], sample: tuple[torch.Tensor, ...], dtype: torch.dtype | None = None) -> list[torch.Tensor]:
+def values_and_gradients(
+    run: Callable[..., torch.Tensor], sample: tuple[torch.Tensor, ...], dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
     """The result, and the gradient of its sum by each floating-point input."""
     inputs = [x.to(dtype or x.dtype).clone().requires_grad_() if x.is_floating_point() else x for x in sample]
     out = run(*inputs)
@@ -47,7 +50,7 @@ def values_and_gradients(run: Callable[..., torch.Tensor], sample: tuple[torch.T
     return [out.detach(), *(x.grad for x in inputs if x.grad is not None)]
 
 
-def compare(example: Example) -> tuple[list[Errors], list[Errors], object]:
+def compare(example: Example) -> tuple[list[Errors], list[Errors], Any]:
     """Errors of the result and of each gradient before, those after, and what hnfc says that it did."""
     better = hnfc.optimize(example.model, example.sample)
     exact = values_and_gradients(example.exact, example.sample, torch.float64)

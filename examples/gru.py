@@ -23,8 +23,9 @@ class Cell(torch.nn.Module):
 
 def textbook(cell: Cell, xs: torch.Tensor) -> torch.Tensor:
     rnn = torch.nn.GRU(xs.shape[-1], xs.shape[-1]).double()
-    weights = (cell.inputs.weight, cell.state.weight, cell.inputs.bias, cell.state.bias)
-    rnn.load_state_dict({f"{name}_l0": w.double() for name, w in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), weights, strict=True)})
+    for kind in ("weight", "bias"):
+        for name, layer in (("ih", cell.inputs), ("hh", cell.state)):
+            getattr(rnn, f"{kind}_{name}_l0").data = getattr(layer, kind).detach().double()
     return rnn(xs)[1][0]
 
 

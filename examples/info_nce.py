@@ -19,7 +19,7 @@ def textbook(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
 
 torch.manual_seed(0)
 KEYS = torch.randn(8, 32)
-EXAMPLE = Example("InfoNCE at a temperature of 0.01", InfoNCE(), (KEYS + 0.1 * torch.randn(8, 32), KEYS), textbook)
+EXAMPLE = Example("InfoNCE at a temperature of 0.01", InfoNCE(), (KEYS + 0.3 * torch.randn(8, 32), KEYS), textbook)
 
 if __name__ == "__main__":
     show(EXAMPLE)

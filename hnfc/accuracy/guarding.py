@@ -162,8 +162,8 @@ class Guard:
 
 def asking(terms: Terms, candidate: Candidate, original: Term) -> Candidate | None:
     """The form where the conditions of its rules hold as floating point computes them, and the program elsewhere."""
-    asked = [part for step in candidate.steps if step.condition is not None for part in _parts(step.condition)]
-    conditions = [part for part in dict.fromkeys(asked) if _settled(part) is not True]
+    parts = [part for step in candidate.steps if step.condition is not None for part in _parts(step.condition)]
+    conditions = [part for part in dict.fromkeys(parts) if _settled(part) is not True]
     if candidate.guard is not None or not conditions or any(_settled(part) is False for part in conditions):
         return None
     guard = conditions[0]

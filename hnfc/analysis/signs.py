@@ -187,10 +187,10 @@ class SignMath:
 
 def sign_of(value: SSAValue, ranges: Ranges) -> Sign:
     """The signs that a value has over the reals for inputs in these ranges."""
-    return _Reader(ranges).of(value)
+    return _SignReader(ranges).of(value)
 
 
-class _Reader:
+class _SignReader:
     """Signs of a value and of those that it is made of, each looked at once."""
 
     def __init__(self, ranges: Ranges) -> None:
