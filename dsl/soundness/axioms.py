@@ -166,6 +166,7 @@ class Theorem:
 
 
 EXP, LOG, POWER, TURN = ("exp",), ("log",), ("sqrt", "pow"), ("sin", "cos")
+ARCS = ("asin", "acos")
 SUM, PROD, EXTREME = ("sum",), ("prod",), ("largest", "least")
 
 THEOREMS: tuple[Theorem, ...] = (
@@ -207,13 +208,26 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("atan-at-zero", ("atan",), "atan(0 * a)", "0"),
     Theorem("asin-odd", ("asin",), "asin(-a)", "-asin(a)"),
     Theorem("asin-at-zero", ("asin",), "asin(0 * a)", "0"),
-    Theorem("acos-by-half", ("acos",), "acos(a)", "2 * asin(sqrt((1 - a) / 2))"),
+    Theorem("acos-by-asin", ("acos",), "acos(a)", "pi / 2 - asin(a)"),
+    Theorem("asin-of-root", ARCS, "asin(sqrt(a))", "pi / 4 - asin(1 - 2 * a) / 2"),
+    Theorem("asin-of-half", ARCS, "asin(1 / 2 + 0 * a)", "pi / 6"),
+    Theorem("asin-of-one", ARCS, "asin(1 + 0 * a)", "pi / 2"),
+    Theorem("atan-of-one", ("atan",), "atan(1 + 0 * a)", "pi / 4"),
+    Theorem("asin-of-sin", ARCS, "asin(sin(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
+    Theorem("acos-of-cos", ("acos",), "acos(cos(a))", "a", "a >= 0 and a <= pi"),
+    Theorem("atan-of-tan", ("atan",), "atan(sin(a) / cos(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
+    Theorem("sin-of-asin", TURN, "sin(asin(a))", "a"),
+    Theorem("cos-of-asin", TURN, "cos(asin(a))", "sqrt(1 - a * a)"),
+    Theorem("sin-of-atan", TURN, "sin(atan(a))", "a / sqrt(1 + a * a)"),
+    Theorem("cos-of-atan", TURN, "cos(atan(a))", "1 / sqrt(1 + a * a)"),
     Theorem("i0-even", ("i0",), "i0(-a)", "i0(a)"),
     Theorem("i0-at-zero", ("i0",), "i0(0 * a)", "1"),
     Theorem("round-odd", ("round to",), "round_to(-a, f16)", "-round_to(a, f16)"),
     Theorem("choice-of-equals", ("ite",), "where(p, a, a)", "a"),
     Theorem("choice-by-indicator", ("ite",), "where(p, a, b)", "where(p, 1, 0) * a + (1 - where(p, 1, 0)) * b"),
     Theorem("floor-of-fraction", ("floor",), "floor(a)", "0", "a >= 0 and a < 1"),
+    Theorem("floor-of-shift", ("floor",), "floor(a + floor(b))", "floor(a) + floor(b)"),
+    Theorem("floor-of-quotient", ("floor",), "floor((floor(a) + floor(b)) / 3)", "floor((a + floor(b)) / 3)"),
     Theorem("integers-are-discrete", ("floor",), "floor(a)", "1", "floor(a) > 0", ">="),
     # sines and cosines
     Theorem("sin-of-sum", TURN, "sin(a + b)", "sin(a) * cos(b) + cos(a) * sin(b)"),

@@ -47,9 +47,15 @@ def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -
         reason = is_zero(n, merged, closer, depth + 1)
         if reason:
             return f"equal arguments give equal values, then {reason}"
+    if closer is not None and n.signs.whole(primitive(x)) and _is_between(n, primitive(x), closer):
+        return "an integer between -1 and 1 is 0"
     if closer is not None and closer.entails(n.signs, Cond("=", x), 4 * QUERY):
         return "Z3, from the facts of this case and the ground axioms"
     return ""
+
+
+def _is_between(n: Normalizer, x: Rational, closer: Closer) -> bool:
+    return all(closer.entails(n.signs, Cond(">", side + ONE)) for side in (x, -x))
 
 
 def _logs_cancel(n: Normalizer, x: Rational) -> bool:

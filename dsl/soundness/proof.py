@@ -24,7 +24,7 @@ from hnfc.dsl.soundness.equality import is_zero
 from hnfc.dsl.soundness.limits import CASE, OutOfWork, Work
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved
 from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
-from hnfc.dsl.soundness.scan import integral_captures
+from hnfc.dsl.soundness.scan import integral_captures, whole_constants
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
 from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, Rational, TooLarge
@@ -107,7 +107,7 @@ class Proof:
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
             raise Blocked("too many cases")
         self.work.spend(CASE)
-        n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule), self.work)
+        n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule) | whole_constants(self.rule), self.work)
         n.empty = self.empty
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""

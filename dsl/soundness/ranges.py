@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from types import MappingProxyType
 
-from hnfc.dsl.soundness.elementary import ElementaryForms
+from hnfc.dsl.soundness.integer_parts import IntegerParts
 from hnfc.dsl.soundness.signs import NONNEG, Signs, primitive
 from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom
 
@@ -24,7 +24,7 @@ MAX_UNROLLED = 4
 Size = Callable[["IndexRanges"], Rational]
 
 
-class IndexRanges(ElementaryForms):
+class IndexRanges(IntegerParts):
     """Sizes and places. `definitions`: how the sizes of classes follow from others. `ranged`: the classes whose indices are numbers.
     `empty`: the classes without elements, in a case about such shapes."""
 

@@ -177,6 +177,15 @@ def integral_captures(rule: Rule) -> frozenset[str]:
     return frozenset(found) | {name for name, known in value_types(rule).items() if known[0] not in FORMATS}
 
 
+def whole_constants(rule: Rule) -> frozenset[str]:
+    """Captures that a condition says are whole numbers."""
+    return frozenset(
+        part.operands[0].name
+        for part in conjuncts(rule.where)
+        if isinstance(part, Property) and part.name == "integral" and isinstance(part.operands[0], Capture)
+    )
+
+
 def order_captures(rule: Rule) -> dict[str, str]:
     """Captures that stand for a list of integers: `shape` (of a reshape), `perm` (of a permutation)."""
     found: dict[str, str] = {}

@@ -102,8 +102,8 @@ class Signs:
     # facts
 
     def whole(self, x: Rational) -> bool:
-        """Return whether x is an integer by its form: a polynomial in sizes, indices and captured integers with integer coefficients."""
-        if not self.integral and not any(base.kind in ("ix", "size") for base in x.atoms):
+        """Return whether x is an integer by its form: a polynomial over the integers in sizes, indices, floors and captured integers."""
+        if not self.integral and not any(base.kind in ("ix", "size", "floor") for base in x.atoms):
             return False
         return (
             x.polynomial
