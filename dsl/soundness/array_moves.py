@@ -152,6 +152,29 @@ def swap_of(values: Array, lead: int = 0) -> Array:
     return np.swapaxes(values, -1, -2)
 
 
+def running_of(values: Array, axis: int, add: Callable[[Array, Array], Array]) -> Array:
+    """The sums up to and with each place along the axis."""
+    at = place(values, axis)
+    parts = [np.take(values, [i], axis=at) for i in range(values.shape[at])]
+    for i in range(1, len(parts)):
+        parts[i] = add(parts[i - 1], parts[i])
+    return np.concatenate(parts, axis=at) if parts else values
+
+
+def triangle_of(values: Array) -> Array:
+    """True where the last index is at most the one before."""
+    if values.ndim < 2:
+        raise ShapeMismatch("a triangle of a tensor with fewer than two axes")
+    return np.tri(*values.shape[-2:], dtype=np.bool_)
+
+
+def numbered(values: Array, places: Sequence[int]) -> tuple[Array, fmpq]:
+    """The numbers 0, 1, … of the elements along these axes, and how many there are."""
+    numbers = np.empty([size if i in places else 1 for i, size in enumerate(values.shape)], dtype=object)
+    numbers.reshape(-1)[:] = [fmpq(i) for i in range(numbers.size)]
+    return numbers, fmpq(numbers.size)
+
+
 def conv_of(
     x: Array, weight: Array, settings: Sequence[Any], multiply: Callable[[Array, Array], Array], add: Callable[[Array], Array]
 ) -> Array:

@@ -228,6 +228,9 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("floor-of-fraction", ("floor",), "floor(a)", "0", "a >= 0 and a < 1"),
     Theorem("floor-of-shift", ("floor",), "floor(a + floor(b))", "floor(a) + floor(b)"),
     Theorem("floor-of-quotient", ("floor",), "floor((floor(a) + floor(b)) / 3)", "floor((a + floor(b)) / 3)"),
+    Theorem(
+        "floor-of-negative-quotient", ("floor",), "floor(-floor(a) / floor(b))", "-floor((floor(a) - 1) / floor(b)) - 1", "floor(b) > 0"
+    ),
     Theorem("integers-are-discrete", ("floor",), "floor(a)", "1", "floor(a) > 0", ">="),
     # sines and cosines
     Theorem("sin-of-sum", TURN, "sin(a + b)", "sin(a) * cos(b) + cos(a) * sin(b)"),

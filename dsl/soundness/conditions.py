@@ -35,11 +35,19 @@ class CaseSplit(Exception):
 
 
 class NotProved(Exception):
-    """An obligation of the right side does not follow."""
+    """An obligation of the right side does not follow. The message may end in the condition `goal`."""
+
+    def __init__(self, message: str, goal: Cond | None = None) -> None:
+        super().__init__(message)
+        self.goal = goal
 
 
 class Judge(ABC):
     """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), called only for what would block."""
+
+    @abstractmethod
+    def follows_by_angles(self, cond: Cond) -> bool:
+        """Return whether the condition follows once all its sines and cosines, and those of the facts, are of one angle."""
 
     @abstractmethod
     def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
@@ -194,7 +202,9 @@ class Judge(ABC):
             if self.truth(cond) is True or (cond.kind in ("or", "and") and self.entails and self.entails(self.signs, cond)):
                 self.signs.assume(cond)
                 return
-            raise NotProved(f"the right side needs {cond}")
+            if self.follows_by_angles(cond):
+                return
+            raise NotProved("the right side needs", cond)
         if guards:
             self.guarded.add((guards, cond))
         self.signs.assume(cond, True, () if guards else tuple(self.bound))

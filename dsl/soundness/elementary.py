@@ -193,7 +193,7 @@ class ElementaryForms(Judge):
         if self.sign(x) == POS:
             return self.exp(y * self.log_of(x))
         if self.proving and not self.settled and (x, y) not in self.defined_powers:
-            raise NotProved(f"the right side needs ({x})^({y}) to be defined")
+            raise NotProved("a power on the right side needs", self.relation(">", x))
         if not self.guards and not self.bound:
             self.defined_powers.add((x, y))
         self.obligations += 1
@@ -255,7 +255,7 @@ class ElementaryForms(Judge):
         """Defined for x > 0, and (not used here) at negative non-integers."""
         if self.sign(x) != POS and not self.settled and (x, ZERO) not in self.defined_powers:
             if self.proving:
-                raise NotProved(f"the right side needs lgamma({x}) to be defined")
+                raise NotProved("a logarithm of Γ on the right side needs", self.relation(">", x))
             if not self.guards and not self.bound:
                 self.defined_powers.add((x, ZERO))
         self.obligations += 1

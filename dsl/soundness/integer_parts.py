@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hnfc.dsl.soundness.angles import Angles
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
-from hnfc.dsl.soundness.term import ONE, ZERO, Rational, atom, const, content, of_atom, of_mono, of_terms
+from hnfc.dsl.soundness.term import ONE, ZERO, Rational, atom, const, content, of_atom, of_mono, of_terms, product
 
 
 class IntegerParts(Angles):
@@ -18,6 +18,8 @@ class IntegerParts(Angles):
         whole, rest = self._parted(x)
         if rest.zero or self._is_fraction(rest):
             return whole
+        if self.sign(rest) == NEG and self._is_fraction(rest + ONE):
+            return whole - ONE
         inner = self._undivided(rest)
         if inner is not None:
             return whole + inner
@@ -44,7 +46,7 @@ class IntegerParts(Angles):
         return mask == ZEROS or (not mask & NEG and self.sign(ONE - x) == POS)
 
     def _undivided(self, x: Rational) -> Rational | None:
-        """⌊x⌋ where x is (n + ⌊a⌋)/m for integers n and m > 0, which is ⌊(n + a)/m⌋."""
+        """⌊x⌋ where x is (n + ⌊a⌋)/m for integers n and m > 0, which is ⌊(n + a)/m⌋, or -n/m, which is -⌊(n - 1)/m⌋ - 1."""
         if not x.polynomial:
             return None
         for divisor in self._divisors(x):
@@ -52,6 +54,8 @@ class IntegerParts(Angles):
             for base in top.atoms:
                 if base.kind == "floor" and top.num.get(((base, 1),)) == 1 and self.signs.whole(top):
                     return self.floor((top - of_atom(base) + base.args[0]) * divisor.inverse())
+            if self.signs.whole(top) and top.leading() < 0:
+                return -self.floor((-top - ONE) * divisor.inverse()) - ONE
             inner = self.floor(top) if not self.signs.whole(top) and len(top.num) > 1 else top
             if inner != top and not any(base.kind == "floor" for base in inner.atoms):
                 return self.floor(inner * divisor.inverse())
@@ -63,7 +67,8 @@ class IntegerParts(Angles):
         denominator = math.lcm(*(c.denominator for c in x.num.values()))
         if denominator > 1:
             found.append(const(denominator))
-        names = of_mono(tuple((base, -e) for base, e in content(x.num) if isinstance(e, int) and e < 0))
-        if names != ONE and self.signs.whole(names) and self.sign(names) == POS:
-            found.append(names.scale(Fraction(denominator)))
-        return found
+        under = [of_atom(base, -e) for base, e in content(x.num) if isinstance(e, int) and e < 0]
+        names = [base for base in under if self.signs.whole(base) and self.sign(base) == POS]
+        if len(names) > 1:
+            names.append(product(names))
+        return found + [name.scale(Fraction(denominator)) for name in names]

@@ -335,7 +335,8 @@ class Signs:
             case "ite":
                 return self.sign(base.args[1]) | self.sign(base.args[2])
             case "floor":
-                return NONNEG if not self.sign(base.args[0]) & NEG else ANY
+                inner = self.sign(base.args[0])
+                return NONNEG if not inner & NEG else NEG if inner == NEG else NONPOS if not inner & POS else ANY
         return ANY
 
 
