@@ -1,4 +1,4 @@
-"""A wider corpus: rules that are proved, near misses that are refuted, and wrong rules for which no counterexample is found, yet no proof."""
+"""A wider corpus: rules that are proved, near misses that are refuted, and wrong rules without a counterexample or a proof."""
 
 from __future__ import annotations
 
