@@ -25,7 +25,6 @@ class Scans(Convolution):
 
         def element(n: Normalizer, env: Env) -> Value:
             last = self.index(n, env, axis)
-            x.at(n, env)  # the last term needs a value too, and it is always there
 
             def term(inner: Env) -> Rational:
                 here = n.relation(">=", last - self.index(n, inner, axis))
