@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hnfc.dsl.soundness.conditions import connect, negation
 from hnfc.dsl.soundness.elementary import ElementaryForms
-from hnfc.dsl.soundness.signs import NEG
+from hnfc.dsl.soundness.signs import NEG, POS
 from hnfc.dsl.soundness.term import ONE, ZERO, Atom, Rational, atom, const, of_atom, order
 
 MAX_ANGLES = 4
@@ -122,15 +123,33 @@ class Angles(ElementaryForms):
         if c is not None:
             known = ARCS[kind].get(c)
             return None if known is None else turns(known)
-        sine = self._sine_in(kind, x)
-        if sine is not None:
-            t: Rational = sine.args[0]
+        wave = self._sine_in(kind, x)
+        if wave is not None:
+            t: Rational = wave.args[0]
             return t if self._between(t, turns(-quarter), turns(quarter)) else None
-        if kind == "asin" and all(base.kind == "root" for base in x.atoms) and x.single() is not None:
-            square = x * x
-            if not any(base.kind == "root" for base in square.atoms):
-                return (turns(quarter) - self.odd(kind, ONE - square.scale(Fraction(2)))).scale(quarter)
+        square = x * x if is_root(x) else ZERO
+        if kind == "asin" and not square.zero and not has_root(square):
+            return (turns(quarter) - self.odd(kind, ONE - square.scale(Fraction(2)))).scale(quarter)
+        if kind == "atan" and has_root(x):
+            sine = x * self.root_power(ONE + x * x, -quarter)
+            return self.odd("asin", sine) if is_root(sine) or not has_root(sine) else None
+        lone = x.single()
+        if kind == "atan" and lone and lone[0] and all(e < 0 for _, e in lone[0]) and self.sign(x) == POS:
+            return turns(quarter) - self.odd(kind, x.inverse())
         return None
+
+    def atan2(self, y: Rational, x: Rational) -> Rational:
+        """The angle of the point (x, y), by the half plane that it lies in; a function of which nothing is known where that is open."""
+        zero = connect("and", self.relation("=", y), self.relation("=", x))
+        self.require(negation(zero))
+        right = self.decide(self.relation(">", x))
+        if right:
+            return self.odd("atan", y * x.inverse())
+        upright = None if right is None else self.decide(self.relation("=", x))
+        above = None if upright is None else self.decide(self.relation(">=", y))
+        if above is None:
+            return self.opaque("atan2", y, x)
+        return turns(Fraction(1 if above else -1, 2)) if upright else self.odd("atan", y * x.inverse()) + turns(1 if above else -1)
 
     @staticmethod
     def _sine_in(kind: str, x: Rational) -> Atom | None:
@@ -152,6 +171,15 @@ class Angles(ElementaryForms):
 def turns(c: Fraction | int) -> Rational:
     """c·π"""
     return of_atom(atom("pi")).scale(Fraction(c))
+
+
+def has_root(x: Rational) -> bool:
+    return any(base.kind == "root" for base in x.atoms)
+
+
+def is_root(x: Rational) -> bool:
+    """Return whether x is a product of roots and a number."""
+    return x.single() is not None and bool(x.atoms) and all(base.kind == "root" for base in x.atoms)
 
 
 def lone_atom(x: Rational) -> tuple[Atom, Fraction] | None:

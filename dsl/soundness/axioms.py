@@ -196,6 +196,10 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("integer-power", POWER, "a ** 3", "a * a * a"),
     Theorem("negative-power", POWER, "a ** (-2)", "1 / (a * a)"),
     Theorem("power-as-exp", POWER, "a ** b", "exp(b * log(a))", "a > 0"),
+    Theorem(
+        "power-of-negative", POWER, "a ** floor(b)", "exp(floor(b) * log(-a)) * (1 - 2 * where(cos(pi * floor(b)) < 0, 1, 0))", "a < 0"
+    ),
+    Theorem("power-of-zero", POWER, "(0 * a) ** b", "where(b > 0, 0, 1)"),
     # absolute values, parity, choices
     Theorem("abs-of-positive", ("abs",), "abs(a)", "a", "a >= 0"),
     Theorem("abs-of-negative", ("abs",), "abs(a)", "-a", "a <= 0"),
@@ -216,6 +220,11 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("asin-of-sin", ARCS, "asin(sin(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
     Theorem("acos-of-cos", ("acos",), "acos(cos(a))", "a", "a >= 0 and a <= pi"),
     Theorem("atan-of-tan", ("atan",), "atan(sin(a) / cos(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
+    Theorem("asin-of-tangent", ("atan",), "atan(a)", "asin(a / sqrt(1 + a * a))"),
+    Theorem("atan-of-inverse", ("atan",), "atan(1 / a)", "pi / 2 - atan(a)", "a > 0"),
+    Theorem("angle-on-the-right", ("atan2",), "atan2(b, a)", "atan(b / a)", "a > 0"),
+    Theorem("angle-on-the-left", ("atan2",), "atan2(b, a)", "atan(b / a) + where(b >= 0, pi, -pi)", "a < 0"),
+    Theorem("angle-upright", ("atan2",), "atan2(b, 0 * a)", "where(b > 0, pi / 2, -pi / 2)", "b != 0"),
     Theorem("sin-of-asin", TURN, "sin(asin(a))", "a"),
     Theorem("cos-of-asin", TURN, "cos(asin(a))", "sqrt(1 - a * a)"),
     Theorem("sin-of-atan", TURN, "sin(atan(a))", "a / sqrt(1 + a * a)"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hnfc.dsl.soundness.angles import Angles
+from hnfc.dsl.soundness.powers import Powers
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
 from hnfc.dsl.soundness.term import ONE, ZERO, Rational, atom, const, content, of_atom, of_mono, of_terms, product
 
 
-class IntegerParts(Angles):
+class IntegerParts(Powers):
     """Normal forms of ⌊x⌋."""
 
     def floor(self, x: Rational) -> Rational:

@@ -132,12 +132,7 @@ class SymMath(Scans):
         return pointwise(lambda n, a: n.arc("acos", a), x)
 
     def atan2(self, y: Sym, x: Sym) -> Sym:
-        def value(n: Normalizer, a: Rational, b: Rational) -> Rational:
-            zero = connect("and", n.relation("=", a), n.relation("=", b))
-            n.require(negation(zero))
-            return n.opaque("atan2", a, b)
-
-        return pointwise(value, y, x)
+        return pointwise(lambda n, a, b: n.atan2(a, b), y, x)
 
     def erf(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.odd("erf", a), x)

@@ -284,6 +284,9 @@ class TracingNormalizer(Normalizer):
         function = super().opaque
         return self.applied(kind, lambda *xs: function(kind, *xs), xs)
 
+    def atan2(self, y: Rational, x: Rational) -> Rational:
+        return self.applied("atan2", super().atan2, (y, x))
+
     def floor(self, x: Rational) -> Rational:
         return self.applied("floor", super().floor, (x,))
 
