@@ -1,4 +1,4 @@
-"""What a proof leaves open, in the author's names: the case in which the sides were compared, and the smallest parts that differ."""
+"""Goals that a proof leaves open, in the author's names: the case in which the sides were compared, and the smallest parts that differ."""
 
 from __future__ import annotations
 

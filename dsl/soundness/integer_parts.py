@@ -14,7 +14,7 @@ class IntegerParts(Powers):
     """Normal forms of ⌊x⌋."""
 
     def floor(self, x: Rational) -> Rational:
-        """What is whole comes out; the rest is 0 where it is surely in [0, 1)."""
+        """Take out what is whole; the rest is 0 where it is surely in [0, 1)."""
         whole, rest = self._parted(x)
         if rest.zero or self._is_fraction(rest):
             return whole

@@ -174,6 +174,7 @@ class TracingNormalizer(Normalizer):
         before = self.signs
         self.signs = before.copy()
         self.guards.append(cond)
+        self.outside.append(before)
         try:
             with self.signs.saying("this branch is taken"):
                 self.signs.assume(cond)
@@ -184,6 +185,7 @@ class TracingNormalizer(Normalizer):
         finally:
             self.signs = before
             self.guards.pop()
+            self.outside.pop()
 
     def index_value(self, place: Place) -> Rational:
         with self.signs.saying("an index is within its range"):
