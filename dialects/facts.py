@@ -81,8 +81,8 @@ class Math(Protocol):
         """x where its last index is at most the one before, and 0 elsewhere."""
         ...
 
-    def index_of(self, x: Any, axes: Any, value: Any) -> Any:
-        """The first index along the axes, flattened, at which x is the value, which is one of its elements."""
+    def index_of(self, x: Any, axes: Any, greatest: bool) -> Any:
+        """The first index along the axes, flattened, of the greatest element or of the least."""
         ...
 
     def conv(self, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> Any: ...

@@ -168,11 +168,15 @@ def triangle_of(values: Array) -> Array:
     return np.tri(*values.shape[-2:], dtype=np.bool_)
 
 
-def numbered(values: Array, places: Sequence[int]) -> tuple[Array, fmpq]:
-    """The numbers 0, 1, … of the elements along these axes, and how many there are."""
-    numbers = np.empty([size if i in places else 1 for i, size in enumerate(values.shape)], dtype=object)
-    numbers.reshape(-1)[:] = [fmpq(i) for i in range(numbers.size)]
-    return numbers, fmpq(numbers.size)
+def rows_to_one(values: Array, places: Sequence[int], function: Callable[[list[Any]], Any]) -> Array:
+    """The function of all elements along the places, flattened, which keep size 1."""
+    behind = range(-len(places), 0)
+    rows = np.moveaxis(values, places, behind)
+    kept = rows.shape[: rows.ndim - len(places)]
+    result = np.empty(kept, dtype=object)
+    for index in np.ndindex(kept):
+        result[index] = function(rows[index].reshape(-1).tolist() if places else [rows[index]])
+    return np.expand_dims(result, tuple(places))
 
 
 def conv_of(

@@ -248,9 +248,9 @@ class ArbMath:
     def lower(self, x: Balls) -> Balls:
         return self.where(Balls(array_moves.triangle_of(x.values)), x, Balls(fmpq(0)))
 
-    def index_of(self, x: Balls, axes: Sequence[int], value: Balls) -> Balls:
-        numbers, count = array_moves.numbered(x.values, positions(axes, x.values.ndim))
-        return self.amin(self.where(self.compare("eq", x, value), Balls(numbers), Balls(count)), axes)
+    def index_of(self, x: Balls, axes: Sequence[int], greatest: bool) -> Balls:
+        order = elements.index_of_greatest if greatest else elements.index_of_least
+        return Balls(array_moves.rows_to_one(x.values, positions(axes, x.values.ndim), order))
 
     def conv(self, x: Balls, weight: Balls, stride: Any, padding: Any, dilation: Any, groups: Any) -> Balls:
         def add(values: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 
 from hnfc.dsl.core import Axis
@@ -15,6 +16,14 @@ from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Rational, of_mono, product,
 
 class Scans(Convolution):
     """Their part of the `Math` protocol on `Sym`; the axes are arithmetic."""
+
+    @abstractmethod
+    def amax(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        """The maximum over the axes."""
+
+    @abstractmethod
+    def amin(self, x: Sym, axes: Iterable[Axis]) -> Sym:
+        """The minimum over the axes."""
 
     def cumsum(self, x: Sym, axis: Axis) -> Sym:
         """Σ of the elements up to and with each place."""
@@ -44,22 +53,23 @@ class Scans(Convolution):
 
         return Sym(self.layout, x.shape, element)
 
-    def index_of(self, x: Sym, axes: Iterable[Axis], value: Sym) -> Sym:
-        """The least index at which x - value is 0."""
+    def index_of(self, x: Sym, axes: Iterable[Axis], greatest: bool) -> Sym:
+        """The least index at which x is its maximum or minimum."""
         axes = tuple(axes)
         self.check(axes)
         if len(axes) != 1:
             raise Unrelated("an index along several axes")
         (axis,) = axes
         own = x.shape.get(axis, NOTHING)
+        extremum = self.amax(x, axes) if greatest else self.amin(x, axes)
 
         def element(n: Normalizer, env: Env) -> Value:
             size = self.size_along(n, x, axis)
             outer = {a: env.get(a, {}) for a in self.layout.universe if a != axis}
-            greatest = value.real(n, {**outer, axis: {}})
+            value = extremum.real(n, {**outer, axis: {}})
 
             def term(inner: Env) -> Rational:
-                here = n.relation("=", comparable(n, x.real(n, {**outer, **inner}) - greatest))
+                here = n.relation("=", comparable(n, x.real(n, {**outer, **inner}) - value))
                 return n.ite(here, self.index(n, inner, axis), size, True)
 
             return self.over(n, [(axis, own)], lambda n, ixs, body: n.extreme("min", ixs, body) if ixs else body, first, term)
