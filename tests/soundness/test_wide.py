@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import Status, judge, prove, replayed
+from hnfc.dsl.soundness.axis_classes import Unrelated
+from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.uninterpreted import abstracted
 from tests.soundness.reading import corpus, rule_of
 
 WRONG_AT_A_POINT = [
@@ -34,6 +38,14 @@ def test_a_near_miss_is_refuted(rule: Rule) -> None:
     verdict = judge.verdict(rule, advise=False)
     assert verdict.status is Status.REFUTED, verdict.reason
     assert verdict.counterexample is not None and replayed(rule, verdict.counterexample)
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("rule", [*corpus("near_misses.hnf"), *corpus("refuted.hnf")], ids=lambda r: r.name)
+def test_no_wrong_rule_is_proved_where_nobody_searches(rule: Rule) -> None:
+    for choice in variants(rule):
+        with pytest.raises((Blocked, NoFormula, Unrelated)):
+            Proof(abstracted(choice)[0]).run()
 
 
 @pytest.mark.sampled(2)
