@@ -5,6 +5,8 @@ Every fault is a Diagnostic at the place in the source where it lies; a file wit
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.depth import with_room
@@ -183,6 +185,8 @@ class Elaborator(Expressions):
         x, y = self.expression(left, scope), self.expression(right, scope)
         if isinstance(x, core.Size) and isinstance(y, core.Size) and predicate == "eq" and x.axes == y.axes:
             return core.SameSize(x.operand, y.operand, x.axes)
+        if isinstance(x, core.Size) and predicate == "eq" and y == core.Literal(Fraction(1)):
+            return core.Free(x.operand, x.axes)
         return core.Comparison(predicate, x, y)
 
     # diagnostics

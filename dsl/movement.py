@@ -16,8 +16,9 @@ FORMS = {
     "pad": "pad[k](x, low, high)",
     "gather": "gather[k](x, index)",
     "broadcast": "broadcast[k](x, size)",
+    "cumsum": "cumsum[k](x)",
 }
-"""Each moves elements along the one axis in brackets."""
+"""Each acts along the one axis in brackets."""
 
 _BOUNDS = {"slice": ("start", "stop", "step"), "pad": ("low", "high"), "broadcast": ("size",)}
 ON_BOUNDS: dict[str, Any] = {
@@ -31,14 +32,15 @@ def moved(reader: Reader, tree: syntax.Call, scope: Scope) -> core.Apply:
     name, form = tree.function, FORMS[tree.function]
     axes = reader.axes(tree, scope)
     if len(axes) != 1:
-        raise reader.error("HNF0221", f"`{name}` moves elements along one axis", tree.name_span, f"as in `{form}`")
+        does = "sums" if name == "cumsum" else "moves elements"
+        raise reader.error("HNF0221", f"`{name}` {does} along one axis", tree.name_span, f"as in `{form}`")
     bounds = _BOUNDS.get(name, ())
     if bounds:
         reader.arity(tree, *((3, 4) if name == "slice" else (1 + len(bounds),)))
     elif name == "concat":
         reader.arity(tree, *range(2, 16))
     else:
-        reader.arity(tree, 2)
+        reader.arity(tree, 1 if name == "cumsum" else 2)
     count = 1 if bounds else len(tree.arguments)
     operands = tuple(reader.expression(argument, scope) for argument in tree.arguments[:count])
     attributes: list[tuple[str, Any]] = [("axis", axes[0])]

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
 from hnfc.dialects.assembly import TYPES
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, NoFormula, StepBuilder, Storage
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, StepBuilder, Storage
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.base import NumOp, Tensor, as_tensor, element_name, elements
 from hnfc.dialects.num.normalization import broadcasts_to
@@ -34,9 +34,9 @@ def attention(q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = F
 
 
 def attention_formula(m: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, causal: bool = False) -> Any:
-    if causal:
-        raise NoFormula("which keys a causal mask hides depends on indices")
     e = m.exp(m.matmul(q, m.transpose(k, "last_two")) * m.const(scale))
+    if causal:
+        e = m.lower(e)
     for part in mask:
         e = e * m.weight(part)
     return m.matmul(e / m.sum(e, (-1,)), v)

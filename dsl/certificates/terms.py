@@ -179,6 +179,9 @@ class TermMath:
     reverse = _unknown("reverse")
     repeat = _unknown("repeat")
     gather = _unknown("gather")
+    cumsum = _unknown("cumsum")
+    lower = _unknown("causal attention")
+    index_of = _unknown("the index of an extremum")
     conv = _unknown("conv")
 
 

@@ -73,6 +73,8 @@ class _Run:
         for key, value in attributes.items():
             if key == "axes":
                 attributes[key] = positions(self._axes(value), operands[0].ndim)
+            elif key == "axis":
+                (attributes[key],) = self._axes((value,))
             elif isinstance(value, DTypeOf):
                 if node.name in ("cast", "round_to"):
                     return operands[0].astype(self.element)

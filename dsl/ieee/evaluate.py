@@ -118,6 +118,9 @@ class Evaluator:
         if node.name == "conv":
             settings = [self.integer(dict(node.attributes)[key]) for key in ("stride", "padding", "dilation", "groups")]
             return in_working_precision(kind, lambda x, weight: convolved(x, weight, *settings), operands)
+        if node.name == "cumsum":
+            axis = array_moves.place(operands[0], self._one_axis(dict(node.attributes)["axis"]), 1)
+            return along_axes(node.operation, kind, operands, {"axis": axis})
         return along_axes(node.operation, kind, aligned(operands), self._attributes(node, operands))
 
     def _each_sample(self, node: Apply, kind: str, operands: list[Array]) -> Array:

@@ -152,6 +152,33 @@ def swap_of(values: Array, lead: int = 0) -> Array:
     return np.swapaxes(values, -1, -2)
 
 
+def running_of(values: Array, axis: int, add: Callable[[Array, Array], Array]) -> Array:
+    """The sums up to and with each place along the axis."""
+    at = place(values, axis)
+    parts = [np.take(values, [i], axis=at) for i in range(values.shape[at])]
+    for i in range(1, len(parts)):
+        parts[i] = add(parts[i - 1], parts[i])
+    return np.concatenate(parts, axis=at) if parts else values
+
+
+def triangle_of(values: Array) -> Array:
+    """True where the last index is at most the one before."""
+    if values.ndim < 2:
+        raise ShapeMismatch("a triangle of a tensor with fewer than two axes")
+    return np.tri(*values.shape[-2:], dtype=np.bool_)
+
+
+def rows_to_one(values: Array, places: Sequence[int], function: Callable[[list[Any]], Any]) -> Array:
+    """The function of all elements along the places, flattened, which keep size 1."""
+    behind = range(-len(places), 0)
+    rows = np.moveaxis(values, places, behind)
+    kept = rows.shape[: rows.ndim - len(places)]
+    result = np.empty(kept, dtype=object)
+    for index in np.ndindex(kept):
+        result[index] = function(rows[index].reshape(-1).tolist() if places else [rows[index]])
+    return np.expand_dims(result, tuple(places))
+
+
 def conv_of(
     x: Array, weight: Array, settings: Sequence[Any], multiply: Callable[[Array, Array], Array], add: Callable[[Array], Array]
 ) -> Array:

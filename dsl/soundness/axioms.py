@@ -166,6 +166,7 @@ class Theorem:
 
 
 EXP, LOG, POWER, TURN = ("exp",), ("log",), ("sqrt", "pow"), ("sin", "cos")
+ARCS = ("asin", "acos")
 SUM, PROD, EXTREME = ("sum",), ("prod",), ("largest", "least")
 
 THEOREMS: tuple[Theorem, ...] = (
@@ -195,6 +196,10 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("integer-power", POWER, "a ** 3", "a * a * a"),
     Theorem("negative-power", POWER, "a ** (-2)", "1 / (a * a)"),
     Theorem("power-as-exp", POWER, "a ** b", "exp(b * log(a))", "a > 0"),
+    Theorem(
+        "power-of-negative", POWER, "a ** floor(b)", "exp(floor(b) * log(-a)) * (1 - 2 * where(cos(pi * floor(b)) < 0, 1, 0))", "a < 0"
+    ),
+    Theorem("power-of-zero", POWER, "(0 * a) ** b", "where(b > 0, 0, 1)"),
     # absolute values, parity, choices
     Theorem("abs-of-positive", ("abs",), "abs(a)", "a", "a >= 0"),
     Theorem("abs-of-negative", ("abs",), "abs(a)", "-a", "a <= 0"),
@@ -207,13 +212,34 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("atan-at-zero", ("atan",), "atan(0 * a)", "0"),
     Theorem("asin-odd", ("asin",), "asin(-a)", "-asin(a)"),
     Theorem("asin-at-zero", ("asin",), "asin(0 * a)", "0"),
-    Theorem("acos-by-half", ("acos",), "acos(a)", "2 * asin(sqrt((1 - a) / 2))"),
+    Theorem("acos-by-asin", ("acos",), "acos(a)", "pi / 2 - asin(a)"),
+    Theorem("asin-of-root", ARCS, "asin(sqrt(a))", "pi / 4 - asin(1 - 2 * a) / 2"),
+    Theorem("asin-of-half", ARCS, "asin(1 / 2 + 0 * a)", "pi / 6"),
+    Theorem("asin-of-one", ARCS, "asin(1 + 0 * a)", "pi / 2"),
+    Theorem("atan-of-one", ("atan",), "atan(1 + 0 * a)", "pi / 4"),
+    Theorem("asin-of-sin", ARCS, "asin(sin(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
+    Theorem("acos-of-cos", ("acos",), "acos(cos(a))", "a", "a >= 0 and a <= pi"),
+    Theorem("atan-of-tan", ("atan",), "atan(sin(a) / cos(a))", "a", "a >= -pi / 2 and a <= pi / 2"),
+    Theorem("asin-of-tangent", ("atan",), "atan(a)", "asin(a / sqrt(1 + a * a))"),
+    Theorem("atan-of-inverse", ("atan",), "atan(1 / a)", "pi / 2 - atan(a)", "a > 0"),
+    Theorem("angle-on-the-right", ("atan2",), "atan2(b, a)", "atan(b / a)", "a > 0"),
+    Theorem("angle-on-the-left", ("atan2",), "atan2(b, a)", "atan(b / a) + where(b >= 0, pi, -pi)", "a < 0"),
+    Theorem("angle-upright", ("atan2",), "atan2(b, 0 * a)", "where(b > 0, pi / 2, -pi / 2)", "b != 0"),
+    Theorem("sin-of-asin", TURN, "sin(asin(a))", "a"),
+    Theorem("cos-of-asin", TURN, "cos(asin(a))", "sqrt(1 - a * a)"),
+    Theorem("sin-of-atan", TURN, "sin(atan(a))", "a / sqrt(1 + a * a)"),
+    Theorem("cos-of-atan", TURN, "cos(atan(a))", "1 / sqrt(1 + a * a)"),
     Theorem("i0-even", ("i0",), "i0(-a)", "i0(a)"),
     Theorem("i0-at-zero", ("i0",), "i0(0 * a)", "1"),
     Theorem("round-odd", ("round to",), "round_to(-a, f16)", "-round_to(a, f16)"),
     Theorem("choice-of-equals", ("ite",), "where(p, a, a)", "a"),
     Theorem("choice-by-indicator", ("ite",), "where(p, a, b)", "where(p, 1, 0) * a + (1 - where(p, 1, 0)) * b"),
     Theorem("floor-of-fraction", ("floor",), "floor(a)", "0", "a >= 0 and a < 1"),
+    Theorem("floor-of-shift", ("floor",), "floor(a + floor(b))", "floor(a) + floor(b)"),
+    Theorem("floor-of-quotient", ("floor",), "floor((floor(a) + floor(b)) / 3)", "floor((a + floor(b)) / 3)"),
+    Theorem(
+        "floor-of-negative-quotient", ("floor",), "floor(-floor(a) / floor(b))", "-floor((floor(a) - 1) / floor(b)) - 1", "floor(b) > 0"
+    ),
     Theorem("integers-are-discrete", ("floor",), "floor(a)", "1", "floor(a) > 0", ">="),
     # sines and cosines
     Theorem("sin-of-sum", TURN, "sin(a + b)", "sin(a) * cos(b) + cos(a) * sin(b)"),

@@ -242,6 +242,16 @@ class ArbMath:
         whole = np.array(integers(index), dtype=np.int64).reshape(index.shape)
         return Balls(array_moves.gather_of(x.values, whole, axis))
 
+    def cumsum(self, x: Balls, axis: int) -> Balls:
+        return Balls(array_moves.running_of(x.values, axis, lambda a, b: _ADD(Balls(a), Balls(b)).values))
+
+    def lower(self, x: Balls) -> Balls:
+        return self.where(Balls(array_moves.triangle_of(x.values)), x, Balls(fmpq(0)))
+
+    def index_of(self, x: Balls, axes: Sequence[int], greatest: bool) -> Balls:
+        order = elements.index_of_greatest if greatest else elements.index_of_least
+        return Balls(array_moves.rows_to_one(x.values, positions(axes, x.values.ndim), order))
+
     def conv(self, x: Balls, weight: Balls, stride: Any, padding: Any, dilation: Any, groups: Any) -> Balls:
         def add(values: Any) -> Any:
             return self.sum(Balls(values), (-1,)).values[..., 0]

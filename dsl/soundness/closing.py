@@ -61,6 +61,7 @@ class Query:
         self.translation = SolverTranslation(lambda x: f"a{x.id}" if isinstance(x, Atom) else f"p{len(self.translation.variables)}")
         self.named: dict[Cond, str] = {}
         self.translation.collect([goal])
+        self.translation.collect([cond for base in list(self.atoms) if base.kind == "floor" for _, cond in axioms.of(base)])
         ixs = self.in_sight()
         self.add(self.maxima(ixs))
         self.add(self.facts(frozenset(ixs | {i for a in self.atoms for i in a.ixs})))

@@ -9,7 +9,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from hnfc.dsl.soundness.signs import NEG, POS, ZEROS, Signs, mask_of
+from hnfc.dsl.soundness.signs import NEG, POS, ZEROS, Contradiction, Signs, mask_of
 from hnfc.dsl.soundness.term import (
     FALSE,
     ONE,
@@ -35,11 +35,19 @@ class CaseSplit(Exception):
 
 
 class NotProved(Exception):
-    """An obligation of the right side does not follow."""
+    """An obligation of the right side does not follow. The message may end in the condition `goal`."""
+
+    def __init__(self, message: str, goal: Cond | None = None) -> None:
+        super().__init__(message)
+        self.goal = goal
 
 
 class Judge(ABC):
     """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), called only for what would block."""
+
+    @abstractmethod
+    def follows_by_angles(self, cond: Cond) -> bool:
+        """Return whether the condition follows once all its sines and cosines, and those of the facts, are of one angle."""
 
     @abstractmethod
     def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
@@ -51,6 +59,7 @@ class Judge(ABC):
         self.subst: dict[Atom, Rational] = {}
         self.bound: list[Ix] = []
         self.guards: list[Cond] = []
+        self.outside: list[Signs] = []
         self.guarded: set[tuple[tuple[Cond, ...], Cond]] = set()
         self.defined_powers: set[tuple[Rational, Rational]] = set()
         self.proving = False
@@ -165,12 +174,14 @@ class Judge(ABC):
         before = self.signs
         self.signs = before.copy()
         self.guards.append(cond)
+        self.outside.append(before)
         try:
             self.signs.assume(cond)
             yield
         finally:
             self.signs = before
             self.guards.pop()
+            self.outside.pop()
 
     def settle(self) -> None:
         """From here on every definedness condition is known to hold, and terms are built again with all facts at hand."""
@@ -182,9 +193,20 @@ class Judge(ABC):
         self.slow.clear()
         self.__dict__.pop("memo", None)
 
+    def _holds_outside(self, cond: Cond) -> bool:
+        """Return whether the condition holds by arithmetic and the facts outside of all guards: whatever branch is taken, then."""
+        inner = cond.args[0] if cond.kind == "not" else cond
+        if not self.outside or inner.kind not in (">", ">=", "="):
+            return False
+        try:
+            mask, wanted = self.outside[0].sign(inner.args[0]), mask_of(inner.kind)
+        except Contradiction:
+            return False
+        return not mask & (wanted if cond.kind == "not" else ~wanted)
+
     def require(self, cond: Cond) -> None:
         """The value being built is defined only if cond: a fact on the left side, to be proved on the right."""
-        self.obligations += 1
+        self.obligations += not self._holds_outside(cond)
         guards = tuple(self.guards)
         if self.settled:
             return
@@ -194,7 +216,9 @@ class Judge(ABC):
             if self.truth(cond) is True or (cond.kind in ("or", "and") and self.entails and self.entails(self.signs, cond)):
                 self.signs.assume(cond)
                 return
-            raise NotProved(f"the right side needs {cond}")
+            if self.follows_by_angles(cond):
+                return
+            raise NotProved("the right side needs", cond)
         if guards:
             self.guarded.add((guards, cond))
         self.signs.assume(cond, True, () if guards else tuple(self.bound))

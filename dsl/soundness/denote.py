@@ -35,6 +35,7 @@ from hnfc.dsl.soundness.scan import (
     conjuncts,
     integral_captures,
     known_ranks,
+    numbers_beside_convolutions,
     reshaping,
     scalar_captures,
     spatial_rank,
@@ -176,7 +177,7 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
     """The rule's meaning in one case of broadcasting. Raises Subsumed where another case holds this one."""
     math, rearranging = SymMath(layout), Rearranging(layout)
     booleans = boolean_captures(rule)
-    ranks, fixed = known_ranks(rule), all_ranks_known(rule)
+    ranks, fixed, numbers = known_ranks(rule), all_ranks_known(rule), numbers_beside_convolutions(rule)
     memo: dict[Expr, Sym] = {}
 
     def is_number(node: Expr) -> bool:
@@ -223,7 +224,7 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
                 if node.name == "conv":
                     attributes.update(
                         {
-                            k: each_axis(layout, v.name, layout.spatial)
+                            k: each_axis(layout, v.name, layout.spatial, v.name in numbers)
                             for k, v in node.attributes
                             if isinstance(v, Capture) and k != "groups"
                         }
@@ -250,7 +251,7 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
                     elif members:
                         layout.absent.add(members)
             case SameSize(x, y, axes):
-                for a in axes:
+                for a in layout.universe if ALL in axes else axes:
                     one, other = tensor(x).shape.get(a, NOTHING), tensor(y).shape.get(a, NOTHING)
                     if a == ALL and bool(one & layout.broadcast) != bool(other & layout.broadcast):
                         raise Subsumed
@@ -266,8 +267,10 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
     return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds)
 
 
-def each_axis(layout: AxisClasses, name: str, count: int) -> list[Sym]:
-    """A captured setting of a convolution: a number of its own for every spatial axis."""
+def each_axis(layout: AxisClasses, name: str, count: int, one: bool) -> list[Sym]:
+    """A captured setting of a convolution: a number of its own for every spatial axis, or one for all."""
+    if one or count == 1:
+        return [Sym(layout, {}, capture_element(name, False))]
     return [Sym(layout, {}, capture_element(f"{name}.{i}", False)) for i in range(count)]
 
 

@@ -28,22 +28,8 @@ from hnfc.dsl.soundness.term import (
     factor,
     of_atom,
     of_mono,
-    order,
     primitive_coefficient,
 )
-
-MAX_ANGLES = 4
-
-
-SINES = {Fraction(0): Fraction(0), Fraction(1, 6): Fraction(1, 4), Fraction(1, 4): Fraction(1, 2), Fraction(1, 3): Fraction(3, 4),
-         Fraction(1, 2): Fraction(1)}  # fmt: skip
-"""The squares of sin(c·π), by c."""
-
-
-def _foot(turn: Fraction) -> Fraction:
-    """The c from 0 to 1/2 with the same |sin(c·π)|."""
-    rest = turn % 1
-    return min(rest, 1 - rest)
 
 
 class ElementaryForms(Judge):
@@ -207,7 +193,7 @@ class ElementaryForms(Judge):
         if self.sign(x) == POS:
             return self.exp(y * self.log_of(x))
         if self.proving and not self.settled and (x, y) not in self.defined_powers:
-            raise NotProved(f"the right side needs ({x})^({y}) to be defined")
+            raise NotProved("a power on the right side needs", self.relation(">", x))
         if not self.guards and not self.bound:
             self.defined_powers.add((x, y))
         self.obligations += 1
@@ -262,69 +248,6 @@ class ElementaryForms(Judge):
             return ONE
         return of_atom(atom(kind, -x if x.leading() < 0 else x))
 
-    def sin(self, x: Rational) -> Rational:
-        """sin(a + b) = sin a·cos b + cos a·sin b, over the few terms of x."""
-        turn = self._turn(x)
-        if turn is not None:
-            return self._sine(turn)
-        first, rest = self._first_angle(x)
-        if rest.zero:
-            return self.odd("sin", x)
-        return self.sin(first) * self.cos(rest) + self.cos(first) * self.sin(rest)
-
-    def cos(self, x: Rational) -> Rational:
-        """cos(a + b) = cos a·cos b - sin a·sin b, over the few terms of x."""
-        turn = self._turn(x)
-        if turn is not None:
-            return self._sine(turn + Fraction(1, 2))
-        first, rest = self._first_angle(x)
-        if rest.zero:
-            return self.even("cos", x)
-        return self.cos(first) * self.cos(rest) - self.sin(first) * self.sin(rest)
-
-    @staticmethod
-    def _turn(x: Rational) -> Fraction | None:
-        """c where x = c·π and the sine is known there."""
-        lone = x.single()
-        if lone is None or len(lone[0]) != 1 or lone[0][0][0].kind != "pi" or lone[0][0][1] != 1:
-            return None
-        return Fraction(lone[1]) if (12 * Fraction(lone[1])).denominator == 1 and _foot(Fraction(lone[1])) in SINES else None
-
-    def _sine(self, turn: Fraction) -> Rational:
-        """sin(c·π) for a multiple of the quarter and the sixth of a right turn."""
-        sign = -1 if turn % 2 > 1 else 1
-        square = SINES[_foot(turn)]
-        return self.root_power(const(square), Fraction(1, 2)).scale(Fraction(sign))
-
-    @staticmethod
-    def _first_angle(x: Rational) -> tuple[Rational, Rational]:
-        if not x.polynomial or not 2 <= len(x.num) <= MAX_ANGLES:
-            return x, ZERO
-        mono = max(x.num, key=order)
-        return Rational({mono: x.num[mono]}), Rational({m: c for m, c in x.num.items() if m != mono})
-
-    def arc(self, kind: str, x: Rational) -> Rational:
-        """asin and acos, on [-1, 1]; acos x = 2·asin √((1 - x)/2)."""
-        self.require(self.relation(">=", ONE - x))
-        self.require(self.relation(">=", ONE + x))
-        if kind == "asin":
-            return self.odd(kind, x)
-        half = Fraction(1, 2)
-        return self.odd("asin", self.root_power((ONE - x).scale(half), half)).scale(Fraction(2))
-
-    def floor(self, x: Rational) -> Rational:
-        """⌊i/n⌋ = 0 for an index i below n."""
-        c = x.constant()
-        if c is not None:
-            return const(math.floor(c))
-        if self.signs.whole(x):
-            return x
-        if any(base.kind == "ix" for base in x.atoms) and not self.sign(x) & NEG and self.sign(ONE - x) == POS:
-            return ZERO
-        base = atom("floor", x)
-        known = self.subst.get(base)
-        return of_atom(base) if known is None else known
-
     def opaque(self, kind: str, *xs: Rational) -> Rational:
         return of_atom(atom(kind, *xs))
 
@@ -332,7 +255,7 @@ class ElementaryForms(Judge):
         """Defined for x > 0, and (not used here) at negative non-integers."""
         if self.sign(x) != POS and not self.settled and (x, ZERO) not in self.defined_powers:
             if self.proving:
-                raise NotProved(f"the right side needs lgamma({x}) to be defined")
+                raise NotProved("a logarithm of Γ on the right side needs", self.relation(">", x))
             if not self.guards and not self.bound:
                 self.defined_powers.add((x, ZERO))
         self.obligations += 1

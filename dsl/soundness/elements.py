@@ -268,6 +268,23 @@ def minimum(x: Any, y: Any) -> Any:
     return -maximum(-x, -y)
 
 
+def index_of_greatest(row: list[Any]) -> Any:
+    """The first index of the greatest element, where the order of the elements that matter is sure."""
+    if not row or UNDEFINED in row or MINUS_INFINITY in row:
+        return UNDEFINED
+    best = 0
+    for i, x in enumerate(row):
+        order = None if UNDECIDED in (x, row[best]) else compared(number(x), number(row[best])) if i else 0
+        if order is None:
+            return UNDECIDED
+        best = i if order > 0 else best
+    return fmpq(best)
+
+
+def index_of_least(row: list[Any]) -> Any:
+    return index_of_greatest([x if isinstance(x, Mark) else -number(x) for x in row])
+
+
 def truth(p: Any) -> Any:
     """p as a condition: a number is true where it is not 0."""
     if isinstance(p, bool | Mark):

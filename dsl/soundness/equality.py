@@ -9,11 +9,11 @@ from fractions import Fraction
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.limits import QUERY
 from hnfc.dsl.soundness.monomial import BINDERS
+from hnfc.dsl.soundness.multiple_angles import angle_table
 from hnfc.dsl.soundness.normal_form import Normalizer, deep_atoms
 from hnfc.dsl.soundness.signs import primitive
 from hnfc.dsl.soundness.term import (
     ONE,
-    ZERO,
     Atom,
     Cond,
     Rational,
@@ -23,33 +23,37 @@ from hnfc.dsl.soundness.term import (
     of_atom,
     of_mono,
     of_terms,
-    primitive_coefficient,
     total,
 )
 
-MAX_ANGLE = 8
 MAX_CONGRUENCES = 40
 
 
 def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -> str:
     """Name of a theorem that shows x = 0, or an empty string."""
-    if x.zero:
+    if without_sines_below(x).zero:
         return "normal forms agree"
     if x.constant() is not None or depth > 4:
         return ""
     if _logs_cancel(n, x):
         return "exp of the difference is 1, and exp is injective"
     angles = _multiple_angles(n, x)
-    if angles is not None and angles.zero:
+    if angles is not None and without_sines_below(angles).zero:
         return "multiple-angle formulas"
     merged = _congruence(n, x, depth)
     if merged is not x:
         reason = is_zero(n, merged, closer, depth + 1)
         if reason:
             return f"equal arguments give equal values, then {reason}"
+    if closer is not None and n.signs.whole(primitive(x)) and _is_between(n, primitive(x), closer):
+        return "an integer between -1 and 1 is 0"
     if closer is not None and closer.entails(n.signs, Cond("=", x), 4 * QUERY):
         return "Z3, from the facts of this case and the ground axioms"
     return ""
+
+
+def _is_between(n: Normalizer, x: Rational, closer: Closer) -> bool:
+    return all(closer.entails(n.signs, Cond(">", side + ONE)) for side in (x, -x))
 
 
 def _logs_cancel(n: Normalizer, x: Rational) -> bool:
@@ -84,40 +88,20 @@ def _logs_cancel(n: Normalizer, x: Rational) -> bool:
     return all(vanishes(g) for g in groups.values() if g.keys() - {()}) and not any(g.keys() == {()} for g in groups.values())
 
 
+def without_sines_below(x: Rational) -> Rational:
+    """x times the sines that it is divided by, which are not 0: only then sin² = 1 - cos² is at work."""
+    least: dict[Atom, int] = {}
+    for mono in x.num:
+        for base, e in mono:
+            if base.kind == "sin" and isinstance(e, int) and e < 0:
+                least[base] = max(least.get(base, 0), -e)
+    return x * of_mono(tuple(sorted(least.items(), key=lambda p: p[0].id))) if least else x
+
+
 def _multiple_angles(n: Normalizer, x: Rational) -> Rational | None:
-    """sin and cos of kθ as polynomials in sin θ and cos θ (Chebyshev), for arguments in rational proportion."""
-    families: dict[Rational, list[Atom]] = {}
-    for base in deep_atoms(x):
-        if base.kind in ("sin", "cos"):
-            families.setdefault(primitive(base.args[0]), []).append(base)
-    table: dict[Atom, Rational] = {}
-    for angle, members in families.items():
-        ratios = [primitive_coefficient(base.args[0].num) for base in members]
-        unit = Fraction(math.gcd(*(r.numerator for r in ratios)), math.lcm(*(r.denominator for r in ratios)))
-        if any(abs(r / unit) > MAX_ANGLE for r in ratios):
-            continue
-        theta = angle.scale(unit)
-        c, s = n.even("cos", theta), n.odd("sin", theta)
-        for base, ratio in zip(members, ratios, strict=True):
-            k = int(ratio / unit)
-            if base.kind == "cos":
-                table[base] = _chebyshev(c, ONE, c, abs(k))
-            else:
-                wave = s * _chebyshev(c, ONE, c.scale(Fraction(2)), abs(k) - 1) if k else ZERO
-                table[base] = wave if k > 0 else -wave
-    table = {base: image for base, image in table.items() if image != of_atom(base)}
+    table = angle_table(deep_atoms(x))
     n.note("multiple-angle", table)
     return n.replace_atoms(x, table) if table else None
-
-
-def _chebyshev(c: Rational, zeroth: Rational, first: Rational, k: int) -> Rational:
-    """The k-th term of t₀, t₁, tₖ₊₁ = 2c·tₖ - tₖ₋₁."""
-    if k == 0:
-        return zeroth
-    before, now = zeroth, first
-    for _ in range(k - 1):
-        before, now = now, c.scale(Fraction(2)) * now - before
-    return now
 
 
 def _congruence(n: Normalizer, x: Rational, depth: int) -> Rational:

@@ -175,7 +175,7 @@ def lowered(terms: Terms) -> tuple[Mono, Terms]:
 
 
 class Notation:
-    """Text of atoms, as a proof writes them; `report.terms` overrides the names of indices and sizes."""
+    """Text of atoms, as a proof writes them; `readable` overrides the names of indices and sizes."""
 
     def place(self, place: Place) -> str:
         if isinstance(place, At):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
 from hnfc.dsl.soundness.conditions import CaseSplit, NotProved, connect, negation
 from hnfc.dsl.soundness.monomial import BINDERS
+from hnfc.dsl.soundness.multiple_angles import angle_table
 from hnfc.dsl.soundness.reductions import Reductions
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import (
@@ -45,6 +46,22 @@ class Normalizer(Reductions):
                 self.subst = {a: self.replace_atoms(v, {base: rest}) for a, v in self.subst.items()}
                 self.subst[base] = rest
                 return
+
+    def follows_by_angles(self, cond: Cond) -> bool:
+        """Return whether the condition follows once all its sines and cosines, and those of the facts, are of one angle."""
+        table = angle_table({base for x in (*terms_of(cond), *self.signs.ground) for base in deep_atoms(x)})
+        if not table:
+            return False
+        self.note("multiple-angle", table)
+        for x, mask in list(self.signs.ground.items()):
+            if deep_atoms(x) & table.keys():
+                self.signs.add(self.replace_atoms(x, table), mask)
+        return self.truth(self._replaced(cond, table)) is True
+
+    def _replaced(self, cond: Cond, table: dict[Atom, Rational]) -> Cond:
+        if cond.kind in (">", ">=", "="):
+            return self.relation(cond.kind, self.replace_atoms(cond.args[0], table))
+        return Cond(cond.kind, *(self._replaced(part, table) if isinstance(part, Cond) else part for part in cond.args))
 
     def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
         """x with indices renamed, in normal form again."""
@@ -170,6 +187,15 @@ class Normalizer(Reductions):
             case "size" | "cap" | "ix":
                 return of_atom(base)
         return of_atom(atom(base.kind, *(term(a) if isinstance(a, Rational) else a for a in args)))
+
+
+def terms_of(cond: Cond) -> Iterator[Rational]:
+    """The terms that the condition compares with 0."""
+    for part in cond.args:
+        if isinstance(part, Rational):
+            yield part
+        elif isinstance(part, Cond):
+            yield from terms_of(part)
 
 
 def named(place: Place) -> frozenset[Ix]:

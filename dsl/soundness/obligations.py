@@ -19,10 +19,11 @@ from hnfc.dsl.soundness.axis_classes import Member
 from hnfc.dsl.soundness.claims import Claim, RecordedSigns
 from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.formulas import Assumption, Sheet
+from hnfc.dsl.soundness.goals import broadcast_text
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.normal_form import negation
-from hnfc.dsl.soundness.proof import Blocked, Proof, broadcast_text
+from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.term import Cond
 from hnfc.dsl.soundness.tracing import Closed, Record, TracingNormalizer
 from hnfc.dsl.soundness.uninterpreted import abstracted

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 import z3
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl import core
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness import term
-from hnfc.dsl.soundness.axis_classes import Member, Unrelated
+from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.deducing import deduce
 from hnfc.dsl.soundness.denote import Denotation, denotations
 from hnfc.dsl.soundness.equality import is_zero
+from hnfc.dsl.soundness.goals import broadcast_text, narrowed, what_is_left
 from hnfc.dsl.soundness.limits import CASE, OutOfWork, Work
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved
 from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
-from hnfc.dsl.soundness.scan import integral_captures
+from hnfc.dsl.soundness.scan import integral_captures, whole_constants
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
 from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, Rational, TooLarge
@@ -107,7 +107,7 @@ class Proof:
         if self.cases > MAX_CASES or len(assumptions) > MAX_SPLITS:
             raise Blocked("too many cases")
         self.work.spend(CASE)
-        n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule), self.work)
+        n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule) | whole_constants(self.rule), self.work)
         n.empty = self.empty
         named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
@@ -144,12 +144,13 @@ class Proof:
                 left, right = meaning.left.real(n, env), meaning.right.real(n, places)
                 reason = is_zero(n, left - right, closer)
             if not reason:
-                raise NotProved(f"the sides differ by {str(left - right)[:300]}")
+                raise NotProved("it remains to show that", narrowed(left - right))
             self.observer.equal(left, right, reason)
             self.steps.append(prefix + reason)
         except Contradiction:
             if known is not None and not excluded(closer, known):
-                raise Blocked(f"{prefix}the right side has no value, or no type") from None
+                open_case = NotProved("the right side has no value, or no type")
+                raise Blocked(what_is_left(meaning, self.rule, assumptions, open_case)) from None
             self.observer.impossible()
             self.steps.append(prefix + "impossible, or the left side is undefined")
         except CaseSplit as split:
@@ -160,7 +161,7 @@ class Proof:
                 self.observer.impossible()
                 self.steps.append(prefix + "impossible (Z3)")
                 return
-            raise Blocked(prefix + str(error)) from None
+            raise Blocked(what_is_left(meaning, self.rule, assumptions, error)) from None
 
     def right_side(self, n: Normalizer, meaning: Denotation, env: Env) -> tuple[Env, Rational]:
         """Its places and its value. Raises NotProved where its type or its value is not sure."""
@@ -222,12 +223,6 @@ def empty_classes(meaning: Denotation) -> Iterator[frozenset[int]]:
         raise Blocked("many axes that are reduced")
     for count in range(1, len(others) + 1):
         yield from map(frozenset, itertools.combinations(others, count))
-
-
-def broadcast_text(member: Member) -> str:
-    name, axis = member
-    name = f"the result of {name.split('#')[0]}" if "#" in name else name
-    return f"{name} has another shape than what it meets" if axis == core.ALL else f"{name} has size 1 along {axis}"
 
 
 def pin_sizes(n: Normalizer, assumptions: Case) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from types import MappingProxyType
 
-from hnfc.dsl.soundness.elementary import ElementaryForms
-from hnfc.dsl.soundness.signs import NONNEG, Signs, primitive
-from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom
+from hnfc.dsl.soundness.integer_parts import IntegerParts
+from hnfc.dsl.soundness.signs import ANY, NEG, NONNEG, POS, Signs, primitive
+from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom, primitive_coefficient
 
 FIRST_RANGE = 10_000
 """The numbers of ranges that are no class of the layout start here."""
@@ -24,7 +24,7 @@ MAX_UNROLLED = 4
 Size = Callable[["IndexRanges"], Rational]
 
 
-class IndexRanges(ElementaryForms):
+class IndexRanges(IntegerParts):
     """Sizes and places. `definitions`: how the sizes of classes follow from others. `ranged`: the classes whose indices are numbers.
     `empty`: the classes without elements, in a case about such shapes."""
 
@@ -69,8 +69,8 @@ class IndexRanges(ElementaryForms):
             return ZERO
         if place.kind == "free":
             room = size - value - ONE
-            base = primitive(room)
-            if room.constant() is None and base not in self.signs.ground:
+            known = self.signs.ground.get(primitive(room), ANY)
+            if room.constant() is None and known & (NEG if primitive_coefficient(room.num) > 0 else POS):
                 self.signs.add(room, NONNEG)
         return value
 

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from hnfc.dsl.soundness.ranges import IndexRanges
+from hnfc.dsl.soundness.ranges import FIRST_RANGE, IndexRanges
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -23,6 +23,7 @@ from hnfc.dsl.soundness.term import (
     Terms,
     TooLarge,
     atom,
+    const,
     content,
     factor,
     of_atom,
@@ -35,6 +36,24 @@ from hnfc.dsl.soundness.term import (
 )
 
 MAX_DEPTH = 60
+MAX_EDGE = 4
+
+
+def prefix(base: Atom, ixs: frozenset[Ix]) -> tuple[Ix, Rational, bool] | None:
+    """(j, e, False) for the indicator [j ≤ e] of a bound index j, (j, e, True) for [j > e]."""
+    if base.kind != "ind" or base.args[0].kind != ">=":
+        return None
+    term: Rational = base.args[0].args[0]
+    inside = term.ixs & ixs
+    if len(inside) != 1 or not term.polynomial:
+        return None
+    (j,) = inside
+    index = of_atom(atom("ix", (j,)))
+    for sign in (1, -1):
+        rest = term + index.scale(Fraction(sign))
+        if j not in rest.ixs:
+            return (j, rest, False) if sign == 1 else (j, -rest - ONE, True)
+    return None
 
 
 class Reductions(IndexRanges):
@@ -85,6 +104,9 @@ class Reductions(IndexRanges):
                     rest = of_mono(tuple((x, f - (1 if x is base else 0)) for x, f in inside if x is not base or f > 1))
                     new, inner = self.copies(base.args[0], base.args[1])
                     return outer * self.sum((*ixs, *new), rest * inner)
+        moved = self._to_edge(ixs, inside) if len(den) == 1 else None
+        if moved is not None:
+            return outer * moved
         groups: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = []
         pieces: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = [(set(x.ixs & ixs), [(x, e)], False) for x, e in inside]
         if len(den) > 1:
@@ -109,6 +131,40 @@ class Reductions(IndexRanges):
             result = result * self.size_of(i.cls)
         return result
 
+    def _to_edge(self, ixs: frozenset[Ix], inside: list[tuple[Atom, Exponent]]) -> Rational | None:
+        """Σ [j ≤ e + c]·f(j) as Σ [j ≤ e]·f(j) and the terms from e to e + c, for a small integer c; likewise for j ≥ e + 1 + c."""
+        for base, _ in inside:
+            edge = prefix(base, ixs)
+            if edge is None:
+                continue
+            j, last, upwards = edge
+            more = last.num.get((), Fraction(0))
+            start = last - const(more)
+            if j.cls not in self.ranged and j.cls < FIRST_RANGE:
+                continue
+            if not self._is_place(j.cls, start):
+                start, more = start - ONE, more + 1
+            if start.constant() is not None or not more or abs(more) > MAX_EDGE:
+                continue
+            rest = of_mono(tuple((x, e) for x, e in inside if x is not base))
+            terms = []
+            for d in range(1, int(more) + 1) if more > 0 else range(int(more) + 1, 1):
+                at = start + const(d)
+                if not self._is_place(j.cls, at):
+                    break
+                terms.append(self.sum(tuple(ixs - {j}), self.rename(rest, {j: self.place(j.cls, at)})))
+            else:
+                kept = self.relation(">=", start - of_atom(atom("ix", (j,))))
+                within = self.ite(kept, ONE, ZERO, True)
+                whole = self.sum(tuple(ixs), rest * (ONE - within if upwards else within))
+                return whole + total(terms) if (more > 0) != upwards else whole - total(terms)
+        return None
+
+    def _is_place(self, cls: int, number: Rational) -> bool:
+        """Return whether the number is surely that of an element of the class."""
+        conds = (self.relation(">=", number), self.relation(">", self.size_of(cls) - number))
+        return all(self.truth(cond) is True for cond in conds)
+
     def bind(self, kind: str, ixs: Iterable[Ix], body: Rational) -> Rational:
         """The atom that binds the indices, named by position; among the orders of equal classes the least term is taken."""
         level = body.level
@@ -131,6 +187,9 @@ class Reductions(IndexRanges):
                 best = key, tuple(sorted(renaming.values())), term
         assert best is not None
         _, bound, term = best
+        if kind == "sum" and len(term.num) > len(body.num) and len(term.den) == 1 and not frozenset(bound) <= frozenset(ixs):
+            # an indicator became 1 minus another under the new names
+            return self.sum(bound, term)
         if kind == "sum":
             lone = len(term.num) == 1
             c = next(iter(term.num.values())) if lone else primitive_coefficient(term.num) if term.num else Fraction(0)

@@ -73,6 +73,9 @@ def used_axes(rule: Rule) -> set[Axis]:
 
 CONTRACTING = frozenset(("matmul", "attention", "transpose"))
 
+INDICES = frozenset(("argmax", "argmin"))
+"""Operations whose elements are indices along their axis."""
+
 MAX_AXES = 8
 
 
@@ -101,11 +104,23 @@ def reshaping(node: Expr) -> tuple[str, int] | None:
 
 def known_ranks(rule: Rule) -> dict[str, int]:
     """The captures' ranks that the conditions fix."""
-    return {
+    conditions = conjuncts(rule.where)
+    found = {
         c.operands[0].name: int(c.arguments[1])
-        for c in conjuncts(rule.where)
+        for c in conditions
         if isinstance(c, Property) and c.name == "rank" and isinstance(c.operands[0], Capture) and c.arguments[0] == "eq"
     }
+    alike = [
+        (c.x.name, c.y.name)
+        for c in conditions
+        if isinstance(c, SameSize) and ALL in c.axes and isinstance(c.x, Capture) and isinstance(c.y, Capture)
+    ]
+    for _ in alike:
+        for x, y in alike:
+            for one, other in ((x, y), (y, x)):
+                if one in found:
+                    found.setdefault(other, found[one])
+    return found
 
 
 def all_ranks_known(rule: Rule) -> bool:
@@ -129,6 +144,9 @@ def universe(rule: Rule) -> tuple[Axis, ...]:
     if steps and all_ranks_known(rule):
         deepest = max(known_ranks(rule).values(), default=0) + sum(step[0] == "unsqueeze" for step in steps)
         placed |= set(range(-deepest, 0)) | {step[1] for step in steps}
+    if placed and ALL in named and not order_captures(rule):
+        # a condition that two shapes are equal, which is used along the other axes
+        named.remove(ALL)
     if named and placed:
         raise Unrelated(f"how axis {named[0]} lies to the axes {', '.join(map(str, sorted(placed)))} is not known")
     tensors = {n.name for n in rule_expressions(rule) if isinstance(n, Capture)} - scalar_captures(rule)
@@ -177,6 +195,22 @@ def integral_captures(rule: Rule) -> frozenset[str]:
     return frozenset(found) | {name for name, known in value_types(rule).items() if known[0] not in FORMATS}
 
 
+def whole_constants(rule: Rule) -> frozenset[str]:
+    """Captures that a condition says are whole numbers."""
+    return frozenset(
+        part.operands[0].name
+        for part in conjuncts(rule.where)
+        if isinstance(part, Property) and part.name == "integral" and isinstance(part.operands[0], Capture)
+    )
+
+
+def numbers_beside_convolutions(rule: Rule) -> frozenset[str]:
+    """Captured settings of convolutions that also stand where one number is needed."""
+    nodes = [n for n in rule_expressions(rule) if isinstance(n, Apply)]
+    places = [x for n in nodes for x in (*n.operands, *(attribute_expressions(n) if n.name != "conv" else ()))]
+    return frozenset(part.name for place in places for part in walk_expression(place) if isinstance(part, Capture))
+
+
 def order_captures(rule: Rule) -> dict[str, str]:
     """Captures that stand for a list of integers: `shape` (of a reshape), `perm` (of a permutation)."""
     found: dict[str, str] = {}
@@ -218,5 +252,9 @@ def arithmetic_axes(rule: Rule, spatial: int) -> frozenset[Axis]:
     for node in rule_expressions(rule):
         if isinstance(node, Apply):
             attributes = dict(node.attributes)
+            if node.name == "attention" and attributes.get("causal"):
+                found |= {-1, -2}
+            if node.name in INDICES:
+                found |= set(attributes["axes"])
             found |= {attributes["axis"]} if "axis" in attributes else set(attributes["axes"]) if node.name == "reverse" else set()
     return frozenset(found)

@@ -22,6 +22,7 @@ from hnfc.dsl.soundness.term import (
     const,
     factor,
     of_atom,
+    of_mono,
     primitive_coefficient,
 )
 
@@ -86,6 +87,7 @@ class Signs:
         self.rename, self.integral = rename, integral
         self.ground: dict[Rational, int] = {}
         self.universal: list[tuple[tuple[Ix, ...], Rational, int]] = []
+        self.integers: frozenset[Rational] = frozenset()
         self.truths: dict[Cond, bool] = {}
         self.formulas: list[tuple[tuple[Ix, ...], Cond]] = []
         self.memo: dict[Rational, int] = {}
@@ -96,14 +98,16 @@ class Signs:
     def copy(self) -> Signs:
         other = Signs(self.rename, self.integral)
         other.ground, other.universal = dict(self.ground), list(self.universal)
-        other.truths, other.formulas = dict(self.truths), list(self.formulas)
+        other.truths, other.formulas, other.integers = dict(self.truths), list(self.formulas), self.integers
         return other
 
     # facts
 
     def whole(self, x: Rational) -> bool:
-        """Return whether x is an integer by its form: a polynomial in sizes, indices and captured integers with integer coefficients."""
-        if not self.integral and not any(base.kind in ("ix", "size") for base in x.atoms):
+        """Return whether x is an integer by its form: a polynomial over the integers in sizes, indices, floors and captured integers."""
+        if x in self.integers:
+            return True
+        if not self.integral and not self.integers and not any(base.kind in ("ix", "size", "floor") for base in x.atoms):
             return False
         return (
             x.polynomial
@@ -114,7 +118,16 @@ class Signs:
     def _counts(self, base: Atom) -> bool:
         if base.kind in ("ix", "size", "floor") or base.kind.startswith("wrap "):
             return True
-        return base.kind == "cap" and base.args[0].split(".")[0] in self.integral
+        return (base.kind == "cap" and base.args[0].split(".")[0] in self.integral) or of_atom(base) in self.integers
+
+    def add_whole(self, x: Rational) -> None:
+        """x is an integer, and the one term that it has besides integers."""
+        terms = x.num.items() if x.polynomial else ()
+        open_terms = [(mono, c) for mono, c in terms if c.denominator != 1 or not self.whole(of_mono(mono))]
+        rest = of_mono(*open_terms[0]) if len(open_terms) == 1 and open_terms[0][0] else x
+        self.integers |= {x, rest, -rest}
+        self.version = next(_VERSIONS)
+        self.memo.clear()
 
     def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
@@ -335,7 +348,8 @@ class Signs:
             case "ite":
                 return self.sign(base.args[1]) | self.sign(base.args[2])
             case "floor":
-                return NONNEG if not self.sign(base.args[0]) & NEG else ANY
+                inner = self.sign(base.args[0])
+                return NONNEG if not inner & NEG else NEG if inner == NEG else NONPOS if not inner & POS else ANY
         return ANY
 
 

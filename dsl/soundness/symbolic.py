@@ -15,11 +15,11 @@ from hnfc.dsl.core import (
     Axis,
 )
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Unrelated
-from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.element_types import NO_TYPE
 from hnfc.dsl.soundness.masked import Masked, masked_choice, nothing_kept
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.rounding import rounded
+from hnfc.dsl.soundness.scans import Scans
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
 from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, atom, const, of_atom, product, total
@@ -80,7 +80,7 @@ def _without_matrix(x: Sym) -> Sym:
     return Sym(x.layout, {axis: members for axis, members in x.shape.items() if axis not in (-1, -2)}, x.element)
 
 
-class SymMath(Convolution):
+class SymMath(Scans):
     """The `Math` protocol on `Sym`."""
 
     def __init__(self, layout: AxisClasses) -> None:
@@ -132,12 +132,7 @@ class SymMath(Convolution):
         return pointwise(lambda n, a: n.arc("acos", a), x)
 
     def atan2(self, y: Sym, x: Sym) -> Sym:
-        def value(n: Normalizer, a: Rational, b: Rational) -> Rational:
-            zero = connect("and", n.relation("=", a), n.relation("=", b))
-            n.require(negation(zero))
-            return n.opaque("atan2", a, b)
-
-        return pointwise(value, y, x)
+        return pointwise(lambda n, a, b: n.atan2(a, b), y, x)
 
     def erf(self, x: Sym) -> Sym:
         return pointwise(lambda n, a: n.odd("erf", a), x)

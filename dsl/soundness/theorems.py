@@ -61,6 +61,8 @@ def _named(node: ClaimNode) -> Iterator[str]:
                 yield "log-of-inverse"
         case "pow" if node.operands[1].value.constant() is None:
             yield "power-as-exp"
+            yield "power-of-negative"
+            yield "power-of-zero"
         case "sqrt" | "pow":
             if kinds & {"root", "exp"}:
                 yield "power-of-power"

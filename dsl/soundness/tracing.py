@@ -174,6 +174,7 @@ class TracingNormalizer(Normalizer):
         before = self.signs
         self.signs = before.copy()
         self.guards.append(cond)
+        self.outside.append(before)
         try:
             with self.signs.saying("this branch is taken"):
                 self.signs.assume(cond)
@@ -184,6 +185,7 @@ class TracingNormalizer(Normalizer):
         finally:
             self.signs = before
             self.guards.pop()
+            self.outside.pop()
 
     def index_value(self, place: Place) -> Rational:
         with self.signs.saying("an index is within its range"):
@@ -283,6 +285,9 @@ class TracingNormalizer(Normalizer):
     def opaque(self, kind: str, *xs: Rational) -> Rational:
         function = super().opaque
         return self.applied(kind, lambda *xs: function(kind, *xs), xs)
+
+    def atan2(self, y: Rational, x: Rational) -> Rational:
+        return self.applied("atan2", super().atan2, (y, x))
 
     def floor(self, x: Rational) -> Rational:
         return self.applied("floor", super().floor, (x,))

@@ -12,13 +12,14 @@ from hnfc.dsl.core import Apply, Rule, captures, walk
 from hnfc.dsl.soundness import Verdict
 from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
+from hnfc.dsl.soundness.goals import broadcast_text
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, negation
-from hnfc.dsl.soundness.proof import Blocked, Proof, broadcast_text
+from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
+from hnfc.dsl.soundness.readable import condition, shown, term
 from hnfc.dsl.soundness.term import Cond, Rational
 from hnfc.dsl.soundness.uninterpreted import abstracted
-from hnfc.report.terms import condition, shown, term
 
 MOST_CASES = 6
 LONGEST = 240

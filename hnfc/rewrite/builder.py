@@ -154,6 +154,8 @@ class ReplacementBuilder:
         if axes is None or any(-axis > len(_shape(value)) for axis in axes for value in values):
             raise DoesNotFit("an operand of the replacement lacks an axis")
         known = {key: self.build(value) if key == "value" else self._setting(value) for key, value in settings.items() if key != "axis"}
+        if name != "conv" and any(isinstance(value, tuple) for value in known.values()):
+            raise DoesNotFit("a bound is a setting of a convolution, which has one for each axis")
         made = properties(name, shape, next(iter(axes), None), known)
         if name == "slice":
             size = shape[made["axis"]]

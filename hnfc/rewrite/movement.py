@@ -20,7 +20,7 @@ from hnfc.rewrite.bindings import AXIS, Binding, Bindings, Integers, resolve_axe
 
 Value: TypeAlias = "Fraction | Integers"
 
-MOVES = frozenset(("slice", "concat", "pad", "gather", "broadcast", "conv"))
+MOVES = frozenset(("slice", "concat", "pad", "gather", "broadcast", "conv", "cumsum"))
 
 
 def is_movement(name: str, attributes: Mapping[str, Any]) -> bool:

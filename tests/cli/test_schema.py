@@ -24,7 +24,7 @@ rule b
     sqrt(x * x) => x
 
 rule c
-    cumsum(x) => x + cumsum(x)
+    opaque(x) => x + opaque(x)
 """
 PROGRAM = '(FPCore (x) :name "t" :pre (< 0 x 1) (- (sqrt (+ x 1)) (sqrt x)))'
 COMMANDS = [

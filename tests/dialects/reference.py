@@ -114,6 +114,24 @@ class Reference:
         return np.min(x, axis=tuple(axes), keepdims=True)
 
     @staticmethod
+    def cumsum(x: Any, axis: int) -> Any:
+        return np.add.accumulate(x, axis=axis)
+
+    @staticmethod
+    def lower(x: Any) -> Any:
+        return np.where(np.tri(*x.shape[-2:], dtype=np.bool_), x, lift(np.zeros(())))
+
+    @staticmethod
+    def index_of(x: Any, axes: Any, greatest: bool) -> Any:
+        kept = [i for i in range(x.ndim) if i not in axes]
+        rows = np.transpose(x, (*kept, *axes)).reshape([x.shape[i] for i in kept] + [-1])
+        found = np.empty(rows.shape[:-1], dtype=np.int64)
+        for place in np.ndindex(found.shape):
+            row = rows[place].tolist()
+            found[place] = row.index(max(row) if greatest else min(row))
+        return lift(np.expand_dims(found.astype(np.float64), tuple(axes)))
+
+    @staticmethod
     def size(x: Any, axes: Any) -> Any:
         return Reference.const(int(np.prod([np.shape(x)[axis] for axis in axes])))
 

@@ -6,8 +6,9 @@ The prover orders factors as it meets them, which differs from run to run; here 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from hnfc.dsl import notation
@@ -22,12 +23,13 @@ _RANGE = re.compile(r"\x03(.*?)\x04")
 RELATIONS = {">": ">", ">=": "≥", "=": "="}
 
 
-def shown(text: str, names: Iterable[str]) -> str:
-    """A text of `term` and `condition` with its indices and sizes named; `names` are taken."""
+def shown(text: str, names: Iterable[str], known: Mapping[int, str] = MappingProxyType({})) -> str:
+    """A text of `term` and `condition` with its indices and sizes named; `names` are taken. known: the sizes of classes."""
     taken = set(names)
     found: dict[str, str] = {}
     letters = {kind: [c for c in pool if c not in taken] for kind, pool in (("f", FREE), ("b", BOUND))}
-    sizes = {match[0] for match in _TOKEN.finditer(text) if match[1] == "s"}
+    found |= {match[0]: known[int(match[2])] for match in _TOKEN.finditer(text) if match[1] == "s" and int(match[2]) in known}
+    sizes = {match[0] for match in _TOKEN.finditer(text) if match[1] == "s"} - found.keys()
     for match in _TOKEN.finditer(_RANGE.sub("", text)):
         if match[0] in found:
             continue
