@@ -12,11 +12,17 @@ import torch
 from hnfc.cli.terminal import DONE, Progress
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.watching import replay
-from hnfc.watching.folder import report_of
+from hnfc.watching.folder import report_of, run_of
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was found at the step, or what its run gives; the exit code."""
+    if options.report is not None:
+        from hnfc.cli.pages import write_page
+        from hnfc.watching.page import run_page
+
+        history, fault = run_of(Path(options.folder))
+        write_page(options.report, run_page, history, [fault])
     if options.model is None:
         if options.dtype is not None:
             raise UsageError("--in runs the step again: give --model FILE.py:NAME, a function that makes the model")

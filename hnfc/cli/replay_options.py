@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 from hnfc.cli.parsing import CommandParser
+from hnfc.cli.report_options import add_report
 
 EXAMPLE = """example:
   hnfc replay hnfc-watch/step-95                                        what the watch found
   hnfc replay hnfc-watch/step-95 --model train.py:make_model            the step again, traced, with remedies
-  hnfc replay hnfc-watch/step-95 --model train.py:make_model --in float64"""
+  hnfc replay hnfc-watch/step-95 --model train.py:make_model --in float64
+  hnfc replay hnfc-watch/step-95 --report run.html                      the run until then, as a page"""
 
 
 def parser(command: str) -> argparse.ArgumentParser:
@@ -21,4 +23,5 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--model", metavar="FILE.py:NAME", help="a function without arguments that makes the model; the file is run")
     made.add_argument("--in", dest="dtype", choices=("float64", "float32", "bfloat16", "float16"),
                       help="run the step with everything in this type, and say what is finite")  # fmt: skip
+    add_report(made)
     return made

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from hnfc.tracing import trace
+from hnfc.tracing import Trace, trace
+from hnfc.tracing.events import NOT_FINITE
 from hnfc.watching.calls import Step
 from hnfc.watching.record import BadStep
 
@@ -23,16 +24,19 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
         return
     step.notes = [] if call.is_as_it_was else ["an input was changed in place after the call; what is traced is not what ran"]
     unseen = call.criterion is None and not call.has_finite_gradients
-    if unseen:
-        step.notes.append(_UNSEEN)
     try:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
             step.trace = trace(whole, whole.sample, backward=not unseen)
-        if not step.trace and call.criterion is None and not unseen:
+        if call.criterion is None and (not step.trace or (unseen and not _is_explained(step.trace))):
             step.notes.append(_UNSEEN)
     except Exception as error:  # of the model's own code, run once more
         step.notes.append(f"the step could not be traced: {(str(error) or type(error).__name__).splitlines()[0]}")
+
+
+def _is_explained(trace: Trace) -> bool:
+    """Return whether the model itself gave something that is not finite."""
+    return any(event.kind in NOT_FINITE and not event.weak and event.source for event in trace.events)
 
 
 def reasons_of_update(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> list[str]:

@@ -14,14 +14,17 @@ import torch
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.watching.calls import Conditions, ModelCall
+from hnfc.watching.faults import Fault
+from hnfc.watching.history import History
 from hnfc.watching.record import BadStep
 
 _VERSION = 1
-_STEP, _TENSORS = "step.json", "tensors.safetensors"
+_STEP, _TENSORS, _RUN = "step.json", "tensors.safetensors", "run.json"
 
 
-def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
-    """Writes a step and the model's state before it. Raises UsageError for arguments that a file cannot hold, and OSError."""
+def save(folder: Path, step: BadStep, model: torch.nn.Module, history: History) -> Path:
+    """Writes a step, the model's state before it, and the run until then. Raises UsageError for arguments that a file cannot
+    hold, and OSError."""
     files = _files()
     call = step.call
     assert call is not None
@@ -43,6 +46,7 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
         "training": conditions.training,
         "scale": call.scale,
         "loss_is_outside": call.criterion is not None,
+        "chain": Fault.of(step).chain,
     }
     whole = {name: getattr(t, "_local_tensor", t).detach().cpu().contiguous().clone() for name, t in tensors.items()}
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +54,7 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
     try:
         files.save_file(whole, made / _TENSORS)
         (made / _STEP).write_text(json.dumps(data, indent=1), encoding="utf-8")
+        (made / _RUN).write_text(json.dumps(history.as_data()), encoding="utf-8")
         place = next(p for n in range(1, 1000) if not (p := folder if n == 1 else folder.with_name(f"{folder.name}.{n}")).exists())
         os.chmod(made, 0o755)
         os.replace(made, place)
@@ -93,6 +98,17 @@ _UNREADABLE = "no step of a watched run can be read"
 def report_of(folder: Path) -> str:
     """Report of the watch on a step. Raises ModelError."""
     return str(_data(folder).get("report", ""))
+
+
+def run_of(folder: Path) -> tuple[History, Fault]:
+    """The run that led to a step, and what went wrong in it. Raises ModelError."""
+    data = _data(folder)
+    try:
+        history = History.of_data(json.loads((folder / _RUN).read_text(encoding="utf-8")))
+        chain = [(str(module), str(name)) for module, name in data["chain"]]
+        return history, Fault(int(data["step"]), str(data["report"]), chain)
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"the run before the step cannot be read: {error}", str(folder / _RUN)) from error
 
 
 def _data(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A look at a forward pass: the size of the largest element of each result of an operation, under the module and line that made it."""
+"""A look at a forward pass: the size of the largest element of each result of an operation and a sample of it, under the module and line
+that made it."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from hnfc.frontend.places import frames_below, innermost
 from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.modules import ModulePath
 from hnfc.tracing.run import UNINITIALIZED
+from hnfc.watching.samples import sample_of
 
 _CALL = 1e-5
 """Seconds that torch takes to hand an operation to a mode, about: 8 µs were measured."""
@@ -25,7 +27,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, names: Mapping[int, str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found: dict[str, tuple[torch.dtype, torch.Tensor]] = {}
+        self.found: dict[str, tuple[str, torch.Tensor, torch.Tensor]] = {}
+        """By name the module, the size of the largest element, and a sample."""
         self.spent = 0.0
         """Seconds that measuring took."""
         self._modules = ModulePath(names)
@@ -53,7 +56,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if fresh and not schema.name.rpartition("::")[2].startswith(UNINITIALIZED):
             for part in pytree.tree_leaves(result):
                 if isinstance(part, torch.Tensor) and part.is_floating_point() and part.numel() and part.layout is torch.strided:
-                    self.found[self._name(function)] = part.dtype, torch.linalg.vector_norm(part.detach(), torch.inf)
+                    size = torch.linalg.vector_norm(part.detach(), torch.inf)
+                    self.found[self._name(function)] = self._modules.current, size, sample_of(part)
                     break
 
     def _name(self, function: Any) -> str:

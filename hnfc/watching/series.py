@@ -23,12 +23,15 @@ _GROWN = 1.0
 
 @dataclass
 class ExponentSeries:
-    """Exponents of one value: log2 of its largest element at each step observed. largest: of its type."""
+    """Exponents of one value: log2 of its largest element at each step observed. largest: of its type, whose name is `format`."""
 
     name: str
     largest: float
     steps: list[int] = field(default_factory=list)
     exponents: list[float] = field(default_factory=list)
+    kind: str = "value"
+    module: str = ""
+    format: str = ""
 
     def add(self, step: int, size: float) -> None:
         """Notes the largest element of the value at a step; zeros and what is not finite have no exponent."""
@@ -114,9 +117,11 @@ def totals_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [t.sum(dtype=torch.float32 if t.dtype in (torch.float16, torch.bfloat16) else None) for t in real]
 
 
-def not_finite(tensors: Sequence[torch.Tensor], looking: bool) -> tuple[list[float], dict[int, float]]:
-    """The largest sizes, where one looks for them, else sums; and those of the tensors with an element that is not finite."""
-    sizes = numbers_of(largest_of(tensors) if looking else totals_of(tensors))
+def not_finite(tensors: Sequence[torch.Tensor], looking: bool, losses: int = 0) -> tuple[list[float], dict[int, float]]:
+    """The largest sizes, where one looks for them, else sums, as always of the first `losses`; and those of the tensors with an element
+    that is not finite."""
+    rest = tensors[losses:]
+    sizes = numbers_of([*totals_of(tensors[:losses]), *(largest_of(rest) if looking else totals_of(rest))])
     suspect = [index for index, size in enumerate(sizes) if not math.isfinite(size)]
     exact = numbers_of(largest_of([tensors[index] for index in suspect]))  # a sum may overflow of itself
     return sizes, {index: size for index, size in zip(suspect, exact, strict=True) if not math.isfinite(size)}

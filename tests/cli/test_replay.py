@@ -55,6 +55,16 @@ def test_a_step_again(step: tuple[str, str], capsys: pytest.CaptureFixture[str])
     assert "in float64" in out and "the gradient of net.weight: finite" in out
 
 
+def test_the_page_of_a_run(step: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = step
+    page = tmp_path / "run.html"
+    assert main(["replay", folder, "--report", str(page)]) == 0
+    assert "Step 0 went wrong" in page.read_text() and "the loss is infinite" in capsys.readouterr().out
+    (Path(folder) / "run.json").write_text("{}")
+    assert main(["replay", folder, "--report", str(page)]) == 1
+    assert "the run before the step cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "code", "words"),

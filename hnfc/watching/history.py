@@ -1,0 +1,127 @@
+"""A run as it was seen: the exponents of its values over the steps, and at each look their shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from hnfc.watching.samples import Shares, shares_of
+from hnfc.watching.series import ExponentSeries, Forecast
+
+_MOST_LOSSES = 4096
+"""Losses that are kept; every second one goes when there are more."""
+
+
+@dataclass(frozen=True)
+class ObservedValue:
+    """A value at a step. kind: `value` (a result of an operation), `gradient`, `parameter`, `update` or `moment` (of the optimizer).
+
+    format: its type. largest: the size of its largest element, NaN if it has one; of an update, of the elements in the sample.
+    """
+
+    name: str
+    kind: str
+    module: str
+    format: str
+    largest: float
+    shares: Shares
+
+    @property
+    def headroom(self) -> float:
+        """Bits between the largest element and the largest number of its type; infinite for zeros, -infinite for what is not finite."""
+        if not math.isfinite(self.largest):
+            return -math.inf
+        end = math.log2(torch.finfo(getattr(torch, self.format)).max)
+        return end - math.log2(self.largest) if self.largest else math.inf
+
+
+@dataclass
+class ObservedStep:
+    """A step that was looked at. loss: the mean over its calls, unscaled."""
+
+    step: int
+    loss: float | None = None
+    scale: float | None = None
+    values: list[ObservedValue] = field(default_factory=list)
+
+
+class History:
+    """Exponents by name, and the step at hand. followers: functions that get each step that was looked at."""
+
+    def __init__(self, followers: Sequence[Callable[[ObservedStep], None]] = ()) -> None:
+        self.series: dict[str, ExponentSeries] = {}
+        self.losses: list[tuple[int, float]] = []
+        self.last: ObservedStep | None = None
+        self._followers = list(followers)
+        self._noted: list[tuple[str, str, str, torch.dtype, float, torch.Tensor]] = []
+        self._scale: float | None = None
+        self._foretold: set[str] = set()
+
+    def note(self, step: int, name: str, kind: str, module: str, size: float, sample: torch.Tensor) -> None:
+        """Notes the largest element of a value at a step, and a sample of it."""
+        series = self.series.get(name)
+        if series is None:
+            form = str(sample.dtype).removeprefix("torch.")
+            series = self.series[name] = ExponentSeries(name, torch.finfo(sample.dtype).max, kind=kind, module=module, format=form)
+        series.add(step, size)
+        self._noted.append((name, kind, module, sample.dtype, size, sample))
+
+    def note_loss(self, step: int, losses: Sequence[float], scale: float | None) -> None:
+        """Notes the losses of a step, as they were differentiated; scale: their factor, where there is a gradient scaler."""
+        self._scale = scale
+        if losses:
+            self.losses.append((step, sum(losses) / len(losses) / (scale or 1.0)))
+            if len(self.losses) > _MOST_LOSSES:
+                del self.losses[1::2]
+
+    def end_step(self, step: int) -> list[Forecast]:
+        """Hands a step that was looked at to the followers; the forecasts that are new."""
+        if not self._noted:
+            return []
+        shares = shares_of([sample for *_, sample in self._noted])
+        noted, self._noted = self._noted, []
+        loss = self.losses[-1][1] if self.losses and self.losses[-1][0] == step else None
+        self.last = ObservedStep(step, loss, self._scale)
+        for (name, kind, module, dtype, size, _), each in zip(noted, shares, strict=True):
+            self.last.values.append(ObservedValue(name, kind, module, str(dtype).removeprefix("torch."), size, each))
+        for follower in self._followers:
+            follower(self.last)
+        new = [each for each in self.forecasts if each.series.name not in self._foretold]
+        self._foretold.update(each.series.name for each in new)
+        return new
+
+    def close(self) -> None:
+        """Closes the followers that can be closed."""
+        for follower in self._followers:
+            close = getattr(follower, "close", None)
+            if callable(close):
+                close()
+
+    def as_data(self) -> dict[str, Any]:
+        """Exponents and losses for a file of JSON; losses that are not finite are texts."""
+        return {
+            "series": [
+                [each.name, each.kind, each.module, each.format, each.steps, [round(power, 2) for power in each.exponents]]
+                for each in self.series.values()
+            ],
+            "losses": [[step, loss if math.isfinite(loss) else str(loss)] for step, loss in self.losses],
+        }
+
+    @staticmethod
+    def of_data(data: dict[str, Any]) -> History:
+        made = History()
+        for name, kind, module, form, steps, exponents in data["series"]:
+            largest = float(torch.finfo(getattr(torch, form)).max)
+            made.series[name] = ExponentSeries(name, largest, list(steps), list(exponents), kind, module, form)
+        made.losses = [(int(step), float(loss)) for step, loss in data["losses"]]
+        return made
+
+    @property
+    def forecasts(self) -> list[Forecast]:
+        """The values that leave the range of their types soon, the first to do so first."""
+        found = (series.forecast() for series in self.series.values())
+        return sorted((each for each in found if each is not None), key=lambda each: each.earliest)
