@@ -232,6 +232,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/tracing": "the reason of a bad step",
         "hnfc/pages": "the page of a run",
         "rich": "the live table",
+        "lightning": "a callback for its Trainer",
+        "pytorch_lightning": "the same under its other name",
+        "transformers": "a callback for its Trainer",
         "safetensors": "saved steps",
     },
     "hnfc/language_server": LANGUAGE

@@ -31,6 +31,7 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """By name the module, the size of the largest element, and a sample."""
         self.spent = 0.0
         """Seconds that measuring took."""
+        self.paused = False
         self._modules = ModulePath(names)
         self._count: dict[str, int] = {}
 
@@ -45,6 +46,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
+        if self.paused:
+            return result
         start = time.perf_counter()
         self._measure(function, result)
         self.spent += time.perf_counter() - start + _CALL

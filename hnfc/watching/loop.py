@@ -23,6 +23,7 @@ from hnfc.watching.history import History, ObservedStep
 from hnfc.watching.hooks import Hook, follow_backward, leave_backward
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
+from hnfc.watching.ranks import anywhere, of_rank
 from hnfc.watching.record import Bad, BadStep
 from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
@@ -56,7 +57,9 @@ class Watch:
         folder: str | None = "hnfc-watch", stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
         report: Callable[[str], None] | None = None, to: Sequence[Callable[[ObservedStep], None]] = (),
     ) -> None:  # fmt: skip
-        self.model, self.optimizer = model, optimizer
+        self.model = model
+        inside = getattr(optimizer, "optimizer", None)  # accelerate wraps them
+        self.optimizer = inside if isinstance(inside, torch.optim.Optimizer) else optimizer
         self.step = 0
         self.bad: list[BadStep] = []
         self.history = History(to)
@@ -139,6 +142,14 @@ class Watch:
         return "\n".join([*lines, *(f"forecast: {each}" for each in self.forecasts)])
 
     # the calls of the model
+
+    def begin_call(self, *args: Any, **kwargs: Any) -> None:
+        """Notes a call of the model that its own hooks do not see: `end_call` follows."""
+        self._before_call(self.model, args, kwargs)
+
+    def end_call(self, output: Any) -> None:
+        """Notes the result of the call that began last."""
+        self._after_call(self.model, (), output)
 
     def _before_call(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if not torch.is_grad_enabled() or torch.compiler.is_compiling():
@@ -247,7 +258,7 @@ class Watch:
             if i >= count or not self._is_scaled or math.isnan(size)  # a loss that is scaled may be too large for its type
         ]
         bad += self._jumped(sizes[:count])
-        if self._is_sharded and gradients and _anywhere(bool(bad)) and not bad:
+        if self._is_sharded and gradients and anywhere(bool(bad)) and not bad:
             bad = [Bad("gradient", "of another rank", math.nan)]
         self._losses = []
         self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if losses and self._is_scaled else None)
@@ -312,7 +323,7 @@ class Watch:
             explain(step, self._inside)
             if step.trace is not None and step.trace:
                 break
-        if step.trace is not None and not step.trace and _of_rank():
+        if step.trace is not None and not step.trace and of_rank():
             step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
@@ -333,7 +344,7 @@ class Watch:
         if self._folder is None:
             return
         try:
-            step.folder = str(save(Path(self._folder) / f"step-{self.step}{_of_rank()}", step, self._inside, self.history))
+            step.folder = str(save(Path(self._folder) / f"step-{self.step}{of_rank()}", step, self._inside, self.history))
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")
 
@@ -356,6 +367,8 @@ class Watch:
     def _guarded(self) -> Iterator[None]:
         """Counts the time of the body as the watch's own. The first error in it is reported; the loop goes on."""
         start = time.perf_counter()
+        if self._look is not None:
+            self._look.paused = True
         try:
             yield
         except Exception as error:
@@ -363,19 +376,9 @@ class Watch:
                 self._failed = True
                 self._say(f"hnfc watch: step {self.step} could not be looked at: {type(error).__name__}: {error}")
         finally:
+            if self._look is not None:
+                self._look.paused = False
             self._spent += time.perf_counter() - start
-
-
-def _anywhere(found: bool) -> bool:
-    """Return whether any of the ranks found something: all must leave the loop together."""
-    flag = torch.tensor(float(found))
-    torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
-    return bool(flag)
-
-
-def _of_rank() -> str:
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return f"-rank{torch.distributed.get_rank()}" if distributed else ""
 
 
 def _to_stderr(text: str) -> None:
