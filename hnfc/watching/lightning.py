@@ -50,7 +50,7 @@ class WatchLightning(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if not pl_module.automatic_optimization:
-            raise UsageError("WatchLightning follows automatic optimization; in a manual loop put `with hnfc.watch(model):` around the loop")
+            raise UsageError("WatchLightning follows automatic optimization: in a manual one put `with hnfc.watch(model):` around the loop")
         self.watch = Watch(LightningStep(pl_module), **self._options)
         self.watch.__enter__()
 
