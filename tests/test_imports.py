@@ -150,6 +150,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pipeline": "compilation",
         "hnfc/report": "results print themselves",
         "torch_mlir": "modules",
+        "safetensors": "saved steps as samples",
     },
     "hnfc/jax": {
         "hnfc/accuracy": "the search for better forms",
@@ -337,6 +338,8 @@ LATE = {
     ("hnfc/formats/rounding.py", "hnfc.formats.torch_rounding"): TORCH,
     ("hnfc/precision/__init__.py", "hnfc.precision.optimizer"): TORCH,
     ("hnfc/precision/casting.py", "hnfc.formats.torch_rounding"): TORCH,
+    ("hnfc/pytorch/saved_calls.py", "safetensors"): OPTIONAL,
+    ("hnfc/pytorch/saved_calls.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/watching/loop.py", "hnfc.watching.page"): PAGES,

@@ -37,7 +37,7 @@ _SPELLINGS = {
 
 
 @dataclass(frozen=True)
-class Guard:
+class OperandGuard:
     """A bound for an operand of the calls of an operation at a line. kind: see `_OPERATIONS`."""
 
     kind: str
@@ -62,7 +62,7 @@ class Guard:
         return f"at {self.source} {self.code}"
 
 
-def guards_of(event: Event) -> list[Guard]:
+def guards_of(event: Event) -> list[OperandGuard]:
     """Guards for the operation of an event, the mildest first; none where the operation or its line is not known."""
     name = event.operation.partition(".")[0].removesuffix("_")
     kind = _OPERATIONS.get(_SPELLINGS.get(name, name))
@@ -71,19 +71,19 @@ def guards_of(event: Event) -> list[Guard]:
     dtype = event.result.dtype
     if kind == "exp":
         most = math.floor(10 * math.log(torch.finfo(dtype).max)) / 10
-        return [Guard(kind, event.source, bound) for bound in (most - 0.1, most / 2)]
+        return [OperandGuard(kind, event.source, bound) for bound in (most - 0.1, most / 2)]
     if kind in ("masked", "targets", "alignment"):
-        return [Guard(kind, event.source, 0.0)]
+        return [OperandGuard(kind, event.source, 0.0)]
     if kind in ("above -1", "above 1", "below 1"):
         eps = torch.finfo(dtype).eps
-        return [Guard(kind, event.source, float(f"{bound:.0e}")) for bound in (2 * eps, 64 * eps)]
-    return [Guard(kind, event.source, bound) for bound in _EPS.get(dtype, _ANY_EPS)]
+        return [OperandGuard(kind, event.source, float(f"{bound:.0e}")) for bound in (2 * eps, 64 * eps)]
+    return [OperandGuard(kind, event.source, bound) for bound in _EPS.get(dtype, _ANY_EPS)]
 
 
 class Guarded(TorchFunctionMode):
     """Mode in which calls at the lines of guards take bounded operands."""
 
-    def __init__(self, guards: Sequence[Guard]) -> None:
+    def __init__(self, guards: Sequence[OperandGuard]) -> None:
         super().__init__()
         self._guards = guards
         self.count = 0

@@ -60,7 +60,7 @@ def _add_trials(trace: Trace, patient: Patient) -> None:
 def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
     for backward in (False, True) if patient.backward else (False,):
         settings = Settings(load_rules(*([group] if isinstance(group, str) else group)), ranges="sample", backward=backward)
-        found = _rewritten(patient, settings)
+        found = rewritten(patient, settings)
         if found is None:
             return
         program, comparison = found
@@ -69,7 +69,7 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
 
 
-def _rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
+def rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
     """The model with what hnfc.optimize does to it, and what that does to a step; None where nothing is done."""
     args, kwargs = arguments_of(patient.sample)
     whole = with_loss(patient.model, patient.loss)
@@ -112,7 +112,7 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
     narrow = _narrowest(patient)
     wider = [] if narrow is None else [t for t in _WIDER if torch.finfo(t).bits >= torch.finfo(narrow).bits and t != narrow]
     for dtype in wider:
-        comparison = _in_format(patient, dtype)
+        comparison = in_format(patient, dtype)
         if narrow is None or comparison is None or not comparison.accurate:
             continue
         name = str(dtype).removeprefix("torch.")
@@ -131,7 +131,7 @@ def _narrowest(patient: Patient) -> torch.dtype | None:
     return min((x.dtype for x in _floats(patient) if x.dtype in _WIDER), key=lambda t: (torch.finfo(t).bits, _WIDER.index(t)), default=None)
 
 
-def _in_format(patient: Patient, dtype: torch.dtype) -> RunComparison | None:
+def in_format(patient: Patient, dtype: torch.dtype) -> RunComparison | None:
     """Error of a step by a copy of the model in a format."""
     try:
         model = copy.deepcopy(patient.model).to(dtype)

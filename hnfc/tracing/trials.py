@@ -16,7 +16,7 @@ from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.comparing import RunComparison, compare
 from hnfc.tracing.events import Event, first_of
 from hnfc.tracing.findings import trace_of
-from hnfc.tracing.guards import Guard, Guarded, guards_of, widened_eps
+from hnfc.tracing.guards import Guarded, OperandGuard, guards_of, widened_eps
 from hnfc.tracing.memory import WIDE
 from hnfc.tracing.patients import REFUSALS, Patient
 from hnfc.tracing.step import TracedStep, step_of
@@ -32,7 +32,7 @@ _GROWN = 1e5
 
 
 @dataclass(frozen=True)
-class Trial:
+class RemedyTrial:
     """A change that was tried. name: as `hnfc replay --with` takes it. code: how to write it. changed: how much it moves what had a finite
     exact value, relative to the largest element."""
 
@@ -41,7 +41,7 @@ class Trial:
     comparison: RunComparison
     changed: float = 0.0
     grown: float = 1.0
-    """How many times as large the largest result or gradient is as before, or as 1."""
+    """Size of the largest result or gradient relative to the one before, or to 1."""
 
     @property
     def mends(self) -> bool:
@@ -52,13 +52,13 @@ class Trial:
         return f"{self.code}: the error {self.comparison}{moved}"
 
 
-def guard_trial(patient: Patient, first: Event) -> Trial | None:
+def guard_trial(patient: Patient, first: Event) -> RemedyTrial | None:
     """Guards at the first event, and at what then comes first, until the step is mended; else the last that were tried."""
-    guards: list[Guard] = []
+    guards: list[OperandGuard] = []
     event: Event | None = first
-    last: Trial | None = None
+    last: RemedyTrial | None = None
     while event is not None and len(guards) < _MOST_GUARDS:
-        following: tuple[Guard, Event | None] | None = None
+        following: tuple[OperandGuard, Event | None] | None = None
         for guard in guards_of(event):
             tried = _guarded(patient, [*guards, guard])
             if tried is None:
@@ -76,7 +76,7 @@ def guard_trial(patient: Patient, first: Event) -> Trial | None:
     return last
 
 
-def _guarded(patient: Patient, guards: Sequence[Guard]) -> tuple[Trial, TracedStep] | None:
+def _guarded(patient: Patient, guards: Sequence[OperandGuard]) -> tuple[RemedyTrial, TracedStep] | None:
     mode = Guarded(guards)
     whole = with_loss(patient.model, patient.loss)
 
@@ -90,7 +90,7 @@ def _guarded(patient: Patient, guards: Sequence[Guard]) -> tuple[Trial, TracedSt
     return _trial("guard", "; ".join(map(str, guards)), patient, step), step
 
 
-def eps_trials(patient: Patient) -> Iterator[Trial]:
+def eps_trials(patient: Patient) -> Iterator[RemedyTrial]:
     """A wider eps of all modules that have a smaller one."""
     for eps in _WIDER_EPS:
         trial = eps_trial(patient, eps)
@@ -98,7 +98,7 @@ def eps_trials(patient: Patient) -> Iterator[Trial]:
             yield trial
 
 
-def eps_trial(patient: Patient, eps: float) -> Trial | None:
+def eps_trial(patient: Patient, eps: float) -> RemedyTrial | None:
     """A wider eps of all modules that have a smaller one; None where none has."""
     changed = list(widened_eps(patient.model, eps))
     if not changed:
@@ -113,7 +113,7 @@ def eps_trial(patient: Patient, eps: float) -> Trial | None:
     return None if step is None else _trial(f"eps={eps:g}", f"eps={eps:g} for {kinds} (it is {min(before):g})", patient, step)
 
 
-def scale_trials(patient: Patient) -> Iterator[Trial]:
+def scale_trials(patient: Patient) -> Iterator[RemedyTrial]:
     """Other scales of the loss."""
     for scale in _SCALES if patient.backward else ():
         trial = scale_trial(patient, scale)
@@ -121,7 +121,7 @@ def scale_trials(patient: Patient) -> Iterator[Trial]:
             yield trial
 
 
-def scale_trial(patient: Patient, scale: float) -> Trial | None:
+def scale_trial(patient: Patient, scale: float) -> RemedyTrial | None:
     """The loss, multiplied before its gradients are taken; these are divided in float32."""
     step = _step(patient, None, scale)
     code = f"(loss * {scale:g}).backward(), and the gradients in float32 divided by {scale:g} (torch.amp.GradScaler does so)"
@@ -136,8 +136,9 @@ def _step(patient: Patient, call: Any, scale: float = 1.0) -> TracedStep | None:
         return None
 
 
-def _trial(name: str, code: str, patient: Patient, step: TracedStep) -> Trial:
-    return Trial(name, code, compare(patient.step, step), _change(patient.step, step), _largest(step) / max(1.0, _largest(patient.step)))
+def _trial(name: str, code: str, patient: Patient, step: TracedStep) -> RemedyTrial:
+    grown = _largest(step) / max(1.0, _largest(patient.step))
+    return RemedyTrial(name, code, compare(patient.step, step), _change(patient.step, step), grown)
 
 
 def _largest(step: TracedStep) -> float:

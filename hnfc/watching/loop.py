@@ -55,7 +55,8 @@ class Watch:
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None,
         folder: str | None = "hnfc-watch", stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
-        report: Callable[[str], None] | None = None, to: Sequence[Callable[[ObservedStep], None]] = (),
+        report: Callable[[str], None] | None = None, checkpoint: str | Path | None = None,
+        to: Sequence[Callable[[ObservedStep], None]] = (),
     ) -> None:  # fmt: skip
         self.model = model
         inside = getattr(optimizer, "optimizer", None)  # accelerate wraps them
@@ -75,10 +76,12 @@ class Watch:
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
+        self._last_optimizer: torch.optim.Optimizer | None = None
         self._old: dict[int, torch.Tensor] = {}
         """Samples of parameters before an update."""
         self._skipped = 0
@@ -222,6 +225,7 @@ class Watch:
         with self._guarded():
             if not self._updated_by(optimizer):
                 return
+            self._last_optimizer = optimizer
             if self._looking:
                 self._old = {id(p): sample_of(dense(p.detach())) for p in self._updated_by(optimizer)}
             has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
@@ -327,7 +331,9 @@ class Watch:
             step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
+            step.optimizer = self._last_optimizer
             self._save(step)
+            step.optimizer = None
         else:
             step.call = None
         self.bad.append(step)
@@ -344,7 +350,9 @@ class Watch:
         if self._folder is None:
             return
         try:
-            step.folder = str(save(Path(self._folder) / f"step-{self.step}{of_rank()}", step, self._inside, self.history))
+            place = Path(self._folder) / f"step-{self.step}{of_rank()}"
+            folder, step.size = save(place, step, self._inside, self.history, self._checkpoint)
+            step.folder = str(folder)
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")
 
