@@ -49,6 +49,20 @@ def reasons_of_update(optimizer: torch.optim.Optimizer, names: dict[int, str]) -
     return found[:3]
 
 
+def risks_of(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> list[str]:
+    """Settings of an optimizer that will fail, before it has run: an eps that is 0 in the type of a parameter."""
+    for group in optimizer.param_groups:
+        eps = group.get("eps")
+        for p in group["params"]:
+            if id(p) in names and isinstance(eps, float) and eps and not bool(torch.tensor(eps, dtype=p.dtype)):
+                dtype = str(p.dtype).removeprefix("torch.")
+                least = torch.finfo(p.dtype).smallest_normal
+                kind = type(optimizer).__name__
+                return [f"eps = {eps:g} of {kind} is 0 in {dtype}, the type of {names[id(p)]}: a moment that is 0 there gives NaN; "
+                        f"take eps of at least {least:.1g}, or parameters in float32"]  # fmt: skip
+    return []
+
+
 def _of_parameter(p: torch.Tensor, group: dict[str, Any], state: dict[str, Any]) -> str:
     epsilon, rate = group.get("eps"), float(group.get("lr", 0.0))
     dtype = str(p.dtype).removeprefix("torch.")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from hnfc.watching.samples import Shares, shares_of
 from hnfc.watching.series import ExponentSeries, Forecast
 
+_LOSS = "the loss"
 _MOST_LOSSES = 4096
 """Losses that are kept; every second one goes when there are more."""
 
@@ -49,15 +50,19 @@ class ObservedStep:
     values: list[ObservedValue] = field(default_factory=list)
 
 
+_Noted: TypeAlias = tuple[str, str, str, torch.dtype, float, torch.Tensor]
+"""Name, kind, module, type, largest element and sample of a value."""
+
+
 class History:
     """Exponents by name, and the step at hand. followers: functions that get each step that was looked at."""
 
     def __init__(self, followers: Sequence[Callable[[ObservedStep], None]] = ()) -> None:
         self.series: dict[str, ExponentSeries] = {}
         self.losses: list[tuple[int, float]] = []
-        self.last: ObservedStep | None = None
         self._followers = list(followers)
-        self._noted: list[tuple[str, str, str, torch.dtype, float, torch.Tensor]] = []
+        self._noted: list[_Noted] = []
+        self._last: tuple[ObservedStep, list[_Noted]] | None = None
         self._scale: float | None = None
         self._foretold: set[str] = set()
 
@@ -70,27 +75,47 @@ class History:
         series.add(step, size)
         self._noted.append((name, kind, module, sample.dtype, size, sample))
 
-    def note_loss(self, step: int, losses: Sequence[float], scale: float | None) -> None:
-        """Notes the losses of a step, as they were differentiated; scale: their factor, where there is a gradient scaler."""
+    def note_loss(self, step: int, losses: Sequence[float], scale: float | None, form: torch.dtype) -> None:
+        """Notes the losses of a step, as they were differentiated, in their type; scale: their factor, where there is a gradient scaler."""
         self._scale = scale
         if losses:
+            if _LOSS not in self.series:
+                name = str(form).removeprefix("torch.")
+                self.series[_LOSS] = ExponentSeries(_LOSS, torch.finfo(form).max, kind="loss", format=name)
+            self.series[_LOSS].add(step, max(map(abs, losses)))
             self.losses.append((step, sum(losses) / len(losses) / (scale or 1.0)))
             if len(self.losses) > _MOST_LOSSES:
                 del self.losses[1::2]
 
     def end_step(self, step: int) -> list[Forecast]:
-        """Hands a step that was looked at to the followers; the forecasts that are new."""
+        """Hands a step that was looked at to the followers; the forecasts that are new. Of other steps there is the loss alone."""
         if not self._noted:
-            return []
-        shares = shares_of([sample for *_, sample in self._noted])
-        noted, self._noted = self._noted, []
+            return self._new([self.series[_LOSS]]) if _LOSS in self.series else []
         loss = self.losses[-1][1] if self.losses and self.losses[-1][0] == step else None
-        self.last = ObservedStep(step, loss, self._scale)
-        for (name, kind, module, dtype, size, _), each in zip(noted, shares, strict=True):
-            self.last.values.append(ObservedValue(name, kind, module, str(dtype).removeprefix("torch."), size, each))
-        for follower in self._followers:
-            follower(self.last)
-        new = [each for each in self.forecasts if each.series.name not in self._foretold]
+        self._last, self._noted = (ObservedStep(step, loss, self._scale), self._noted), []
+        if self._followers:
+            seen = self.last
+            assert seen is not None
+            for follower in self._followers:
+                follower(seen)
+        return self._new(self.series.values())
+
+    @property
+    def last(self) -> ObservedStep | None:
+        """The last step that was looked at; its shares are counted once they are needed."""
+        if self._last is None:
+            return None
+        step, noted = self._last
+        if not step.values:
+            shares = shares_of([sample for *_, sample in noted])
+            for (name, kind, module, dtype, size, _), each in zip(noted, shares, strict=True):
+                step.values.append(ObservedValue(name, kind, module, str(dtype).removeprefix("torch."), size, each))
+        return step
+
+    def _new(self, series: Iterable[ExponentSeries]) -> list[Forecast]:
+        """Forecasts of values of which there was none."""
+        found = (each.forecast() for each in series if each.name not in self._foretold)
+        new = sorted((each for each in found if each is not None), key=lambda each: each.earliest)
         self._foretold.update(each.series.name for each in new)
         return new
 

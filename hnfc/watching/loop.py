@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from hnfc.core.errors import UsageError
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
-from hnfc.watching.explaining import explain, reasons_of_update
+from hnfc.watching.explaining import explain, reasons_of_update, risks_of
 from hnfc.watching.folder import save
 from hnfc.watching.history import History, ObservedStep
 from hnfc.watching.hooks import Hook, follow_backward, leave_backward
@@ -225,7 +225,10 @@ class Watch:
         with self._guarded():
             if not self._updated_by(optimizer):
                 return
-            self._last_optimizer = optimizer
+            if self._last_optimizer is not optimizer:
+                self._last_optimizer = optimizer
+                for risk in risks_of(optimizer, self._parameters):
+                    self._say(f"hnfc watch, step {self.step}: {risk}")
             if self._looking:
                 self._old = {id(p): sample_of(dense(p.detach())) for p in self._updated_by(optimizer)}
             has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
@@ -265,7 +268,8 @@ class Watch:
         if self._is_sharded and gradients and anywhere(bool(bad)) and not bad:
             bad = [Bad("gradient", "of another rank", math.nan)]
         self._losses = []
-        self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if losses and self._is_scaled else None)
+        if losses:
+            self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if self._is_scaled else None, losses[-1][1].dtype)
         self._note_all("gradient", [name for name, _ in gradients], tensors[count:], sizes[count:])
         if bad:
             self._found(bad, None, stop)
@@ -298,10 +302,9 @@ class Watch:
     def _end_step(self) -> None:
         self._forget_step()
         self.step += 1
-        looked, self._looking = self._looking, self._spent <= self._budget * (time.perf_counter() - self._began)
-        if looked:
-            for each in self.history.end_step(self.step - 1):
-                self._say(f"hnfc watch, step {self.step}: {each}")
+        self._looking = self._spent <= self._budget * (time.perf_counter() - self._began)
+        for each in self.history.end_step(self.step - 1):
+            self._say(f"hnfc watch, step {self.step}: {each}")
 
     def _forget_step(self) -> None:
         self._outputs.clear()

@@ -17,6 +17,8 @@ _SURE = 3.0
 """Standard errors of the slope on either side of a forecast."""
 _AHEAD = 1.0
 """A forecast reaches so many times as far as the steps that it rests on."""
+_INSIDE = 8.0
+"""Bits by which sums and squares that a loss is made of, which nobody looks at, may be larger than it."""
 _GROWN = 1.0
 """Bits that a value must have grown by, over the steps that a forecast rests on."""
 
@@ -60,17 +62,26 @@ class ExponentSeries:
 
     def _forecast(self, count: int) -> Forecast | None:
         """The forecast that the last `count` points give."""
-        steps, exponents = np.array(self.steps[-count:], float), np.array(self.exponents[-count:])
-        if len(steps) < _FEWEST or exponents[-1] - exponents[0] < _GROWN:
+        first = max(0, len(self.steps) - count)
+        if len(self.steps) - first < _FEWEST or self.exponents[-1] - self.exponents[first] < _GROWN:
             return None
-        halves = [_slope(steps[part], exponents[part])[0] for part in (slice(None, count // 2), slice(count // 2, None))]
+        steps, exponents = np.array(self.steps[first:], float), np.array(self.exponents[first:])
+        middle = len(steps) // 2
+        halves = [_slope(steps[part], exponents[part])[0] for part in (slice(None, middle), slice(middle, None))]
         slope, error = _slope(steps, exponents)
         low, high = slope - _SURE * error, slope + _SURE * error
         # growth that slows down, as of weights that are being learned, ends of itself
         if low <= 0 or halves[1] < 0.8 * halves[0] or self.headroom / slope > _AHEAD * (steps[-1] - steps[0]):
             return None
-        now = self.steps[-1]
-        return Forecast(self, slope, now + math.floor(self.headroom / high), now + math.ceil(self.headroom / low))
+        sooner = max(self.headroom - (_INSIDE if self.kind == "loss" else 0.0), 0.0)
+        now, change = self.steps[-1], 2 * (halves[1] - halves[0]) / (steps[-1] - steps[0])
+        soonest, last = sooner / high, self.headroom / low
+        if change > 0:  # it may go on to get faster
+            soonest = min(soonest, (math.sqrt(halves[1] ** 2 + 2 * change * sooner) - halves[1]) / change)
+        else:  # or slower, if it gets there at all
+            rest = halves[1] ** 2 + 2 * change * self.headroom
+            last = max(last, (halves[1] - math.sqrt(rest)) / -change if change and rest > 0 else 2 * last)
+        return Forecast(self, slope, now + math.floor(soonest), now + math.ceil(last))
 
 
 @dataclass(frozen=True)
