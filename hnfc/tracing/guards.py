@@ -22,7 +22,7 @@ _OPERATIONS = {
     "exp": "exp", "expm1": "exp", "exp2": "exp", "sinh": "exp", "cosh": "exp",
     "log": "positive", "log2": "positive", "log10": "positive", "sqrt": "positive", "rsqrt": "positive",
     "div": "divisor", "reciprocal": "divisor", "pow": "base", "log1p": "above -1", "acosh": "above 1",
-    "acos": "below 1", "asin": "below 1", "atanh": "below 1",
+    "acos": "below 1", "asin": "below 1", "atanh": "below 1", "erfinv": "below 1",
     "softmax": "masked", "log_softmax": "masked", "logsumexp": "masked",
     "ctc_loss": "alignment", "_ctc_loss": "alignment",
     "cross_entropy": "targets", "nll_loss": "targets", "cross_entropy_loss": "targets", "nll_loss_forward": "targets",
@@ -32,7 +32,7 @@ _SPELLINGS = {
     "__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal",
     "true_divide": "div", "divide": "div", "__pow__": "pow", "arccos": "acos",
     "arcsin": "asin", "arctanh": "atanh", "arccosh": "acosh", "special_log1p": "log1p", "_softmax": "softmax",
-    "_log_softmax": "log_softmax", "nll_loss_nd": "nll_loss", "special_expm1": "expm1", "__itruediv__": "div", "div_": "div",
+    "_log_softmax": "log_softmax", "nll_loss_nd": "nll_loss", "special_expm1": "expm1", "special_erfinv": "erfinv", "__itruediv__": "div", "div_": "div",
 }  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def guards_of(event: Event) -> list[OperandGuard]:
         return [OperandGuard(kind, event.source, 0.0)]
     if kind in ("above -1", "above 1", "below 1"):
         eps = torch.finfo(dtype).eps
-        return [OperandGuard(kind, event.source, float(f"{bound:.0e}")) for bound in (2 * eps, 64 * eps)]
+        return [OperandGuard(kind, event.source, float(f"{bound:.0e}")) for bound in (eps, 64 * eps)]
     return [OperandGuard(kind, event.source, bound) for bound in _EPS.get(dtype, _ANY_EPS)]
 
 

@@ -14,6 +14,7 @@ import torch
 from hnfc.pytorch.losses import with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.comparing import RunComparison, compare
+from hnfc.tracing.errors import is_wrong
 from hnfc.tracing.events import Event, first_of
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.guards import Guarded, OperandGuard, guards_of, widened_eps
@@ -155,6 +156,8 @@ def _change(old: TracedStep, new: TracedStep) -> float:
         other = others.get((final.kind, final.name))
         if other is None or other.given.shape != final.given.shape or not final.given.numel():
             continue
+        if not is_wrong(other.given, final.true, final.kind == "gradient", new.run.epsilon):
+            continue  # rounding, as of a gradient that is exactly 0
         given = other.given.to(WIDE)
         good = torch.isfinite(final.true) & torch.isfinite(given)
         size = float(torch.where(good, final.true.abs(), 0.0).max())

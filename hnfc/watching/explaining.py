@@ -70,6 +70,8 @@ def _of_parameter(p: torch.Tensor, group: dict[str, Any], state: dict[str, Any])
     if isinstance(epsilon, float) and epsilon and not bool(torch.tensor(epsilon, dtype=p.dtype)):
         zeros = f", where {int((second == 0).sum())} second moments are 0" if second is not None else ""
         return f"eps = {epsilon:g} is 0 in {dtype}{zeros}; the smallest that is not is {torch.finfo(p.dtype).smallest_normal:.3g}"
+    if epsilon == 0 and second is not None and bool((second == 0).any()):
+        return f"eps = 0, and {int((second == 0).sum())} second moments are 0: 0/0 is NaN; take eps of at least 1e-8"
     if second is not None and not bool(second.isfinite().all()):
         largest = "" if p.grad is None else f" of up to {float(p.grad.detach().abs().max()):.3g}"
         return f"the squares of its gradients{largest} overflow {str(second.dtype).removeprefix('torch.')}: clip them, or scale the loss"

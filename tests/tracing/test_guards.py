@@ -50,6 +50,7 @@ NONE = torch.full((5,), -100)
         (lambda z: (1 / z.square()).clamp(max=1e3).sum(), "the divisor y"),
         (lambda z: (z + float("-inf") * (z == 0)).nan_to_num(0, 0).softmax(-1).sum() + torch.log(z.square()).mean(), "x.clamp_min"),
         (lambda z: z.masked_fill(z == 0, float("-inf")).softmax(-1).square().sum(), "masked as a whole"),
+        (lambda z: torch.erfinv(z.tanh().sign()).square().sum(), "x.clamp(-1"),
         (lambda z: F.cross_entropy(z, NONE), "reduction='sum'"),
         (lambda z: torch.acos(1 - z.square().clamp(max=2)).sum(), "x.clamp(-1"),
         (lambda z: F.ctc_loss(z[None].log_softmax(-1), torch.ones(5, 3, dtype=torch.long), (1,) * 5, (3,) * 5), "zero_infinity"),
@@ -78,3 +79,22 @@ def test_another_scale_of_the_loss() -> None:
     model = Of(lambda z: z).half()
     found = hnfc.trace(model, X.half(), backward=True, loss=lambda z: z.float().square().mean() * 1e-7)
     assert found.first is not None and any("gradients in float32 divided by" in remedy for remedy in found.first.remedies)
+
+
+class Masked(nn.Module):
+    """Attention whose key bias has a gradient of exactly 0, with a row that is masked as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k = nn.Linear(3, 4), nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        scores = (self.q(x) @ self.k(x).transpose(1, 2)).masked_fill(mask[:, None], float("-inf"))
+        return (scores.softmax(-1) @ x).square().mean()
+
+
+def test_a_gradient_that_is_exactly_0_is_not_changed_by_a_guard() -> None:
+    mask = torch.tensor([[False, False, True], [True, True, True]])
+    found = hnfc.trace(Masked(), (torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1)), mask), backward=True)
+    assert found.first is not None and any("masked as a whole" in remedy for remedy in found.first.remedies), str(found)

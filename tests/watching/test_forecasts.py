@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
+import torch
 
 import hnfc
 from tests.watching.runs import DIVERGING, HEALTHY
 
 UNFORESEEN = "a poisoned batch"
 FAST = ("a rate too high", "eps in float16", "a poisoned batch")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Threads for tensors this small wait for each other where other tests run beside them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def spoken(name: str, seed: int) -> tuple[hnfc.watching.Watch, list[str]]:

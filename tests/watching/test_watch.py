@@ -95,6 +95,7 @@ def test_micro_batches_are_told_apart() -> None:
     [
         (lambda ps: torch.optim.SGD(ps, math.nan), "the learning rate is nan"),
         (lambda ps: torch.optim.Adam(ps, 1e-3, eps=1e-8), "eps = 1e-08 is 0 in float16"),
+        (lambda ps: torch.optim.RMSprop(ps, 1e-3, eps=0.0), "eps = 0, and 1 second moments are 0"),
         (lambda ps: torch.optim.SGD(ps, 6e4), "leaves the range of float16"),
     ],
 )
