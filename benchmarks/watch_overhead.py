@@ -1,6 +1,6 @@
 """Time of training steps under `hnfc.watch` beside bare ones, in turns in one process.
 
-python benchmarks/watch_overhead.py [--layers 12] [--width 256] [--rounds 12]
+python benchmarks/watch_overhead.py [--layers 12] [--width 128] [--rounds 8]
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import nn
 
 import hnfc
 
-STEPS = 10
-"""Steps of a turn."""
+STEPS = 40
+"""Steps of a turn: enough for the share of looks to settle."""
 
 
 def a_step(layers: int, width: int) -> tuple[nn.Module, Callable[[], None]]:
@@ -25,7 +25,7 @@ def a_step(layers: int, width: int) -> tuple[nn.Module, Callable[[], None]]:
     layer = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.1, batch_first=True, norm_first=True)
     model = nn.Sequential(nn.TransformerEncoder(layer, layers, enable_nested_tensor=False), nn.Linear(width, 16)).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
-    x, y = torch.randn(8, 64, width), torch.randint(16, (8, 64))
+    x, y = torch.randn(4, 64, width), torch.randint(16, (4, 64))
     criterion = nn.CrossEntropyLoss()
 
     def step() -> None:
@@ -47,8 +47,8 @@ def seconds(step: Callable[[], None], clock: Callable[[], float] = time.perf_cou
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     model, step = a_step(options.layers, options.width)
     seconds(step)

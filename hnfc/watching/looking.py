@@ -17,6 +17,7 @@ from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.modules import ModulePath
 from hnfc.tracing.run import UNINITIALIZED
 from hnfc.watching.samples import sample_of
+from hnfc.watching.series import size_of
 
 _CALL = 1e-5
 """Seconds that torch takes to hand an operation to a mode, about: 8 µs were measured."""
@@ -59,7 +60,7 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if fresh and not schema.name.rpartition("::")[2].startswith(UNINITIALIZED):
             for part in pytree.tree_leaves(result):
                 if isinstance(part, torch.Tensor) and part.is_floating_point() and part.numel() and part.layout is torch.strided:
-                    size = torch.linalg.vector_norm(part.detach(), torch.inf)
+                    size = size_of(part)
                     self.found[self._name(function)] = self._modules.current, size, sample_of(part)
                     break
 

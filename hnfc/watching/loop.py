@@ -359,6 +359,7 @@ class Watch:
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")
 
+    @torch.no_grad()
     def _note_all(self, kind: str, names: Iterable[str], tensors: Sequence[torch.Tensor], sizes: Sequence[float]) -> None:
         if self._looking:
             for name, tensor, size in zip(names, tensors, sizes, strict=True):

@@ -26,9 +26,9 @@ class Shares:
 def sample_of(tensor: torch.Tensor) -> torch.Tensor:
     """At most 1,024 elements at equal distances, copied; no wait for a device. The distance has no factor in common with the length of
     a row, so that all columns come in."""
-    flat = tensor.detach().reshape(-1)
-    if len(flat) > _SIZE:
-        distance = len(flat) // _SIZE
+    flat, length = tensor.reshape(-1), tensor.numel()
+    if length > _SIZE:
+        distance = length // _SIZE
         while math.gcd(distance, tensor.shape[-1]) != 1:
             distance -= 1
         flat = flat[::distance][:_SIZE]

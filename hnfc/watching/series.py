@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+_NARROW = (torch.float16, torch.bfloat16)
 _MOST = 512
 """Points that are kept of a series; every second one goes when there are more."""
 _FEWEST = 12
@@ -110,6 +111,14 @@ def _slope(x: np.ndarray[tuple[int], np.dtype[np.float64]], y: np.ndarray[tuple[
     return slope, math.sqrt(float((rest**2).sum()) / (len(x) - 2) / spread)
 
 
+def size_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Size of the largest element, NaN if there is one, as a tensor of one number. On a CPU torch's norm takes 20 times as long."""
+    if tensor.device.type != "cpu" or tensor.is_complex():
+        return torch.linalg.vector_norm(tensor, math.inf)
+    low, high = torch.aminmax(tensor)
+    return torch.maximum(-low, high)
+
+
 def largest_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Size of the largest element of each tensor, NaN if it has one, as tensors of one number: nothing waits for a device."""
     found: dict[int, torch.Tensor] = {}
@@ -117,17 +126,19 @@ def largest_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     for index, tensor in enumerate(tensors):
         if tensor.numel():
             groups.setdefault((tensor.device, tensor.dtype), []).append(index)
-    for indices in groups.values():
-        found.update(zip(indices, torch._foreach_norm([tensors[i].detach() for i in indices], math.inf), strict=True))
+    for (device, _), indices in groups.items():
+        given = [tensors[i] for i in indices]
+        found.update(zip(indices, map(size_of, given) if device.type == "cpu" else torch._foreach_norm(given, math.inf), strict=True))
     return [found.get(index, torch.zeros(())) for index in range(len(tensors))]
 
 
 def totals_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Sum of each tensor, finite only if all its elements are: several times as fast as their sizes."""
-    real = [torch.view_as_real(t.detach().resolve_conj()) if t.is_complex() else t.detach() for t in tensors]
-    return [t.sum(dtype=torch.float32 if t.dtype in (torch.float16, torch.bfloat16) else None) for t in real]
+    real = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in tensors]
+    return [t.sum(dtype=torch.float32) if t.dtype in _NARROW else t.sum() for t in real]
 
 
+@torch.no_grad()
 def not_finite(tensors: Sequence[torch.Tensor], looking: bool, losses: int = 0) -> tuple[list[float], dict[int, float]]:
     """The largest sizes, where one looks for them, else sums, as always of the first `losses`; and those of the tensors with an element
     that is not finite."""
@@ -139,14 +150,14 @@ def not_finite(tensors: Sequence[torch.Tensor], looking: bool, losses: int = 0) 
 
 
 def numbers_of(sizes: Sequence[torch.Tensor]) -> list[float]:
-    """The numbers in tensors of one number: the devices are waited for once."""
+    """The numbers in tensors of one number: a device is waited for once for each type."""
     if not sizes:
         return []
-    by_device: dict[torch.device, list[int]] = {}
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, size in enumerate(sizes):
-        by_device.setdefault(size.device, []).append(index)
+        groups.setdefault((size.device, size.dtype), []).append(index)
     found = [0.0] * len(sizes)
-    for indices in by_device.values():
-        for index, number in zip(indices, torch.stack([sizes[i].double() for i in indices]).tolist(), strict=True):
+    for indices in groups.values():
+        for index, number in zip(indices, torch.stack([sizes[i] for i in indices]).tolist(), strict=True):
             found[index] = number
     return found

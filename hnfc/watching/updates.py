@@ -11,6 +11,7 @@ from hnfc.watching.samples import sample_of
 from hnfc.watching.series import largest_of, numbers_of
 
 
+@torch.no_grad()
 def note_optimizer(
     history: History, step: int, optimizer: torch.optim.Optimizer, names: Mapping[int, str], before: Mapping[int, torch.Tensor]
 ) -> None:
