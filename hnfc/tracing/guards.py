@@ -32,7 +32,8 @@ _SPELLINGS = {
     "__truediv__": "div", "__rtruediv__": "reciprocal", "__rdiv__": "reciprocal",
     "true_divide": "div", "divide": "div", "__pow__": "pow", "arccos": "acos",
     "arcsin": "asin", "arctanh": "atanh", "arccosh": "acosh", "special_log1p": "log1p", "_softmax": "softmax",
-    "_log_softmax": "log_softmax", "nll_loss_nd": "nll_loss", "special_expm1": "expm1", "special_erfinv": "erfinv", "__itruediv__": "div", "div_": "div",
+    "_log_softmax": "log_softmax", "nll_loss_nd": "nll_loss",
+    "special_expm1": "expm1", "special_erfinv": "erfinv", "__itruediv__": "div", "div_": "div",
 }  # fmt: skip
 
 
