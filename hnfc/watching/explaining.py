@@ -28,7 +28,9 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
             step.trace = trace(whole, whole.sample, backward=not unseen)
-        if call.criterion is None and (not step.trace or (unseen and not _is_explained(step.trace))):
+        # where the loss and its gradients are finite, the loss is not at fault: another rank is, or a hook
+        of_loss = unseen or step.bad[0].kind in ("loss", "jump")
+        if call.criterion is None and of_loss and not _is_explained(step.trace):
             step.notes.append(_UNSEEN)
     except Exception as error:  # of the model's own code, run once more
         step.notes.append(f"the step could not be traced: {(str(error) or type(error).__name__).splitlines()[0]}")
@@ -36,7 +38,7 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
 
 def _is_explained(trace: Trace) -> bool:
     """Return whether the model itself gave something that is not finite."""
-    return any(event.kind in NOT_FINITE and not event.weak and event.source for event in trace.events)
+    return any(event.kind in NOT_FINITE and not event.weak and (event.source or event.kind == "input") for event in trace.events)
 
 
 def reasons_of_update(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> list[str]:
