@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from hnfc.watching.samples import Shares, shares_of
+from hnfc.watching.samples import Shares, sample_of, shares_of
 from hnfc.watching.series import ExponentSeries, Forecast
 
 _LOSS = "the loss"
@@ -61,19 +61,22 @@ class History:
         self.series: dict[str, ExponentSeries] = {}
         self.losses: list[tuple[int, float]] = []
         self._followers = list(followers)
+        self.is_followed = bool(self._followers)
+        """True if somebody gets shares of values."""
         self._noted: list[_Noted] = []
         self._last: tuple[ObservedStep, list[_Noted]] | None = None
         self._scale: float | None = None
         self._foretold: set[str] = set()
 
-    def note(self, step: int, name: str, kind: str, module: str, size: float, sample: torch.Tensor) -> None:
-        """Notes the largest element of a value at a step, and a sample of it."""
+    def note(self, step: int, name: str, kind: str, module: str, size: float, given: torch.Tensor) -> None:
+        """Notes the largest element of a value at a step, and a sample of it where there are followers."""
         series = self.series.get(name)
         if series is None:
-            form = str(sample.dtype).removeprefix("torch.")
-            series = self.series[name] = ExponentSeries(name, torch.finfo(sample.dtype).max, kind=kind, module=module, format=form)
+            form = str(given.dtype).removeprefix("torch.")
+            series = self.series[name] = ExponentSeries(name, torch.finfo(given.dtype).max, kind=kind, module=module, format=form)
         series.add(step, size)
-        self._noted.append((name, kind, module, sample.dtype, size, sample))
+        sample = sample_of(given) if self.is_followed else given.new_empty(0)
+        self._noted.append((name, kind, module, given.dtype, size, sample))
 
     def note_loss(self, step: int, losses: Sequence[float], scale: float | None, form: torch.dtype) -> None:
         """Notes the losses of a step, as they were differentiated, in their type; scale: their factor, where there is a gradient scaler."""

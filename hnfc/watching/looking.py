@@ -24,15 +24,15 @@ _CALL = 1e-5
 
 
 class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that measures the floating-point results of operations. names: the paths of modules by identity."""
+    """Mode that measures the floating-point results of operations. names: paths of modules by identity. samples: take samples too."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, str], samples: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found: dict[str, tuple[str, torch.Tensor, torch.Tensor]] = {}
         """By name the module, the size of the largest element, and a sample."""
         self.spent = 0.0
         """Seconds that measuring took."""
-        self.paused = False
+        self.paused, self._samples = False, samples
         self._modules = ModulePath(names)
         self._count: dict[str, int] = {}
 
@@ -61,7 +61,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for part in pytree.tree_leaves(result):
                 if isinstance(part, torch.Tensor) and part.is_floating_point() and part.numel() and part.layout is torch.strided:
                     size = size_of(part)
-                    self.found[self._name(function)] = self._modules.current, size, sample_of(part)
+                    sample = sample_of(part) if self._samples else part.new_empty(0)
+                    self.found[self._name(function)] = self._modules.current, size, sample
                     break
 
     def _name(self, function: Any) -> str:

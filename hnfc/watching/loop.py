@@ -165,7 +165,7 @@ class Watch:
             self._versions = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
             del self._calls[:-_MOST_CALLS]
             if self._looking and self._look is None and not self._compiled:
-                self._look = Look(self._names).__enter__()
+                self._look = Look(self._names, self.history.is_followed).__enter__()
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
@@ -365,7 +365,7 @@ class Watch:
             for name, tensor, size in zip(names, tensors, sizes, strict=True):
                 if tensor.is_floating_point() and tensor.numel():
                     title = name if kind == "parameter" else f"{kind} of {name}"
-                    self.history.note(self.step, title, kind, name.rpartition(".")[0], size, sample_of(tensor))
+                    self.history.note(self.step, title, kind, name.rpartition(".")[0], size, tensor)
 
     def _updated_by(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
         if self.optimizer is not None and optimizer is not self.optimizer:

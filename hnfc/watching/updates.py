@@ -19,7 +19,7 @@ def note_optimizer(
     found = list(_found(optimizer, names, before))
     sizes = numbers_of(largest_of([tensor for *_, tensor in found]))
     for (kind, title, module, tensor), size in zip(found, sizes, strict=True):
-        history.note(step, title, kind, module, size, sample_of(tensor))
+        history.note(step, title, kind, module, size, tensor)
 
 
 def _found(
