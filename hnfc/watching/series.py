@@ -114,7 +114,8 @@ def _slope(x: np.ndarray[tuple[int], np.dtype[np.float64]], y: np.ndarray[tuple[
 def size_of(tensor: torch.Tensor) -> torch.Tensor:
     """Size of the largest element, NaN if there is one, as a tensor of one number. On a CPU torch's norm takes 20 times as long."""
     if tensor.device.type != "cpu" or tensor.is_complex():
-        return torch.linalg.vector_norm(tensor, math.inf)
+        norm: torch.Tensor = torch.linalg.vector_norm(tensor, math.inf)
+        return norm
     low, high = torch.aminmax(tensor)
     return torch.maximum(-low, high)
 
