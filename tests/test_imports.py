@@ -150,6 +150,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/pipeline": "compilation",
         "hnfc/report": "results print themselves",
         "torch_mlir": "modules",
+        "safetensors": "saved steps as samples",
     },
     "hnfc/jax": {
         "hnfc/accuracy": "the search for better forms",
@@ -230,6 +231,11 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/frontend": "places of operations",
         "hnfc/pytorch": "a copy of the model that is run again",
         "hnfc/tracing": "the reason of a bad step",
+        "hnfc/pages": "the page of a run",
+        "rich": "the live table",
+        "lightning": "a callback for its Trainer",
+        "pytorch_lightning": "the same under its other name",
+        "transformers": "a callback for its Trainer",
         "safetensors": "saved steps",
     },
     "hnfc/language_server": LANGUAGE
@@ -302,7 +308,7 @@ LOOP = "closes a circle: see LOOPS"
 SPECIAL = "scipy.special takes as long to load as the rest of the dialect"
 OPTIONAL = "an optional package"
 NAMED = "xDSL's tools load a dialect, pass or target once it is named"
-REPORTING = ("accuracy", "analyze", "explain", "judging", "precision", "rewriting", "run")
+REPORTING = ("accuracy", "analyze", "explain", "judging", "precision", "replay", "rewriting", "run")
 PAGES = "templates are loaded once there is a page to write"
 TORCH = "runs on torch, which is an optional package"
 LATE = {
@@ -332,8 +338,13 @@ LATE = {
     ("hnfc/formats/rounding.py", "hnfc.formats.torch_rounding"): TORCH,
     ("hnfc/precision/__init__.py", "hnfc.precision.optimizer"): TORCH,
     ("hnfc/precision/casting.py", "hnfc.formats.torch_rounding"): TORCH,
+    ("hnfc/pytorch/saved_calls.py", "safetensors"): OPTIONAL,
+    ("hnfc/pytorch/saved_calls.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors.torch"): OPTIONAL,
+    ("hnfc/watching/loop.py", "hnfc.watching.page"): PAGES,
+    ("hnfc/cli/replay.py", "hnfc.watching.page"): PAGES,
+    ("hnfc/watching/followers.py", "torch.utils.tensorboard"): OPTIONAL,
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
     **{(f"hnfc/cli/{command}.py", "hnfc.cli.pages"): PAGES for command in REPORTING},
     ("hnfc/pages/vega.py", "vl_convert"): OPTIONAL,

@@ -9,20 +9,32 @@ from typing import Any
 
 import torch
 
-from hnfc.cli.terminal import DONE, Progress
+from hnfc.cli.terminal import DONE, Progress, show
 from hnfc.core.errors import ModelError, UsageError
-from hnfc.watching import replay
-from hnfc.watching.folder import report_of
+from hnfc.watching import Replay, replay
+from hnfc.watching.folder import report_of, run_of
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was found at the step, or what its run gives; the exit code."""
+    if options.report is not None:
+        from hnfc.cli.pages import write_page
+        from hnfc.watching.page import run_page
+
+        history, fault = run_of(Path(options.folder))
+        write_page(options.report, run_page, history, [fault])
     if options.model is None:
-        if options.dtype is not None:
-            raise UsageError("--in runs the step again: give --model FILE.py:NAME, a function that makes the model")
+        for option, given in (("--in", options.dtype), ("--until", options.until), ("--with", options.remedies)):
+            if given is not None:
+                raise UsageError(f"{option} runs the step again: give --model FILE.py:NAME, a function that makes the model")
         print(report_of(Path(options.folder)))
         return DONE
     step = replay(options.folder, _maker(options.model))
+    if options.until is not None:
+        show("\n".join(map(str, step.until(options.until))))
+        return DONE
+    if options.remedies is not None:
+        return _tried(step, [] if "all" in options.remedies else options.remedies)
     if options.dtype is None:
         with Progress() as progress:
             progress("tracing the step")
@@ -33,6 +45,19 @@ def run(options: argparse.Namespace) -> int:
     print(f"in {options.dtype}")
     for name, value in (("the loss", loss), *((f"the gradient of {name}", gradient) for name, gradient in gradients.items())):
         print(f"  {name}: {_words(value)}")
+    return DONE
+
+
+def _tried(step: Replay, names: list[str]) -> int:
+    """Prints what each remedy does to the step."""
+    with Progress() as progress:
+        progress("trying remedies")
+        tried = step.attempt(*names)
+    for trial in tried:
+        show(f"{'mends' if trial.mends else 'does not mend':14}{trial.name:18}{trial}")
+    for name in names:
+        if all(trial.name.partition("=")[0] != name.partition("=")[0] for trial in tried):
+            show(f"{'not tried':14}{name:18}the step has nothing that it could change")
     return DONE
 
 

@@ -1,4 +1,4 @@
-"""Output to the terminal: words on stderr, files written whole, progress. The only file that imports rich."""
+"""Output to the terminal: words on stderr, files written whole, progress."""
 
 from __future__ import annotations
 

@@ -94,6 +94,65 @@ def formats_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
+_BOUNDS = (-149, -126, -24, -14, -7, 0, 7, 16, 64, 128)
+"""Powers of two at which a heat map of exponents changes its colour, ends of formats among them."""
+_HEAT = ("#2d1160", "#4a2380", "#5b6fb5", "#6a9bc9", "#9cc9d8", "#d9ecd9", "#fdf3c0", "#fdd27c", "#f59b4a", "#d95030", "#8f0d1f")
+
+
+def heat_spec(rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]], modules: Sequence[str]) -> dict[str, Any]:
+    """The exponents of modules over steps. rows: `module`, `from`, `to` (steps), `exponent`, `value`, `format` and `left`; marks: `module`
+    and `step` of what was not finite; modules: their order from above."""
+    y = {"field": "module", "type": "nominal", "sort": list(modules), "title": None, "axis": {"labelLimit": 260}}
+    tips = [{"field": name, "title": title} for name, title in (("module", "module"), ("value", "value"), ("from", "from step"))]
+    tips += [{"field": "exponent", "title": "log2 of the largest"}, {"field": "format"}, {"field": "left", "title": "bits left"}]
+    colour = {
+        "field": "exponent",
+        "type": "quantitative",
+        "scale": {"type": "threshold", "domain": list(_BOUNDS), "range": list(_HEAT)},
+        "title": "log2 of the largest",
+        "legend": {"type": "symbol", "symbolType": "square", "orient": "right"},
+    }
+    x = {"field": "from", "type": "quantitative", "title": "step", "scale": {"zero": False, "nice": False}, "axis": {"grid": False}}
+    cells = {"mark": {"type": "rect"}, "encoding": {"x": x, "x2": {"field": "to"}, "y": y, "color": colour, "tooltip": tips}}
+    crosses = {
+        "data": {"values": list(marks)},
+        "mark": {"type": "point", "shape": "cross", "size": 90, "filled": True, "color": "#d00020", "stroke": "white", "strokeWidth": 1},
+        "encoding": {"x": {"field": "step", "type": "quantitative"}, "y": y, "tooltip": [{"field": "module"}, {"field": "what"}]},
+    }
+    return _spec(rows, {"layer": [cells, crosses]}, height=max(120, 18 * len(modules) + 50))
+
+
+def limits_spec(rows: Sequence[Mapping[str, Any]], limits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Exponents of single values over steps, with the ends of formats. rows: `step`, `exponent`, `value`; limits: `exponent`, `text`."""
+    lines = {
+        "mark": {"type": "line", "point": {"size": 12}},
+        "encoding": {
+            "x": {"field": "step", "type": "quantitative", "axis": {"grid": False}, "scale": {"zero": False, "nice": False}},
+            "y": {"field": "exponent", "type": "quantitative", "title": "log2 of the largest"},
+            "color": {"field": "value", "type": "nominal", "title": None, "legend": {"orient": "top", "columns": 1, "labelLimit": 700}},
+            "tooltip": [{"field": "value"}, {"field": "step"}, {"field": "exponent"}],
+        },
+    }
+    y = {"field": "exponent", "type": "quantitative"}
+    rules = {"data": {"values": list(limits)}, "mark": {"type": "rule", "strokeDash": [5, 3], "color": "#d00020"}, "encoding": {"y": y}}
+    texts = {
+        "data": {"values": list(limits)},
+        "mark": {"type": "text", "align": "left", "baseline": "bottom", "dx": 4, "color": "#d00020"},
+        "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "text"}},
+    }
+    return _spec(rows, {"layer": [lines, rules, texts]}, height=340)
+
+
+def loss_spec(rows: Sequence[Mapping[str, Any]], marks: Sequence[int]) -> dict[str, Any]:
+    """A loss over steps: `step` and `loss`. marks: steps that went wrong."""
+    x = {"field": "step", "type": "quantitative", "axis": {"grid": False}, "scale": {"zero": False, "nice": False}}
+    y = {"field": "loss", "type": "quantitative", "scale": {"type": "symlog"}}
+    line = {"mark": {"type": "line", "color": AFTER, "strokeWidth": 1.2}, "encoding": {"x": x, "y": y}}
+    steps = [{"step": step} for step in marks]
+    rules = {"data": {"values": steps}, "mark": {"type": "rule", "color": "#d00020"}, "encoding": {"x": x}}
+    return _spec(rows, {"layer": [line, rules]}, height=180)
+
+
 def _spec(rows: Sequence[Mapping[str, Any]], body: Mapping[str, Any], height: int = 260) -> dict[str, Any]:
     size = {"width": "container", "height": height, "autosize": {"type": "fit", "contains": "padding"}}
     return {"$schema": _SCHEMA, **size, "data": {"values": list(rows)}, **body}

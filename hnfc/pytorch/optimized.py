@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 
@@ -18,6 +19,7 @@ from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import first_line
 from hnfc.pytorch.locking import CAPTURES
 from hnfc.pytorch.program import CapturedProgram, is_sharded
+from hnfc.pytorch.saved_calls import saved_arguments
 from hnfc.pytorch.settings import Settings
 
 _LARGE = 150
@@ -75,7 +77,10 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
 
 
 def arguments_of(sample: Any) -> Arguments:
-    """Positional and keyword arguments: of a tensor, a tuple or list of positional ones, or a mapping of keyword ones."""
+    """Positional and keyword arguments: of a tensor, a tuple or list of positional ones, or a mapping of keyword ones; or those in the
+    folder of a step that `hnfc.watch` saved, by its path."""
+    if isinstance(sample, str | Path):
+        return saved_arguments(Path(sample))
     if isinstance(sample, Mapping):
         return (), {str(name): value for name, value in sample.items()}
     if isinstance(sample, tuple | list):

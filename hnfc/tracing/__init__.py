@@ -12,7 +12,8 @@ from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.events import Event, ValueRange
 from hnfc.tracing.findings import trace_of
-from hnfc.tracing.remedies import Patient, add_remedies
+from hnfc.tracing.patients import Patient
+from hnfc.tracing.remedies import add_remedies
 from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 

@@ -6,48 +6,31 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from hnfc.core.errors import ModelError, UsageError
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.optimizer import PrecisionOptimizer
-from hnfc.pytorch.losses import Loss, with_loss
+from hnfc.pytorch.losses import with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.tracing.comparing import RunComparison, compare
-from hnfc.tracing.events import GRADIENT
+from hnfc.tracing.events import GRADIENT, NOT_FINITE
+from hnfc.tracing.patients import REFUSALS, Patient
 from hnfc.tracing.report import Trace
-from hnfc.tracing.step import TracedStep, step_of
+from hnfc.tracing.step import step_of
+from hnfc.tracing.trials import eps_trials, guard_trial, scale_trials
 
 _MOST = 3
 """Places in the report."""
 _WIDER = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _FORMATS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
-_REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
-"""torch.export cannot follow every model, and not every model can be copied or has kernels in a format: it is then no remedy."""
 _MOST_OPERATIONS = 400
 """Operations of a step up to which formats are chosen one by one."""
-
-
-@dataclass(frozen=True)
-class Patient:
-    """A model that goes wrong on a sample, and the step in which it did."""
-
-    model: torch.nn.Module
-    sample: Any
-    loss: Loss | None
-    step: TracedStep
-    backward: bool
-
-    @property
-    def what(self) -> str:
-        return "the error of the results and gradients" if self.backward else "the error of the results"
 
 
 def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
@@ -56,6 +39,19 @@ def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> 
         warnings.simplefilter("ignore")
         _add_rewrites(trace, patient, group)
         _add_formats(trace, patient)
+        _add_trials(trace, patient)
+
+
+def _add_trials(trace: Trace, patient: Patient) -> None:
+    """A guard at the event, a wider eps and another loss scale: of each kind the first that mends."""
+    first = trace.first
+    if first is None or first.kind not in (*NOT_FINITE, "underflow") or first.kind == "input":
+        return
+    tried = [guard_trial(patient, first)] if first.kind in NOT_FINITE else []
+    tried.append(next((trial for trial in eps_trials(patient) if trial.mends), None))
+    if first.backward:
+        tried.append(next((trial for trial in scale_trials(patient) if trial.mends), None))
+    first.remedies += [str(trial) for trial in tried if trial is not None and trial.mends]
 
 
 # rewrites
@@ -64,7 +60,7 @@ def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> 
 def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) -> None:
     for backward in (False, True) if patient.backward else (False,):
         settings = Settings(load_rules(*([group] if isinstance(group, str) else group)), ranges="sample", backward=backward)
-        found = _rewritten(patient, settings)
+        found = rewritten(patient, settings)
         if found is None:
             return
         program, comparison = found
@@ -73,7 +69,7 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
 
 
-def _rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
+def rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
     """The model with what hnfc.optimize does to it, and what that does to a step; None where nothing is done."""
     args, kwargs = arguments_of(patient.sample)
     whole = with_loss(patient.model, patient.loss)
@@ -85,15 +81,7 @@ def _rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, R
             return program.run(whole, leaves, program.signature.gather(whole, leaves))
 
         return program, compare(patient.step, step_of(whole, args, kwargs, patient.backward, call))
-    except (
-        ModelError,
-        UsageError,
-        RuntimeError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-    ):  # torch.export cannot follow every model
+    except REFUSALS:
         return None
 
 
@@ -124,7 +112,7 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
     narrow = _narrowest(patient)
     wider = [] if narrow is None else [t for t in _WIDER if torch.finfo(t).bits >= torch.finfo(narrow).bits and t != narrow]
     for dtype in wider:
-        comparison = _in_format(patient, dtype)
+        comparison = in_format(patient, dtype)
         if narrow is None or comparison is None or not comparison.accurate:
             continue
         name = str(dtype).removeprefix("torch.")
@@ -143,21 +131,14 @@ def _narrowest(patient: Patient) -> torch.dtype | None:
     return min((x.dtype for x in _floats(patient) if x.dtype in _WIDER), key=lambda t: (torch.finfo(t).bits, _WIDER.index(t)), default=None)
 
 
-def _in_format(patient: Patient, dtype: torch.dtype) -> RunComparison | None:
+def in_format(patient: Patient, dtype: torch.dtype) -> RunComparison | None:
     """Error of a step by a copy of the model in a format."""
     try:
         model = copy.deepcopy(patient.model).to(dtype)
         args, kwargs = pytree.tree_map_only(torch.Tensor, partial(_converted, dtype), arguments_of(patient.sample))
         step = step_of(with_loss(model, patient.loss), args, kwargs, patient.backward)
         return compare(patient.step, step, dtype)
-    except (
-        ModelError,
-        UsageError,
-        RuntimeError,
-        ValueError,
-        TypeError,
-        AttributeError,
-    ):  # a copy, or a kernel in this format, may not exist
+    except REFUSALS:
         return None
 
 
@@ -179,7 +160,7 @@ def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
             analysis = optimizer.analyze(whole, patient.sample)
         args, kwargs = arguments_of(patient.sample)
         comparison = compare(patient.step, step_of(analysis.apply(), args, kwargs, patient.backward), torch.float16)
-    except _REFUSALS:
+    except REFUSALS:
         return []
     if not comparison.accurate:
         return []

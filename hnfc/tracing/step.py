@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -42,21 +42,23 @@ class TracedStep:
 
 
 def step_of(
-    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any] | None = None
-) -> TracedStep:
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any] | None = None,
+    scale: float = 1.0,
+) -> TracedStep:  # fmt: skip
     """Runs the model, or another call in its stead, on copies of the inputs. Buffers, gradients and the state of random numbers are as
-    before afterwards."""
+    before afterwards. scale: a factor of the loss, by which the gradients are divided again."""
     try:
-        return _step_of(model, args, kwargs, backward, call or model, accumulate=False)
+        return _step_of(model, args, kwargs, backward, call or model, False, scale)
     except RuntimeError as error:
         if not backward or "checkpoint" not in str(error).lower() or ".grad()" not in str(error):
             raise
-        return _step_of(model, args, kwargs, backward, call or model, accumulate=True)
+        return _step_of(model, args, kwargs, backward, call or model, True, scale)
 
 
 def _step_of(
-    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any], accumulate: bool
-) -> TracedStep:
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], backward: bool, call: Callable[..., Any], accumulate: bool,
+    scale: float,
+) -> TracedStep:  # fmt: skip
     names = {id(part): path for path, part in model.named_modules()}
     run = Run(names, (_call.__code__, _differentiate.__code__))
     trained = [p for p in model.parameters() if p.requires_grad] if backward else []
@@ -70,8 +72,8 @@ def _step_of(
             finals = [_final(run, "result", name, x) for name, x in results.items()]
             if backward:
                 wanted = {**{n: p for n, p in model.named_parameters() if p.requires_grad}, **leaves}
-                found = _gradients(run, _losses(output, results), list(wanted.values()), accumulate)
-                finals += [_final(run, "gradient", n, g) for n, g in zip(wanted, found, strict=True) if g is not None]
+                found = _gradients(run, _losses(output, results), list(wanted.values()), accumulate, scale)
+                finals += [_unscaled(_final(run, "gradient", n, g), scale) for n, g in zip(wanted, found, strict=True) if g is not None]
         finals += [_final(run, "result", f"the new {n}", b.clone()) for n, b in _changed(run, model)]
     return TracedStep(finals, run, inputs)
 
@@ -90,13 +92,15 @@ def _differentiate(
         return [x.grad for x in wanted]
 
 
-def _gradients(run: Run, losses: list[torch.Tensor], wanted: list[torch.Tensor], accumulate: bool) -> Sequence[torch.Tensor | None]:
+def _gradients(
+    run: Run, losses: list[torch.Tensor], wanted: list[torch.Tensor], accumulate: bool, scale: float
+) -> Sequence[torch.Tensor | None]:
     if not losses or not wanted:
         return [None] * len(wanted)
     kept: list[tuple[Any, Any, Any]] = [(x, x.grad, x._post_accumulate_grad_hooks) for x in wanted] if accumulate else []
     for x, _, _ in kept:
         x.grad, x._post_accumulate_grad_hooks = None, None
-    ones = [torch.ones_like(x) for x in losses]
+    ones = [torch.full_like(x, scale) for x in losses]
     for record in map(run.memory.made, ones):
         if record is not None:
             record.state = StorageState(backward=True)
@@ -133,6 +137,14 @@ def _final(run: Run, kind: str, name: str, tensor: torch.Tensor) -> Final:
     return Final(
         kind, name, given.clone(), given.to(WIDE) if true is None else true.clone(), StorageState() if record is None else record.state
     )
+
+
+def _unscaled(final: Final, scale: float) -> Final:
+    """The gradient of the loss itself, in float32 at least."""
+    if scale == 1:
+        return final
+    wide = torch.promote_types(final.given.dtype, torch.float32)
+    return replace(final, given=final.given.to(wide) / scale, true=final.true / scale)
 
 
 def _changed(run: Run, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from hnfc.tracing import trace
+from hnfc.tracing import Trace, trace
+from hnfc.tracing.events import NOT_FINITE
 from hnfc.watching.calls import Step
 from hnfc.watching.record import BadStep
 
@@ -23,16 +24,21 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
         return
     step.notes = [] if call.is_as_it_was else ["an input was changed in place after the call; what is traced is not what ran"]
     unseen = call.criterion is None and not call.has_finite_gradients
-    if unseen:
-        step.notes.append(_UNSEEN)
     try:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
             step.trace = trace(whole, whole.sample, backward=not unseen)
-        if not step.trace and call.criterion is None and not unseen:
+        # where the loss and its gradients are finite, the loss is not at fault: another rank is, or a hook
+        of_loss = unseen or step.bad[0].kind in ("loss", "jump")
+        if call.criterion is None and of_loss and not _is_explained(step.trace):
             step.notes.append(_UNSEEN)
     except Exception as error:  # of the model's own code, run once more
         step.notes.append(f"the step could not be traced: {(str(error) or type(error).__name__).splitlines()[0]}")
+
+
+def _is_explained(trace: Trace) -> bool:
+    """Return whether the model itself gave something that is not finite."""
+    return any(event.kind in NOT_FINITE and not event.weak and (event.source or event.kind == "input") for event in trace.events)
 
 
 def reasons_of_update(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> list[str]:
@@ -45,6 +51,20 @@ def reasons_of_update(optimizer: torch.optim.Optimizer, names: dict[int, str]) -
     return found[:3]
 
 
+def risks_of(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> list[str]:
+    """Settings of an optimizer that will fail, before it has run: an eps that is 0 in the type of a parameter."""
+    for group in optimizer.param_groups:
+        eps = group.get("eps")
+        for p in group["params"]:
+            if id(p) in names and isinstance(eps, float) and eps and not bool(torch.tensor(eps, dtype=p.dtype)):
+                dtype = str(p.dtype).removeprefix("torch.")
+                least = torch.finfo(p.dtype).smallest_normal
+                kind = type(optimizer).__name__
+                return [f"eps = {eps:g} of {kind} is 0 in {dtype}, the type of {names[id(p)]}: a moment that is 0 there gives NaN; "
+                        f"take eps of at least {least:.1g}, or parameters in float32"]  # fmt: skip
+    return []
+
+
 def _of_parameter(p: torch.Tensor, group: dict[str, Any], state: dict[str, Any]) -> str:
     epsilon, rate = group.get("eps"), float(group.get("lr", 0.0))
     dtype = str(p.dtype).removeprefix("torch.")
@@ -52,6 +72,8 @@ def _of_parameter(p: torch.Tensor, group: dict[str, Any], state: dict[str, Any])
     if isinstance(epsilon, float) and epsilon and not bool(torch.tensor(epsilon, dtype=p.dtype)):
         zeros = f", where {int((second == 0).sum())} second moments are 0" if second is not None else ""
         return f"eps = {epsilon:g} is 0 in {dtype}{zeros}; the smallest that is not is {torch.finfo(p.dtype).smallest_normal:.3g}"
+    if epsilon == 0 and second is not None and bool((second == 0).any()):
+        return f"eps = 0, and {int((second == 0).sum())} second moments are 0: 0/0 is NaN; take eps of at least 1e-8"
     if second is not None and not bool(second.isfinite().all()):
         largest = "" if p.grad is None else f" of up to {float(p.grad.detach().abs().max()):.3g}"
         return f"the squares of its gradients{largest} overflow {str(second.dtype).removeprefix('torch.')}: clip them, or scale the loss"

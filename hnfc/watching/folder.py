@@ -13,22 +13,32 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.pytorch.saved_calls import STEP, TENSORS, arguments_as_data, arguments_from_data
 from hnfc.watching.calls import Conditions, ModelCall
+from hnfc.watching.faults import Fault
+from hnfc.watching.history import History
+from hnfc.watching.optimizers import optimizer_as_data
 from hnfc.watching.record import BadStep
 
 _VERSION = 1
-_STEP, _TENSORS = "step.json", "tensors.safetensors"
+_RUN = "run.json"
 
 
-def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
-    """Writes a step and the model's state before it. Raises UsageError for arguments that a file cannot hold, and OSError."""
+def save(folder: Path, step: BadStep, model: torch.nn.Module, history: History, checkpoint: Path | None = None) -> tuple[Path, int]:
+    """Writes a step, the state of model and optimizer before it, and the run until then; the folder and its size in bytes.
+
+    checkpoint: a file of safetensors; parameters that are equal to those in it are left out. Raises UsageError for arguments that a file
+    cannot hold, and OSError.
+    """
     files = _files()
     call = step.call
     assert call is not None
     tensors: dict[str, torch.Tensor] = {}
-    arguments = _written([call.args, call.kwargs], tensors)
+    arguments = arguments_as_data([call.args, call.kwargs], tensors)
     conditions = call.conditions
-    tensors |= {f"parameter.{name}": p for name, p in model.named_parameters()}
+    known = {} if checkpoint is None else files.load_file(checkpoint)
+    tensors |= {f"parameter.{name}": p for name, p in model.named_parameters() if not _is_same(p, known.get(name))}
+    optimizer = optimizer_as_data(step.optimizer, model, tensors)
     tensors |= {f"buffer.{name}": b for name, b in conditions.buffers.items()}
     tensors |= {f"random.{index}": state for index, state in enumerate(conditions.random)}
     tensors |= {f"gradient.{index}": g for index, g in call.gradients.items()}
@@ -43,20 +53,29 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module) -> Path:
         "training": conditions.training,
         "scale": call.scale,
         "loss_is_outside": call.criterion is not None,
+        "chain": Fault.of(step).chain,
+        "checkpoint": None if checkpoint is None else str(checkpoint.resolve()),
+        "optimizer": optimizer,
     }
     whole = {name: getattr(t, "_local_tensor", t).detach().cpu().contiguous().clone() for name, t in tensors.items()}
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".step-"))
     try:
-        files.save_file(whole, made / _TENSORS)
-        (made / _STEP).write_text(json.dumps(data, indent=1), encoding="utf-8")
+        files.save_file(whole, made / TENSORS)
+        (made / STEP).write_text(json.dumps(data, indent=1), encoding="utf-8")
+        (made / _RUN).write_text(json.dumps(history.as_data()), encoding="utf-8")
         place = next(p for n in range(1, 1000) if not (p := folder if n == 1 else folder.with_name(f"{folder.name}.{n}")).exists())
         os.chmod(made, 0o755)
         os.replace(made, place)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    return place
+    return place, sum(file.stat().st_size for file in place.iterdir())
+
+
+def _is_same(p: torch.Tensor, known: torch.Tensor | None) -> bool:
+    inside = getattr(p, "_local_tensor", p).detach().cpu()
+    return known is not None and known.dtype == inside.dtype and known.shape == inside.shape and torch.equal(known, inside)
 
 
 def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any]]:
@@ -64,17 +83,20 @@ def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any
     files = _files()
     data = _data(folder)
     try:
-        tensors = files.load_file(folder / _TENSORS)
+        tensors = files.load_file(folder / TENSORS)
     except (OSError, files.SafetensorError) as error:
         raise ModelError(f"{_UNREADABLE}: {error}", str(folder)) from error
     try:
         parameters = dict(model.named_parameters())
+        if data.get("checkpoint"):
+            known = files.load_file(data["checkpoint"])
+            tensors |= {f"parameter.{name}": known[name] for name in parameters if name in known and f"parameter.{name}" not in tensors}
         _same_names(parameters, tensors, "parameter.", folder)
         with torch.no_grad():
             for name, p in parameters.items():
                 p.copy_(tensors[f"parameter.{name}"])
         device = next(iter(parameters.values())).device if parameters else torch.device("cpu")
-        args, kwargs = _read(data["arguments"], tensors, device)
+        args, kwargs = arguments_from_data(data["arguments"], tensors, device)
         conditions = Conditions(
             {name.removeprefix("buffer."): b for name, b in tensors.items() if name.startswith("buffer.")},
             [tensors[f"random.{index}"] for index in range(sum(name.startswith("random.") for name in tensors))],
@@ -84,7 +106,7 @@ def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any
         gradients = {int(name.removeprefix("gradient.")): g.to(device) for name, g in tensors.items() if name.startswith("gradient.")}
         return ModelCall(tuple(args), kwargs, conditions, None, gradients, float(data["scale"])), data
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ModelError(f"the step does not hold what it should: {error!r}", str(folder / _STEP)) from error
+        raise ModelError(f"the step does not hold what it should: {error!r}", str(folder / STEP)) from error
 
 
 _UNREADABLE = "no step of a watched run can be read"
@@ -95,13 +117,24 @@ def report_of(folder: Path) -> str:
     return str(_data(folder).get("report", ""))
 
 
+def run_of(folder: Path) -> tuple[History, Fault]:
+    """The run that led to a step, and what went wrong in it. Raises ModelError."""
+    data = _data(folder)
+    try:
+        history = History.of_data(json.loads((folder / _RUN).read_text(encoding="utf-8")))
+        chain = [(str(module), str(name)) for module, name in data["chain"]]
+        return history, Fault(int(data["step"]), str(data["report"]), chain)
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"the run before the step cannot be read: {error}", str(folder / _RUN)) from error
+
+
 def _data(folder: Path) -> dict[str, Any]:
     try:
-        data = json.loads((folder / _STEP).read_text(encoding="utf-8"))
+        data = json.loads((folder / STEP).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"{_UNREADABLE}: {error}", str(folder)) from error
     if not isinstance(data, dict) or data.get("version") != _VERSION:
-        raise ModelError(f"{_UNREADABLE}: this hnfc reads version {_VERSION} of {_STEP}", str(folder))
+        raise ModelError(f"{_UNREADABLE}: this hnfc reads version {_VERSION} of {STEP}", str(folder))
     return data
 
 
@@ -122,36 +155,3 @@ def _same_names(parameters: dict[str, torch.nn.Parameter], tensors: dict[str, to
         if saved.get(name) != here.get(name):
             both = f"{here.get(name, 'absent')} here and {saved.get(name, 'absent')} there"
             raise ModelError(f"the model is not the one that was watched: {name} is {both}", str(folder))
-
-
-def _written(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """A nested argument as JSON; its tensors go to `tensors`."""
-    if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided:
-            raise UsageError(f"an argument is a tensor of layout {value.layout}")
-        name = f"argument.{len(tensors)}"
-        tensors[name] = value
-        return {"tensor": name, "requires_grad": value.requires_grad}
-    if isinstance(value, bool | int | str) or value is None:
-        return {"value": value}
-    if isinstance(value, float):
-        return {"float": repr(value)}
-    if type(value) in (list, tuple):
-        return {"list" if isinstance(value, list) else "tuple": [_written(part, tensors) for part in value]}
-    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {"dict": {name: _written(part, tensors) for name, part in value.items()}}
-    raise UsageError(f"an argument is a {type(value).__name__}, which a file cannot hold")
-
-
-def _read(data: Any, tensors: dict[str, torch.Tensor], device: torch.device) -> Any:
-    ((kind, value), *_) = data.items()
-    if kind == "tensor":
-        return tensors[value].to(device).requires_grad_(data["requires_grad"])
-    if kind == "float":
-        return float(value)
-    if kind == "value":
-        return value
-    if kind == "dict":
-        return {name: _read(part, tensors, device) for name, part in value.items()}
-    parts = [_read(part, tensors, device) for part in value]
-    return parts if kind == "list" else tuple(parts)

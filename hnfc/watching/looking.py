@@ -1,4 +1,5 @@
-"""A look at a forward pass: the size of the largest element of each result of an operation, under the module and line that made it."""
+"""A look at a forward pass: the size of the largest element of each result of an operation and a sample of it, under the module and line
+that made it."""
 
 from __future__ import annotations
 
@@ -15,19 +16,23 @@ from hnfc.frontend.places import frames_below, innermost
 from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.modules import ModulePath
 from hnfc.tracing.run import UNINITIALIZED
+from hnfc.watching.samples import sample_of
+from hnfc.watching.series import size_of
 
 _CALL = 1e-5
 """Seconds that torch takes to hand an operation to a mode, about: 8 µs were measured."""
 
 
 class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that measures the floating-point results of operations. names: the paths of modules by identity."""
+    """Mode that measures the floating-point results of operations. names: paths of modules by identity. samples: take samples too."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, str], samples: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found: dict[str, tuple[torch.dtype, torch.Tensor]] = {}
+        self.found: dict[str, tuple[str, torch.Tensor, torch.Tensor]] = {}
+        """By name the module, the size of the largest element, and a sample."""
         self.spent = 0.0
         """Seconds that measuring took."""
+        self.paused, self._samples = False, samples
         self._modules = ModulePath(names)
         self._count: dict[str, int] = {}
 
@@ -42,6 +47,8 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
+        if self.paused:
+            return result
         start = time.perf_counter()
         self._measure(function, result)
         self.spent += time.perf_counter() - start + _CALL
@@ -53,7 +60,9 @@ class Look(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if fresh and not schema.name.rpartition("::")[2].startswith(UNINITIALIZED):
             for part in pytree.tree_leaves(result):
                 if isinstance(part, torch.Tensor) and part.is_floating_point() and part.numel() and part.layout is torch.strided:
-                    self.found[self._name(function)] = part.dtype, torch.linalg.vector_norm(part.detach(), torch.inf)
+                    size = size_of(part)
+                    sample = sample_of(part) if self._samples else part.new_empty(0)
+                    self.found[self._name(function)] = self._modules.current, size, sample
                     break
 
     def _name(self, function: Any) -> str:

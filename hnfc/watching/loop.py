@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_module_forward_hook
@@ -17,13 +17,17 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from hnfc.core.errors import UsageError
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
-from hnfc.watching.explaining import explain, reasons_of_update
+from hnfc.watching.explaining import explain, reasons_of_update, risks_of
 from hnfc.watching.folder import save
+from hnfc.watching.history import History, ObservedStep
 from hnfc.watching.hooks import Hook, follow_backward, leave_backward
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
+from hnfc.watching.ranks import anywhere, of_rank
 from hnfc.watching.record import Bad, BadStep
+from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
+from hnfc.watching.updates import dense, note_optimizer
 
 _MOST_CALLS = 64
 """Calls between two steps of the optimizer that are kept; of more, the last."""
@@ -46,17 +50,20 @@ class StepStopped(BaseException):
 
 
 class Watch:
-    """See `hnfc.watch`. bad: the steps that went wrong. series: by name the exponents of values over the steps."""
+    """See `hnfc.watch`. bad: the steps that went wrong. history: the exponents of values over the steps."""
 
     def __init__(
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None,
-        folder: str | None = "hnfc-watch", stop: bool = True, budget: float = 0.05, jump: float | None = None,
-        report: Callable[[str], None] | None = None,
+        folder: str | None = "hnfc-watch", stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
+        report: Callable[[str], None] | None = None, checkpoint: str | Path | None = None,
+        to: Sequence[Callable[[ObservedStep], None]] = (),
     ) -> None:  # fmt: skip
-        self.model, self.optimizer = model, optimizer
+        self.model = model
+        inside = getattr(optimizer, "optimizer", None)  # accelerate wraps them
+        self.optimizer = inside if isinstance(inside, torch.optim.Optimizer) else optimizer
         self.step = 0
         self.bad: list[BadStep] = []
-        self.series: dict[str, ExponentSeries] = {}
+        self.history = History(to)
         self._inside = unwrapped(model)
         self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
         self._say = report or _to_stderr
@@ -69,11 +76,14 @@ class Watch:
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
-        self._foretold: set[str] = set()
+        self._last_optimizer: torch.optim.Optimizer | None = None
+        self._old: dict[int, torch.Tensor] = {}
+        """Samples of parameters before an update."""
         self._skipped = 0
         self._removable: list[Any] = []
         self._look: Look | None = None
@@ -109,19 +119,40 @@ class Watch:
         if kind is None and self._updated:
             self._end_step()
         self._forget_step()
+        with self._guarded():
+            self.history.end_step(self.step)
+            self.history.close()
         return isinstance(error, StepStopped) and error.watch is self
 
     @property
     def forecasts(self) -> list[Forecast]:
         """The values that leave the range of their types soon, the first to do so first."""
-        found = (series.forecast() for series in self.series.values())
-        return sorted((each for each in found if each is not None), key=lambda each: each.earliest)
+        return self.history.forecasts
+
+    @property
+    def series(self) -> dict[str, ExponentSeries]:
+        """The exponents of values over the steps, by name."""
+        return self.history.series
+
+    def page(self, path: str | Path) -> None:
+        """Writes a page for a browser: the exponents of all modules over the steps, the limits of formats, and what went wrong."""
+        from hnfc.watching.page import write_run_page
+
+        write_run_page(Path(path), self.history, self.bad)
 
     def __str__(self) -> str:
         lines = [str(step) for step in self.bad] or [f"{self.step} steps, nothing went wrong"]
         return "\n".join([*lines, *(f"forecast: {each}" for each in self.forecasts)])
 
     # the calls of the model
+
+    def begin_call(self, *args: Any, **kwargs: Any) -> None:
+        """Notes a call of the model that its own hooks do not see: `end_call` follows."""
+        self._before_call(self.model, args, kwargs)
+
+    def end_call(self, output: Any) -> None:
+        """Notes the result of the call that began last."""
+        self._after_call(self.model, (), output)
 
     def _before_call(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if not torch.is_grad_enabled() or torch.compiler.is_compiling():
@@ -134,7 +165,7 @@ class Watch:
             self._versions = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
             del self._calls[:-_MOST_CALLS]
             if self._looking and self._look is None and not self._compiled:
-                self._look = Look(self._names).__enter__()
+                self._look = Look(self._names, self.history.is_followed).__enter__()
 
     def _after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
@@ -165,9 +196,9 @@ class Watch:
             look, self._look = self._look, None
             look.__exit__(None, None, None)
             self._spent += look.spent
-            sizes = numbers_of([size for _, size in look.found.values()])
-            for (name, (dtype, _)), size in zip(look.found.items(), sizes, strict=True):
-                self._note(name, dtype, size)
+            sizes = numbers_of([size for _, size, _ in look.found.values()])
+            for (name, (module, _, sample)), size in zip(look.found.items(), sizes, strict=True):
+                self.history.note(self.step, name, "value", module, size, sample)
 
     # losses and gradients
 
@@ -194,6 +225,12 @@ class Watch:
         with self._guarded():
             if not self._updated_by(optimizer):
                 return
+            if self._last_optimizer is not optimizer:
+                self._last_optimizer = optimizer
+                for risk in risks_of(optimizer, self._parameters):
+                    self._say(f"hnfc watch, step {self.step}: {risk}")
+            if self._looking:
+                self._old = {id(p): sample_of(dense(p.detach())) for p in self._updated_by(optimizer)}
             has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
             self._updating = optimizer if has_closure else None
             if not has_closure:
@@ -206,31 +243,36 @@ class Watch:
             if not parameters:
                 return
             self._updated = True
-            sizes, wrong = not_finite([_local(p.detach()) for p in parameters], self._looking)
+            sizes, wrong = not_finite([dense(p.detach()) for p in parameters], self._looking)
             if wrong:
                 self._found([Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()], optimizer)
-            self._note_all((self._parameters[id(p)] for p in parameters), parameters, sizes)
+            self._note_all("parameter", [self._parameters[id(p)] for p in parameters], [dense(p) for p in parameters], sizes)
+            if self._looking:
+                note_optimizer(self.history, self.step, optimizer, self._parameters, self._old)
+                self._old = {}
 
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.Tensor]]:
-        return [(self._parameters[id(p)], _local(p.grad)) for p in self._updated_by(optimizer) if p.grad is not None]
+        return [(self._parameters[id(p)], dense(p.grad)) for p in self._updated_by(optimizer) if p.grad is not None]
 
     def _settle(self, gradients: Sequence[tuple[str, torch.Tensor]], stop: bool | None = None) -> None:
         """Looks at the losses and gradients of a step, all at once."""
         losses, count = self._losses, len(self._losses)
         tensors = [loss for _, loss in losses] + [gradient for _, gradient in gradients]
-        sizes, wrong = not_finite(tensors, self._looking)
+        sizes, wrong = not_finite(tensors, self._looking, count)
         bad = [
             Bad("loss", "", size, losses[i][0]) if i < count else Bad("gradient", gradients[i - count][0], size)
             for i, size in wrong.items()
             if i >= count or not self._is_scaled or math.isnan(size)  # a loss that is scaled may be too large for its type
         ]
         bad += self._jumped(sizes[:count])
-        if self._is_sharded and gradients and _anywhere(bool(bad)) and not bad:
+        if self._is_sharded and gradients and anywhere(bool(bad)) and not bad:
             bad = [Bad("gradient", "of another rank", math.nan)]
         self._losses = []
+        if losses:
+            self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if self._is_scaled else None, losses[-1][1].dtype)
+        self._note_all("gradient", [name for name, _ in gradients], tensors[count:], sizes[count:])
         if bad:
             self._found(bad, None, stop)
-        self._note_all((f"gradient of {name}" for name, _ in gradients), tensors[count:], sizes[count:])
 
     def _jumped(self, losses: list[float]) -> list[Bad]:
         if self._jump is None or not losses:
@@ -260,12 +302,9 @@ class Watch:
     def _end_step(self) -> None:
         self._forget_step()
         self.step += 1
-        looked, self._looking = self._looking, self._spent <= self._budget * (time.perf_counter() - self._began)
-        if looked:
-            for each in self.forecasts:
-                if each.series.name not in self._foretold:
-                    self._foretold.add(each.series.name)
-                    self._say(f"hnfc watch, step {self.step}: {each}")
+        self._looking = self._spent <= self._budget * (time.perf_counter() - self._began)
+        for each in self.history.end_step(self.step - 1):
+            self._say(f"hnfc watch, step {self.step}: {each}")
 
     def _forget_step(self) -> None:
         self._outputs.clear()
@@ -274,7 +313,7 @@ class Watch:
 
     # what was found
 
-    def _found(self, bad: list[Bad], optimizer: torch.optim.Optimizer | None, stop: bool | None = None) -> None:
+    def _found(self, bad: list[Bad], optimizer: torch.optim.Optimizer | None, stop: bool | Literal["skip"] | None = None) -> None:
         if self._reported:
             return  # it follows from what was found
         self._reported = True
@@ -291,37 +330,42 @@ class Watch:
             explain(step, self._inside)
             if step.trace is not None and step.trace:
                 break
-        if step.trace is not None and not step.trace and _of_rank():
+        if step.trace is not None and not step.trace and of_rank():
             step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
+            step.optimizer = self._last_optimizer
             self._save(step)
+            step.optimizer = None
         else:
             step.call = None
         self.bad.append(step)
         self._say(str(step))
         self._began += time.perf_counter() - began
-        if self._stop if stop is None else stop:
+        stop = self._stop if stop is None else stop
+        if stop == "skip":  # optimizers leave out what has no gradient
+            for p in self._inside.parameters():
+                p.grad = None
+        elif stop:
             raise StepStopped(self, str(step).splitlines()[0])
 
     def _save(self, step: BadStep) -> None:
         if self._folder is None:
             return
         try:
-            step.folder = str(save(Path(self._folder) / f"step-{self.step}{_of_rank()}", step, self._inside))
+            place = Path(self._folder) / f"step-{self.step}{of_rank()}"
+            folder, step.size = save(place, step, self._inside, self.history, self._checkpoint)
+            step.folder = str(folder)
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")
 
-    def _note_all(self, names: Iterable[str], tensors: Sequence[torch.Tensor], sizes: Sequence[float]) -> None:
+    @torch.no_grad()
+    def _note_all(self, kind: str, names: Iterable[str], tensors: Sequence[torch.Tensor], sizes: Sequence[float]) -> None:
         if self._looking:
             for name, tensor, size in zip(names, tensors, sizes, strict=True):
-                self._note(name, tensor.dtype, size)
-
-    def _note(self, name: str, dtype: torch.dtype, size: float) -> None:
-        series = self.series.get(name)
-        if series is None:
-            series = self.series[name] = ExponentSeries(name, torch.finfo(dtype).max)
-        series.add(self.step, size)
+                if tensor.is_floating_point() and tensor.numel():
+                    title = name if kind == "parameter" else f"{kind} of {name}"
+                    self.history.note(self.step, title, kind, name.rpartition(".")[0], size, tensor)
 
     def _updated_by(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
         if self.optimizer is not None and optimizer is not self.optimizer:
@@ -335,6 +379,8 @@ class Watch:
     def _guarded(self) -> Iterator[None]:
         """Counts the time of the body as the watch's own. The first error in it is reported; the loop goes on."""
         start = time.perf_counter()
+        if self._look is not None:
+            self._look.paused = True
         try:
             yield
         except Exception as error:
@@ -342,25 +388,9 @@ class Watch:
                 self._failed = True
                 self._say(f"hnfc watch: step {self.step} could not be looked at: {type(error).__name__}: {error}")
         finally:
+            if self._look is not None:
+                self._look.paused = False
             self._spent += time.perf_counter() - start
-
-
-def _anywhere(found: bool) -> bool:
-    """Return whether any of the ranks found something: all must leave the loop together."""
-    flag = torch.tensor(float(found))
-    torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
-    return bool(flag)
-
-
-def _of_rank() -> str:
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return f"-rank{torch.distributed.get_rank()}" if distributed else ""
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor that lies here, dense."""
-    inside = getattr(tensor, "_local_tensor", tensor)
-    return inside.coalesce().values() if inside.layout is torch.sparse_coo else inside
 
 
 def _to_stderr(text: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import torch
+
 from hnfc.tracing.report import Trace
 from hnfc.watching.calls import ModelCall
 from hnfc.watching.series import ExponentSeries
@@ -42,17 +44,25 @@ class BadStep:
     growth: list[ExponentSeries] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     folder: str = ""
+    size: int = 0
+    """Bytes of the folder."""
+    optimizer: torch.optim.Optimizer | None = None
+    """The one that was about to run, or ran last, until the step is saved."""
 
     def __str__(self) -> str:
         lines = [f"step {self.step}: {_what(self.bad)}; {_when(self)}"]
         if self.folder:
-            lines.append(f"    saved   {self.folder}  (again: hnfc.replay({self.folder!r}, model))")
+            lines.append(f"    saved   {self.folder}, {_bytes(self.size)}  (again: hnfc.replay({self.folder!r}, model))")
         lines += [f"    grew    {each.name}: 2^{each.exponents[-1] - each.growth():.1f} to 2^{each.exponents[-1]:.1f} of {_limit(each)}"
                   for each in sorted(self.growth, key=lambda each: -each.growth())[:_MOST_NAMES]]  # fmt: skip
         lines += [f"    note    {note}" for note in self.notes]
         if self.trace is not None and self.trace:
             lines.append(str(self.trace))
         return "\n".join(lines)
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def _limit(series: ExponentSeries) -> str:

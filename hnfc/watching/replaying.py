@@ -11,9 +11,15 @@ import torch
 
 from hnfc.core.errors import UsageError
 from hnfc.tracing import trace
+from hnfc.tracing.attempts import ALL, attempt
+from hnfc.tracing.findings import trace_of
+from hnfc.tracing.patients import Patient
 from hnfc.tracing.report import Trace
+from hnfc.tracing.step import step_of
+from hnfc.tracing.trials import RemedyTrial
 from hnfc.watching.calls import Criterion, ModelCall, Step
 from hnfc.watching.folder import load
+from hnfc.watching.until import Arrival, ReachedOperation, RunUntil
 
 
 @dataclass
@@ -40,6 +46,39 @@ class Replay:
             summed = _summed(loss)
             found = torch.autograd.grad(summed, list(trained.values()), allow_unused=True) if trained and summed is not None else ()
         return loss, {name: gradient for name, gradient in zip(trained, found, strict=False) if gradient is not None}
+
+    @property
+    def sample(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments of the model's call."""
+        return self._call.args, self._call.kwargs
+
+    def until(self, text: str) -> list[ReachedOperation]:
+        """Runs the step up to the first operation whose name, `exp in net.0 (policy.py:12)`, has a text in it: the last operations.
+
+        Raises UsageError where the forward pass and the loss have none.
+        """
+        with self._call.conditions.applied(self.model) as copied, torch.no_grad():
+            step = Step(copied, self._call)
+            names = {id(part): name for name, part in copied.named_modules()}
+            mode = RunUntil(names, text)
+            try:
+                with mode:
+                    step(*step.sample)
+            except Arrival:
+                return list(mode.passed)
+        last = f"; the last is {mode.passed[-1].name}" if mode.passed else ""
+        raise UsageError(f"no operation of the forward pass has {text!r} in its name{last}")
+
+    def attempt(self, *names: str) -> list[RemedyTrial]:
+        """Remedies tried on the step, by their names (see `hnfc.tracing.attempts.REMEDIES`); without names all. Those that the step has
+        nothing for are left out."""
+        with self._call.conditions.applied(self.model) as copied:
+            step = Step(copied, self._call)
+            backward = self._call.criterion is not None or self._call.has_finite_gradients
+            traced = step_of(step, step.sample, {}, backward)
+            patient, first = Patient(step, step.sample, None, traced, backward), trace_of(traced).first
+            found = [attempt(name, patient, first) for name in names or ALL]
+        return [trial for trial in found if trial is not None]
 
     def trace(self) -> Trace:
         """The trace of the step: see `hnfc.trace`."""

@@ -55,6 +55,37 @@ def test_a_step_again(step: tuple[str, str], capsys: pytest.CaptureFixture[str])
     assert "in float64" in out and "the gradient of net.weight: finite" in out
 
 
+def test_a_step_until_an_operation(step: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = step
+    assert main(["replay", folder, "--model", f"{file}:make_model", "--until", "exp"]) == 0
+    out = capsys.readouterr().out
+    assert "exp in" in out and "not finite" in out and "addmm" in out and "mean" not in out
+    assert main(["replay", folder, "--model", f"{file}:make_model", "--until", "sinh"]) == 2
+    assert "no operation of the forward pass has 'sinh' in its name; the last is sum" in capsys.readouterr().err
+
+
+def test_remedies_are_tried(step: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = step
+    again = ["replay", folder, "--model", f"{file}:make_model"]
+    assert main([*again, "--with", "float64", "--with", "eps=1e-3", "--with", "guard"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("mends         float64 ") and "from not finite to" in lines[0]
+    assert lines[1].startswith("does not mend guard ") and lines[2].startswith("not tried     eps=1e-3")
+    assert main([*again, "--with", "magic"]) == 2
+    assert "there is no remedy 'magic'" in capsys.readouterr().err
+    assert main(["replay", folder, "--with", "guard"]) == 2
+
+
+def test_the_page_of_a_run(step: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, _ = step
+    page = tmp_path / "run.html"
+    assert main(["replay", folder, "--report", str(page)]) == 0
+    assert "Step 0 went wrong" in page.read_text() and "the loss is infinite" in capsys.readouterr().out
+    (Path(folder) / "run.json").write_text("{}")
+    assert main(["replay", folder, "--report", str(page)]) == 1
+    assert "the run before the step cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "code", "words"),

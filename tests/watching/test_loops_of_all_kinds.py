@@ -338,3 +338,23 @@ def test_parameters_that_come_later() -> None:
         model[1].weight.grad[0, 0] = math.nan
         optimizer.step()
     assert "1.weight" in str(watching.bad[0])
+
+
+def test_a_bad_input_is_not_the_fault_of_the_loss() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with quiet(model) as watching:
+        model(X * math.nan).square().mean().backward()
+        optimizer.step()
+    assert "has NaN at index [0, 0]" in str(watching.bad[0]) and watching.bad[0].notes == []
+
+
+def test_gradients_of_another_place_are_not_the_fault_of_the_loss() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with quiet(model) as watching:
+        model(X).square().mean().backward()
+        assert model.weight.grad is not None
+        model.weight.grad[0, 0] = math.nan  # as the average over ranks does
+        optimizer.step()
+    assert watching.bad[0].notes == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import hnfc
@@ -121,3 +122,50 @@ def test_arguments_that_a_file_cannot_hold(tmp_path: Path) -> None:
         optimizer.step()
     assert "an argument is a Holder, which a file cannot hold" in str(watching.bad[0])
     assert not (tmp_path / "steps").exists() or not list((tmp_path / "steps").iterdir())
+
+
+def test_a_folder_is_a_sample(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    watching = watched(HandSoftmax().train(), NegativeLog(), folder=str(tmp_path))
+    folder = watching.bad[0].folder
+    again = hnfc.replay(folder, HandSoftmax)
+    found = hnfc.trace(again.model, folder)
+    assert found.first is not None and "exp" in found.first.operation
+    assert torch.equal(again.sample[0][0], batch()[0])
+    with pytest.raises(ModelError, match="no step of a watched run"):
+        hnfc.trace(again.model, str(tmp_path / "nowhere"))
+
+
+def test_remedies_by_name(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    watching = watched(HandSoftmax().train(), NegativeLog(), folder=str(tmp_path))
+    again = hnfc.replay(watching.bad[0].folder, HandSoftmax, loss=lambda p: negative_log(p, batch()[1]))
+    tried = {trial.name: trial for trial in again.attempt("rewrite", "float64", "guard", "eps=1e-5")}
+    assert tried.keys() == {"rewrite", "float64", "guard"} and tried["rewrite"].mends
+    assert "softmax" in tried["rewrite"].code and "loops.py" in tried["guard"].code
+    assert all(p.isfinite().all() for p in again.model.parameters())
+
+
+def test_parameters_of_a_checkpoint_are_not_saved_again(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 300), nn.Linear(300, 300), nn.Linear(300, 1))
+    for p in model[1].parameters():
+        p.requires_grad_(False)
+    save_file(dict(model.state_dict()), tmp_path / "model.safetensors")
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 1e-3)
+    options: dict[str, Any] = {"folder": str(tmp_path / "bad"), "report": lambda _: None}
+    with hnfc.watch(model, checkpoint=tmp_path / "model.safetensors", **options) as watching:
+        for step in range(3):
+            optimizer.zero_grad()
+            model(torch.full((2, 4), 1.0 if step < 2 else float("nan"))).sum().backward()
+            optimizer.step()
+    bad = watching.bad[0]
+    names = load_file(Path(bad.folder) / "tensors.safetensors").keys()
+    assert "parameter.1.weight" not in names and "parameter.0.weight" in names and "optimizer.0.weight.exp_avg" in names
+    assert bad.size == sum(file.stat().st_size for file in Path(bad.folder).iterdir()) < 4 * 300 * 300
+    assert f"{bad.size / 1e3:.1f} kB" in str(bad)
+    made = nn.Sequential(nn.Linear(4, 300), nn.Linear(300, 300), nn.Linear(300, 1))
+    hnfc.replay(bad.folder, made)
+    assert all(torch.equal(a, b) for a, b in zip(made.parameters(), model.parameters(), strict=True))
+    data = json.loads((Path(bad.folder) / "step.json").read_text())
+    assert data["optimizer"]["class"] == "Adam" and data["optimizer"]["groups"][0]["params"][0] == "0.weight"

@@ -1,0 +1,30 @@
+"""A step that goes wrong, as what remedies are tried on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hnfc.core.errors import ModelError, UsageError
+from hnfc.pytorch.losses import Loss
+from hnfc.tracing.step import TracedStep
+
+REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
+"""torch.export cannot follow every model, and not every model can be copied or has kernels in a format: it is then no remedy."""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A model that goes wrong on a sample, and the step in which it did."""
+
+    model: torch.nn.Module
+    sample: Any
+    loss: Loss | None
+    step: TracedStep
+    backward: bool
+
+    @property
+    def what(self) -> str:
+        return "the error of the results and gradients" if self.backward else "the error of the results"

@@ -1,0 +1,167 @@
+"""Changes of a step that are tried on it: guards of operands, a wider eps of modules, another scale of the loss."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from hnfc.pytorch.losses import with_loss
+from hnfc.pytorch.optimized import arguments_of
+from hnfc.tracing.comparing import RunComparison, compare
+from hnfc.tracing.errors import is_wrong
+from hnfc.tracing.events import Event, first_of
+from hnfc.tracing.findings import trace_of
+from hnfc.tracing.guards import Guarded, OperandGuard, guards_of, widened_eps
+from hnfc.tracing.memory import WIDE
+from hnfc.tracing.patients import REFUSALS, Patient
+from hnfc.tracing.step import TracedStep, step_of
+
+_MOST_GUARDS = 3
+_WIDER_EPS = (1e-6, 1e-5, 1e-3)
+_SCALES = (2.0**-8, 2.0**8, 2.0**-16, 2.0**16, 2.0**24)
+_ALLOWED = 1e-2
+"""Change of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
+
+_GROWN = 1e5
+"""Growth of results and gradients above which a step is finite, but training would go astray."""
+
+
+@dataclass(frozen=True)
+class RemedyTrial:
+    """A change that was tried. name: as `hnfc replay --with` takes it. code: how to write it. changed: how much it moves what had a finite
+    exact value, relative to the largest element."""
+
+    name: str
+    code: str
+    comparison: RunComparison
+    changed: float = 0.0
+    grown: float = 1.0
+    """Size of the largest result or gradient relative to the one before, or to 1."""
+
+    @property
+    def mends(self) -> bool:
+        return self.comparison.mends and self.changed <= _ALLOWED and self.grown <= _GROWN
+
+    def __str__(self) -> str:
+        moved = f", and changes what is finite by {self.changed:.1e}" if self.changed > 1e-6 else ""
+        return f"{self.code}: the error {self.comparison}{moved}"
+
+
+def guard_trial(patient: Patient, first: Event) -> RemedyTrial | None:
+    """Guards at the first event, and at what then comes first, until the step is mended; else the last that were tried."""
+    guards: list[OperandGuard] = []
+    event: Event | None = first
+    last: RemedyTrial | None = None
+    while event is not None and len(guards) < _MOST_GUARDS:
+        following: tuple[OperandGuard, Event | None] | None = None
+        for guard in guards_of(event):
+            tried = _guarded(patient, [*guards, guard])
+            if tried is None:
+                continue
+            last, step = tried
+            if last.mends:
+                return last
+            then = first_of(trace_of(step).events)
+            if following is None and (then is None or (then.source, then.operation) != (event.source, event.operation)):
+                following = guard, then
+        if following is None:
+            return last
+        guards.append(following[0])
+        event = following[1]
+    return last
+
+
+def _guarded(patient: Patient, guards: Sequence[OperandGuard]) -> tuple[RemedyTrial, TracedStep] | None:
+    mode = Guarded(guards)
+    whole = with_loss(patient.model, patient.loss)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return whole(*args, **kwargs)
+
+    step = _step(patient, call)
+    if step is None or not mode.count:
+        return None
+    return _trial("guard", "; ".join(map(str, guards)), patient, step), step
+
+
+def eps_trials(patient: Patient) -> Iterator[RemedyTrial]:
+    """A wider eps of all modules that have a smaller one."""
+    for eps in _WIDER_EPS:
+        trial = eps_trial(patient, eps)
+        if trial is not None:
+            yield trial
+
+
+def eps_trial(patient: Patient, eps: float) -> RemedyTrial | None:
+    """A wider eps of all modules that have a smaller one; None where none has."""
+    changed = list(widened_eps(patient.model, eps))
+    if not changed:
+        return None
+    before = [part.__dict__[name] for part, name in changed]
+    with contextlib.ExitStack() as stack:
+        for (part, name), old in zip(changed, before, strict=True):
+            part.__dict__[name] = eps
+            stack.callback(partial(part.__dict__.__setitem__, name, old))
+        step = _step(patient, None)
+    kinds = ", ".join(sorted({type(part).__name__ for part, _ in changed}))
+    return None if step is None else _trial(f"eps={eps:g}", f"eps={eps:g} for {kinds} (it is {min(before):g})", patient, step)
+
+
+def scale_trials(patient: Patient) -> Iterator[RemedyTrial]:
+    """Other scales of the loss."""
+    for scale in _SCALES if patient.backward else ():
+        trial = scale_trial(patient, scale)
+        if trial is not None:
+            yield trial
+
+
+def scale_trial(patient: Patient, scale: float) -> RemedyTrial | None:
+    """The loss, multiplied before its gradients are taken; these are divided in float32."""
+    step = _step(patient, None, scale)
+    code = f"(loss * {scale:g}).backward(), and the gradients in float32 divided by {scale:g} (torch.amp.GradScaler does so)"
+    return None if step is None else _trial(f"scale={scale:g}", code, patient, step)
+
+
+def _step(patient: Patient, call: Any, scale: float = 1.0) -> TracedStep | None:
+    args, kwargs = arguments_of(patient.sample)
+    try:
+        return step_of(with_loss(patient.model, patient.loss), args, kwargs, patient.backward, call, scale)
+    except REFUSALS:
+        return None
+
+
+def _trial(name: str, code: str, patient: Patient, step: TracedStep) -> RemedyTrial:
+    grown = _largest(step) / max(1.0, _largest(patient.step))
+    return RemedyTrial(name, code, compare(patient.step, step), _change(patient.step, step), grown)
+
+
+def _largest(step: TracedStep) -> float:
+    """Size of the largest finite element of the results and gradients."""
+    found = (final.given.to(WIDE).abs() for final in step.finals if final.given.numel())
+    return max((float(torch.where(size.isfinite(), size, 0.0).max()) for size in found), default=0.0)
+
+
+def _change(old: TracedStep, new: TracedStep) -> float:
+    """The largest difference from exact values that are finite, relative to the largest of each tensor."""
+    others = {(final.kind, final.name): final for final in new.finals}
+    most = 0.0
+    for final in old.finals:
+        other = others.get((final.kind, final.name))
+        if other is None or other.given.shape != final.given.shape or not final.given.numel():
+            continue
+        if not is_wrong(other.given, final.true, final.kind == "gradient", new.run.epsilon):
+            continue  # rounding, as of a gradient that is exactly 0
+        given = other.given.to(WIDE)
+        good = torch.isfinite(final.true) & torch.isfinite(given)
+        size = float(torch.where(good, final.true.abs(), 0.0).max())
+        off = float(torch.where(good, (given - final.true).abs(), 0.0).max())
+        if size > torch.finfo(torch.float32).smallest_normal and math.isfinite(off):
+            most = max(most, off / size)
+    return most
