@@ -13,6 +13,7 @@ from hnfc.dsl import syntax
 from hnfc.dsl.depth import SHALLOW, with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.grammar import parser
+from hnfc.dsl.syntax_errors import token_span, unexpected_character, unexpected_end, unexpected_token
 
 MAX_SOURCE = 1_000_000
 MAX_DEPTH = 200
@@ -34,13 +35,13 @@ def parse(source: str, path: str = "<text>") -> syntax.File:
     try:
         declarations = with_room(tree) if is_long(source) else tree()
     except UnexpectedEOF as error:
-        raise HnfError([_unexpected_end(source, path, error.expected)]) from None
+        raise HnfError([unexpected_end(source, path, error.expected)]) from None
     except UnexpectedToken as error:
         if error.token.type == "$END":
-            raise HnfError([_unexpected_end(source, path, error.accepts or error.expected)]) from None
-        raise HnfError([_unexpected_token(error, source, path)]) from None
+            raise HnfError([unexpected_end(source, path, error.accepts or error.expected)]) from None
+        raise HnfError([unexpected_token(error, source, path)]) from None
     except UnexpectedCharacters as error:
-        raise HnfError([_unexpected_character(error, source, path)]) from None
+        raise HnfError([unexpected_character(error, source, path)]) from None
     except VisitError as error:
         if isinstance(error.orig_exc, HnfError):
             raise HnfError([_in_file(d, path) for d in error.orig_exc.diagnostics]) from None
@@ -108,79 +109,6 @@ def _check_depth(source: str, path: str) -> None:
             or "-" * MAX_DEPTH in text.replace(" ", "")
         ):
             raise HnfError([Diagnostic("HNF0102", "the expression is longer than any rule needs", path, Span(line, 1, line, 2))])
-
-
-_READABLE = {
-    "NAME": "a name", "NUMBER": "a number", "STRING": 'a text in "quotes"', "ARROW": "`=>`, `<=>` or `~>`", "LPAR": "`(`", "RPAR": "`)`",
-    "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "EQUAL": "`=`", "COLON": "`:`", "SIGN": "`-`", "MINUS": "`-`", "PLUS": "`+`",
-    "STAR": "`*`", "SLASH": "`/`", "AT": "`@`", "COMPARE": "a comparison", "$END": "the end of the file", "VBAR": "`|`",
-    "__ANON_0": "`**`", "LBRACE": "`{`", "RBRACE": "`}`",
-}  # fmt: skip
-
-
-def _expected(names: set[str]) -> str:
-    words = sorted({_READABLE.get(name, f"`{name.lower()}`") for name in names})
-    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
-
-
-def _unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnostic:
-    token = error.token
-    span = _token_span(token)
-    expected = set(error.accepts or error.expected)
-    if str(token) in ("rule", "test", "def", "import", "library", "format", "target") and "ARROW" in expected:
-        return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
-    if str(token) == "=" and "ARROW" in expected:
-        return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
-    begun = source[: token.start_pos or 0]
-    # in brackets `x =` is read as a keyword, and the rest of the arrow is left
-    if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
-        return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
-    if token.type == "STRING" and "RPAR" in expected:
-        help_ = "write what an einsum means: `a @ b`, `sum[k](a * b)`, `transpose(a)`"
-        return Diagnostic("HNF0103", f"a function takes no text, but got {token}", path, span, help=help_)
-    few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
-    help_ = f"expected {_expected(few)}" if few else ""
-    return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
-
-
-def _unexpected_end(source: str, path: str, expected: Any) -> Diagnostic:
-    lines = source.splitlines() or [""]
-    span = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
-    names = set(expected or ())
-    what = "a rule needs `pattern => replacement`" if "ARROW" in names else f"expected {_expected(names)}" if 0 < len(names) <= 6 else ""
-    return Diagnostic("HNF0104", "the file ends in the middle of a declaration", path, span, help=what)
-
-
-_MEANT = {
-    '"': "a text must be closed with a quote on the same line",
-    "'": 'a text stands in "quotes"',
-    "^": "powers are written `x ** y`",
-    "?": "a choice is written `where(c, x, y)`",
-    ".": "functions are written `exp(x)`, without a module before them and not as methods",
-    "&": "conditions are joined by `and`",
-    "~": "a condition is negated by `not`",
-    "!": "a condition is negated by `not`",
-    "%": "remainders are `remainder(x, y)`, with the sign of y, and `fmod(x, y)`, with the sign of x",
-    ";": "declarations need nothing between them",
-    "²": "squares are written `x ** 2` or `square(x)`",
-    "√": "roots are written `sqrt(x)`",
-    "·": "products are written `x * y`",
-    "×": "products are written `x * y`",
-    "−": "write the `-` of the keyboard",
-    "≤": "write `<=`", "≥": "write `>=`", "≠": "write `!=`", "→": "write `=>`", "∞": "write `inf`", "π": "write `pi`",
-}  # fmt: skip
-"""Advice on characters that no rule file has."""
-
-
-def _unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:
-    character = source[error.pos_in_stream] if error.pos_in_stream is not None and error.pos_in_stream < len(source) else ""
-    span = Span(error.line, error.column, error.line, error.column + 1)
-    help_ = _MEANT.get(character, "")
-    return Diagnostic("HNF0105", f"the character {character!r} has no meaning here", path, span, help=help_)
-
-
-def _token_span(token: Token) -> Span:
-    return Span(token.line or 0, token.column or 0, token.end_line or 0, token.end_column or 0)
 
 
 def _meta_span(meta: Meta) -> Span:
@@ -276,8 +204,8 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         assert arrow is not None
         return syntax.RuleDeclaration(
             str(name), reason, found.get("group", ""), found.get("source", ""), str(arrow), sides[0], sides[1], tuple(lets),
-            found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta), _token_span(name),
-            _token_span(arrow), tuple(clause_spans),
+            found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta), token_span(name),
+            token_span(arrow), tuple(clause_spans),
         )  # fmt: skip
 
     def test(self, meta: Meta, children: list[Any]) -> syntax.Test:
@@ -300,7 +228,7 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         return syntax.Parameter(str(children[0]), children[1], _meta_span(meta))
 
     def field(self, meta: Meta, children: list[Any]) -> syntax.Field:
-        return syntax.Field(str(children[0]), children[1], _meta_span(meta), _token_span(children[0]))
+        return syntax.Field(str(children[0]), children[1], _meta_span(meta), token_span(children[0]))
 
     def fields(self, meta: Meta, children: list[Any]) -> tuple[Token | None, tuple[syntax.Field, ...]]:
         return children[0], tuple(children[1:])
@@ -315,14 +243,14 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         kind, fields, same = (body[0], body[1], None) if isinstance(body, tuple) else (None, (), body)
         return syntax.FormatDeclaration(
             str(name), parameters, title, str(kind or ""), fields, same,
-            _meta_span(meta), _token_span(name), _token_span(kind or name),
+            _meta_span(meta), token_span(name), token_span(kind or name),
         )  # fmt: skip
 
     def target(self, meta: Meta, children: list[Any]) -> syntax.TargetDeclaration:
         name, *rest = children
         title = next((_text(child) for child in rest if isinstance(child, Token)), "")
         fields = tuple(child for child in rest if isinstance(child, syntax.Field))
-        return syntax.TargetDeclaration(str(name), title, fields, _meta_span(meta), _token_span(name))
+        return syntax.TargetDeclaration(str(name), title, fields, _meta_span(meta), token_span(name))
 
     def list_(self, meta: Meta, children: list[Any]) -> list[Any]:
         return [child for child in children if child is not None]
@@ -383,7 +311,7 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
                 arguments = child
         keywords = tuple(a for a in arguments if isinstance(a, tuple))
         positional = tuple(a for a in arguments if not isinstance(a, tuple))
-        return syntax.Call(str(name), axes, positional, keywords, _meta_span(meta), _token_span(name))
+        return syntax.Call(str(name), axes, positional, keywords, _meta_span(meta), token_span(name))
 
     def index(self, meta: Meta, children: list[Any]) -> tuple[str | int, ...]:
         return tuple(children)

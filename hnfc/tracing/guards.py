@@ -18,7 +18,7 @@ from hnfc.tracing.events import Event
 _EPS = {torch.float16: (1e-4, 1e-3), torch.bfloat16: (1e-12, 1e-6, 1e-3)}
 _ANY_EPS = (1e-12, 1e-8, 1e-6)
 """Bounds that are tried, the smallest first."""
-_OPERATIONS = {
+_KINDS = {
     "exp": "exp", "expm1": "exp", "exp2": "exp", "sinh": "exp", "cosh": "exp",
     "log": "positive", "log2": "positive", "log10": "positive", "sqrt": "positive", "rsqrt": "positive",
     "div": "divisor", "reciprocal": "divisor", "pow": "base", "log1p": "above -1", "acosh": "above 1",
@@ -39,7 +39,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True)
 class OperandGuard:
-    """A bound for an operand of the calls of an operation at a line. kind: see `_OPERATIONS`."""
+    """A bound for an operand of the calls of an operation at a line. kind: see `_KINDS`."""
 
     kind: str
     source: str
@@ -66,7 +66,7 @@ class OperandGuard:
 def guards_of(event: Event) -> list[OperandGuard]:
     """Guards for the operation of an event, the mildest first; none where the operation or its line is not known."""
     name = event.operation.partition(".")[0].removesuffix("_")
-    kind = _OPERATIONS.get(_SPELLINGS.get(name, name))
+    kind = _KINDS.get(_SPELLINGS.get(name, name))
     if kind is None or not event.source or event.kind in ("input", "constant"):
         return []
     dtype = event.result.dtype
@@ -94,7 +94,7 @@ class Guarded(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
         name = _SPELLINGS.get(name, name)
-        kind = _OPERATIONS.get(name)
+        kind = _KINDS.get(name)
         if kind is None or not args:
             return function(*args, **kwargs)
         place = innermost(frames_below(sys._getframe(1), ()))

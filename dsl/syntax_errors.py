@@ -1,0 +1,82 @@
+"""Words for a syntax error: what was met, what may stand there, and what was probably meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from hnfc.dsl.diagnostics import Diagnostic, Span
+
+_READABLE = {
+    "NAME": "a name", "NUMBER": "a number", "STRING": 'a text in "quotes"', "ARROW": "`=>`, `<=>` or `~>`", "LPAR": "`(`", "RPAR": "`)`",
+    "LSQB": "`[`", "RSQB": "`]`", "COMMA": "`,`", "EQUAL": "`=`", "COLON": "`:`", "SIGN": "`-`", "MINUS": "`-`", "PLUS": "`+`",
+    "STAR": "`*`", "SLASH": "`/`", "AT": "`@`", "COMPARE": "a comparison", "$END": "the end of the file", "VBAR": "`|`",
+    "__ANON_0": "`**`", "LBRACE": "`{`", "RBRACE": "`}`",
+}  # fmt: skip
+
+
+def _expected(names: set[str]) -> str:
+    words = sorted({_READABLE.get(name, f"`{name.lower()}`") for name in names})
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
+
+
+def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnostic:
+    token = error.token
+    span = token_span(token)
+    expected = set(error.accepts or error.expected)
+    if str(token) in ("rule", "test", "def", "import", "library", "format", "target") and "ARROW" in expected:
+        return Diagnostic("HNF0103", f"the rule before this `{token}` has no arrow", path, span, help="write `pattern => replacement`")
+    if str(token) == "=" and "ARROW" in expected:
+        return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
+    begun = source[: token.start_pos or 0]
+    # in brackets `x =` is read as a keyword, and the rest of the arrow is left
+    if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
+        return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
+    if token.type == "STRING" and "RPAR" in expected:
+        help_ = "write what an einsum means: `a @ b`, `sum[k](a * b)`, `transpose(a)`"
+        return Diagnostic("HNF0103", f"a function takes no text, but got {token}", path, span, help=help_)
+    few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
+    help_ = f"expected {_expected(few)}" if few else ""
+    return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
+
+
+def unexpected_end(source: str, path: str, expected: Any) -> Diagnostic:
+    lines = source.splitlines() or [""]
+    span = Span(len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+    names = set(expected or ())
+    what = "a rule needs `pattern => replacement`" if "ARROW" in names else f"expected {_expected(names)}" if 0 < len(names) <= 6 else ""
+    return Diagnostic("HNF0104", "the file ends in the middle of a declaration", path, span, help=what)
+
+
+_MEANT = {
+    '"': "a text must be closed with a quote on the same line",
+    "'": 'a text stands in "quotes"',
+    "^": "powers are written `x ** y`",
+    "?": "a choice is written `where(c, x, y)`",
+    ".": "functions are written `exp(x)`, without a module before them and not as methods",
+    "&": "conditions are joined by `and`",
+    "~": "a condition is negated by `not`",
+    "!": "a condition is negated by `not`",
+    "%": "remainders are `remainder(x, y)`, with the sign of y, and `fmod(x, y)`, with the sign of x",
+    ";": "declarations need nothing between them",
+    "²": "squares are written `x ** 2` or `square(x)`",
+    "√": "roots are written `sqrt(x)`",
+    "·": "products are written `x * y`",
+    "×": "products are written `x * y`",
+    "−": "write the `-` of the keyboard",
+    "≤": "write `<=`", "≥": "write `>=`", "≠": "write `!=`", "→": "write `=>`", "∞": "write `inf`", "π": "write `pi`",
+}  # fmt: skip
+"""Advice on characters that no rule file has."""
+
+
+def unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:
+    character = source[error.pos_in_stream] if error.pos_in_stream is not None and error.pos_in_stream < len(source) else ""
+    span = Span(error.line, error.column, error.line, error.column + 1)
+    help_ = _MEANT.get(character, "")
+    return Diagnostic("HNF0105", f"the character {character!r} has no meaning here", path, span, help=help_)
+
+
+def token_span(token: Token) -> Span:
+    return Span(token.line or 0, token.column or 0, token.end_line or 0, token.end_column or 0)
