@@ -71,7 +71,8 @@ class Sign:
 
     def __truediv__(self, other: Any) -> Sign:
         y = _sign(other)
-        return self * Sign(y.negative, False, y.positive)
+        # at a pole floating point gives an infinity, whose sign is that of a zero
+        return _ANY if y.zero else self * y
 
     def __radd__(self, other: Any) -> Sign:
         return _sign(other) + self
@@ -111,7 +112,7 @@ class SignMath:
     """The `Math` of sets of signs."""
 
     log = sin = cos = lgamma = atan2 = _any
-    atan = asin = erf = sum = amax = amin = transpose = slice = reverse = repeat = gather = _kept
+    atan = asin = erf = sum = cumsum = amax = amin = transpose = slice = reverse = repeat = gather = _kept
     compare = logical_and = logical_or = logical_not = _truth
 
     def const(self, value: float | Fraction) -> Sign:
@@ -124,8 +125,7 @@ class SignMath:
         return _sign(x).meet(_NOT_NEGATIVE)
 
     def pow(self, x: Any, y: Any) -> Sign:
-        base = _sign(x)
-        return base if base == _POSITIVE else _NOT_NEGATIVE if not base.negative else _ANY
+        return _POSITIVE if _sign(x) == _POSITIVE else _ANY
 
     def acos(self, x: Any) -> Sign:
         return _NOT_NEGATIVE
@@ -164,6 +164,12 @@ class SignMath:
     def prod(self, x: Any, axes: Any) -> Sign:
         found = _sign(x)
         return found.join(-found) if found.negative else found
+
+    def lower(self, x: Any) -> Sign:
+        return _sign(x).join(_ZERO)
+
+    def index_of(self, x: Any, axes: Any, greatest: bool) -> Sign:
+        return _NOT_NEGATIVE
 
     def size(self, x: Any, axes: Any) -> Sign:
         return _POSITIVE

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hnfc.analysis.ranges import Ranges, interval_of_array
-from hnfc.analysis.signs import Sign, sign_of
+from hnfc.analysis.signs import Sign, SignMath, sign_of
+from hnfc.dialects.facts import Math
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
 from tests.dialects.building import operation
@@ -45,6 +46,7 @@ ANYTHING = Interval(-np.inf, np.inf)
         (lambda g, x, y: g.add(g.square(x), 1.0), Sign(False, False, True)),
         (lambda g, x, y: g.maximum(x, g.exp(y)), Sign(False, False, True)),
         (lambda g, x, y: g.mul(x, g.exp(y)), Sign(True, True, True)),
+        (lambda g, x, y: g.reciprocal(g.relu(x)), Sign(True, True, True)),
         (lambda g, x, y: g.sub(g.exp(x), g.exp(y)), Sign(True, True, True)),
         (lambda g, x, y: g.cast(g.exp(x), to="f16"), Sign(False, False, True)),
     ],
@@ -53,6 +55,10 @@ def test_what_is_known_for_any_input(made, sign) -> None:
     g = Graph((2, 3), (2, 3))
     value = made(g, *g.args)
     assert sign_of(value, Ranges(dict.fromkeys(g.args, ANYTHING))) == sign
+
+
+def test_every_primitive_of_a_meaning_has_signs() -> None:
+    assert [name for name in vars(Math) if not name.startswith("_") and not hasattr(SignMath, name)] == []
 
 
 def test_axes_without_elements_tell_nothing() -> None:
