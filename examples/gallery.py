@@ -36,7 +36,7 @@ def forward_of(example: Example) -> str:
 
 
 def words_of(data: dict[str, Any]) -> str:
-    """What was done, by rules or by kinds of search."""
+    """Names of the rules and kinds of search that mended a model."""
     kinds = {"rescaling": "a shift of exponents", "widening": "float64 in a part", "found": "a form found for it"}
     made = dict.fromkeys(kinds.get(each["group"], f"`{each['rule']}`") for each in data["rewrites"])
     if data["mended_gradients"]:

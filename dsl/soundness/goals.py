@@ -49,7 +49,7 @@ def sizes(meaning: Denotation) -> dict[int, str]:
 
 
 def narrowed(difference: Rational) -> Cond:
-    """That the difference is 0, or what is enough: f(a) - f(b) is 0 where a - b is."""
+    """Goal that the difference is 0, or one from which it follows: f(a) - f(b) is 0 where a - b is."""
     x = difference
     while True:
         x = Rational(_without_common(x))

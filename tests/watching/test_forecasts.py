@@ -25,7 +25,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def spoken(name: str, seed: int) -> tuple[hnfc.watching.Watch, list[str]]:
-    """What was foretold in a run, with its step first."""
+    """Forecasts of a run, each with the step at which it was made."""
     said: list[str] = []
     model, loop = ({**DIVERGING, **HEALTHY})[name](seed)
     with hnfc.watch(model, folder=None, report=said.append, budget=1.0) as watching:
