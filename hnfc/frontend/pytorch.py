@@ -101,7 +101,8 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
     """The model as a graph without side effects, of operations on as high a level as torch has them."""
     try:
         with _quiet(), recorded("export"):
-            program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False)
+            given, named = _apart(model, args, kwargs or {})
+            program = torch.export.export(model, given, named, dynamic_shapes=dynamic_shapes, strict=False)
             _detach_where_no_gradient_is_wanted(program.graph_module)
             _write_numbers_as_constants(program)
             functional: ExportedProgram = program.run_decompositions(_decompositions(program.graph))
@@ -110,6 +111,21 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
     except Exception as error:  # whatever the model's own code raises comes through here
         raise ModelError(f"torch.export cannot capture {type(model).__name__}: {first_line(error)}", *_place(error)) from error
     return functional
+
+
+def _apart(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs, with a copy of each tensor that stands there twice or is part of the model: torch.export takes such for one value, which
+    they need not be in another call."""
+    seen = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+
+    def own(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or id(value) not in seen:
+            seen.add(id(value))
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    apart: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(own, (tuple(args), dict(kwargs)))
+    return apart
 
 
 def _decompositions(graph: torch.fx.Graph) -> dict[Any, Any]:

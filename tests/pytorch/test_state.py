@@ -346,3 +346,21 @@ def test_slices_of_other_lengths_are_not_captured_one_by_one() -> None:
         x = torch.randn(4, length)[:, :-1]
         torch.testing.assert_close(better(x), torch.softmax(x, -1))
     assert len(better._hnfc.known) <= 2
+
+
+class Shared(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor, others: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.log(torch.exp(x - others["y"]) + torch.exp(self.weight)) + x * others["z"] / x
+
+
+@pytest.mark.parametrize("same", ["an input", "a parameter"])
+def test_a_sample_that_holds_one_tensor_twice(same: str) -> None:
+    """torch.export takes the two for one value, which they are not in the next call."""
+    model, x = Shared(), torch.randn(3)
+    better = hnfc.optimize(model, (x, {"y": x if same == "an input" else model.weight, "z": x}))
+    other = [torch.randn(3), {"y": torch.randn(3), "z": torch.randn(3)}]
+    torch.testing.assert_close(better(*other), model(*other))
