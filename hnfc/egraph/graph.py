@@ -20,11 +20,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import WeightReader
+from hnfc.core.value_numbering import properties_of
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num import COMMUTATIVE, COMPUTING, OPERATIONS
 from hnfc.rewrite.builder import DoesNotFit, fold
 from hnfc.rewrite.nary_terms import constant_of, over_reals
-from hnfc.rewrite.value_numbering import properties_of
 
 _CONSTANT = OPERATIONS["constant"]
 _FOLDED = frozenset(OPERATIONS[name] for name in ("add", "sub", "mul", "div", "neg", "square", "reciprocal"))

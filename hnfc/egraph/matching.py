@@ -9,6 +9,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from hnfc.core.value_numbering import Numbering
 from hnfc.dsl import core
 from hnfc.egraph.graph import EGraph, ENode
 from hnfc.rewrite.bindings import Binding, Bindings
@@ -16,7 +17,6 @@ from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.matching import Matching
 from hnfc.rewrite.nary_terms import Item, Root
 from hnfc.rewrite.pattern import OperationPattern, tree
-from hnfc.rewrite.value_numbering import Numbering
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hnfc.backend.torch_mlir import build, export
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.samples import Array, declared, drawn, from_file, lasting
+from hnfc.core.value_numbering import eliminate_common
 from hnfc.core.verdicts import verdicts
 from hnfc.dialects.interval import Interval
 from hnfc.dsl import core
@@ -36,7 +37,6 @@ from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules, origin_of
 from hnfc.rewrite.matcher import CompiledRule, Matcher
 from hnfc.rewrite.probing import Prober
-from hnfc.rewrite.value_numbering import eliminate_common
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.measurement import Original, affordable
 from hnfc.validation.variations import varied

@@ -19,6 +19,7 @@ from xdsl.rewriter import InsertPoint
 from hnfc.analysis.cost import flops
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.dead_code import erase_dead
+from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.num import COMPUTING
 from hnfc.dsl import core
 from hnfc.dsl.description import describe
@@ -28,7 +29,6 @@ from hnfc.rewrite.matcher import CompiledRule, Match, Matcher, compile_rule
 from hnfc.rewrite.nary_terms import Product, Root, Sum
 from hnfc.rewrite.probing import Prober
 from hnfc.rewrite.record import NearMiss, Rewrite, RewriteOutcome
-from hnfc.rewrite.value_numbering import Numbering
 
 GENERATIONS = 24
 REWRITES_PER_OPERATION = 20

@@ -17,6 +17,7 @@ from time import perf_counter
 
 from xdsl.ir import Operation
 
+from hnfc.core.value_numbering import Numbering
 from hnfc.dsl import core
 from hnfc.rewrite.bindings import Bindings
 from hnfc.rewrite.matching import Matching
@@ -43,7 +44,6 @@ from hnfc.rewrite.pattern import (
     size_of,
 )
 from hnfc.rewrite.record import Statistics
-from hnfc.rewrite.value_numbering import Numbering
 
 
 @dataclass(frozen=True)

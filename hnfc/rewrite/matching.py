@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.types import ELEMENT_NAMES
 from hnfc.rewrite.attributes import fit_attributes, integer, size_of
 from hnfc.rewrite.bindings import Binding, Bindings, Integers, shape_of
@@ -37,7 +38,6 @@ from hnfc.rewrite.pattern import (
     SizePattern,
     SumPattern,
 )
-from hnfc.rewrite.value_numbering import Numbering
 
 _MAX_STEPS = 4000
 

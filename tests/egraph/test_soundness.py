@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.core.dead_code import erase_dead
+from hnfc.core.value_numbering import COMMUTATIVE
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.egraph import Limits, Program, Saturation, extract
@@ -17,7 +18,6 @@ from hnfc.egraph.explorer import because, both_ways
 from hnfc.egraph.graph import ENode
 from hnfc.egraph.problem import loops_of, problem_of
 from hnfc.rewrite.canonicalization import canonicalize
-from hnfc.rewrite.value_numbering import COMMUTATIVE
 from tests.rewrite.random_graphs import Before, Maker
 from tests.rewrite.test_random_graphs import MORE, text
 from tests.soundness.reading import rules_of

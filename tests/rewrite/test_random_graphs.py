@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.core.dead_code import erase_dead
 from hnfc.core.interpreter import evaluate
+from hnfc.core.value_numbering import eliminate_common
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import prove_all
@@ -25,7 +26,6 @@ from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.greedy import Greedy, compile_rules
 from hnfc.rewrite.matcher import Matcher
 from hnfc.rewrite.record import RewriteOutcome
-from hnfc.rewrite.value_numbering import eliminate_common
 from tests.rewrite.random_graphs import Before, Maker
 from tests.soundness.reading import rules_of
 

@@ -10,6 +10,7 @@ import pytest
 
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import evaluate_exactly
+from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.facts import Access
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num import OPERATIONS
@@ -22,7 +23,6 @@ from hnfc.rewrite.conditions import ConditionChecker, Observations
 from hnfc.rewrite.matcher import CompiledRule, Match
 from hnfc.rewrite.nary_terms import product_of, sum_of
 from hnfc.rewrite.pattern import compile_pattern
-from hnfc.rewrite.value_numbering import Numbering
 from tests.graphs import Graph
 from tests.soundness.reading import rules_of
 
