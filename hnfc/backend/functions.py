@@ -188,6 +188,7 @@ ending_expm1 = _function("expm1", positive_zero=True, ending="ending_expm1")
 ending_log1p = _function("log1p", positive_zero=True, ending="ending_log1p")
 ending_atanh = _function("atanh", positive_zero=True, ending="ending_atanh")
 ending_acosh = _function("acosh", ending="ending_acosh")
+ending_asinh = _function("asinh", positive_zero=True, ending="ending_asinh")
 ending_cbrt = _function("cbrt", ending="ending_cbrt")
 
 
@@ -257,7 +258,13 @@ class _Root(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
         (root,) = ctx.saved_tensors
-        return torch.where(root == 0, torch.zeros_like(root), cotangent / (2 * torch.where(root == 0, torch.ones_like(root), root)))
+        return _through_root(cotangent, root)
+
+
+def _through_root(change: Tensor, root: Tensor) -> Tensor:
+    """change/(2·root); 0 where the root is 0, and where nothing hangs on a root that is no number."""
+    nothing = (root == 0) | ((change == 0) & torch.isnan(root))
+    return torch.where(nothing, torch.zeros_like(root), change / (2 * torch.where(nothing, torch.ones_like(root), root)))
 
 
 class _RootForward(_Root):
@@ -268,12 +275,12 @@ class _RootForward(_Root):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Tensor:
         (root,) = ctx.saved_tensors
-        return torch.where(root == 0, torch.zeros_like(root), tangent / (2 * torch.where(root == 0, torch.ones_like(root), root)))
+        return _through_root(tangent, root)
 
 
 @leaf
 def root_of_squares(s: Tensor) -> Tensor:
-    """√s, for s a sum, mean or variance of squares."""
+    """√s, for s a sum, mean or variance of squares, or a quotient of one."""
     return apply(_Root, _RootForward, s)
 
 

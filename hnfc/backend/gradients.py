@@ -46,7 +46,8 @@ _POINTWISE = _UNSAFE | _overloads(
     "maximum", "minimum", "where", "masked_fill", "floor", "ceil", "trunc", "round", "to", "_to_copy", "clone", "alias", "addcmul", "lerp",
     "fmod", "remainder", "nan_to_num",
 ) | {
-    getattr(functions, name) for name in ("tanh", "asinh", "sigmoid", "log_sigmoid", "erfc", "silu", "mish", "selected", "not_selected")
+    getattr(functions, name)
+    for name in ("tanh", "asinh", "ending_asinh", "sigmoid", "log_sigmoid", "erfc", "silu", "mish", "selected", "not_selected")
 }  # fmt: skip
 _MOVING = _overloads(
     "clone", "alias", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "transpose", "permute", "slice", "select",
@@ -78,21 +79,23 @@ _WITH_INFINITE_DERIVATIVES: dict[Any, Callable[..., Any]] = {
     aten.log.default: functions.ending_log, aten.reciprocal.default: functions.ending_reciprocal,
     aten.div.Tensor: functions.ending_div, functions.expm1: functions.ending_expm1, functions.log1p: functions.ending_log1p,
     functions.atanh: functions.ending_atanh, functions.acosh: functions.ending_acosh, functions.cbrt: functions.ending_cbrt,
+    functions.asinh: functions.ending_asinh,  # of what is no number behind a root or logarithm
 }  # fmt: skip
 
 
-def ignore_unused(graph: fx.Graph) -> None:
-    """Lets a result that a caller does not differentiate add nothing to gradients: its cotangent of 0 meets no infinite derivative."""
-    _ignore_unused_among(graph.nodes)
+def ignore_unused(graph: fx.Graph) -> int:
+    """Lets a result that a caller does not differentiate add nothing to gradients: its cotangent of 0 meets no infinite derivative.
+    Returns the number of operations that were changed."""
+    return _ignore_unused_among(graph.nodes)
 
 
-def _ignore_unused_among(nodes: Iterable[fx.Node]) -> bool:
-    """Return whether a node has changed."""
-    changed = False
+def _ignore_unused_among(nodes: Iterable[fx.Node]) -> int:
+    changed = 0
     for node in nodes:
         better = _WITH_INFINITE_DERIVATIVES.get(node.target) if node.op == "call_function" and not node.kwargs else None
         if better is not None:
-            node.target, changed = better, True
+            node.target = better
+            changed += 1
     return changed
 
 
@@ -175,7 +178,7 @@ def _protect_branch(
     # behind a reshape the condition has another shape, but the cotangent of what is not taken is 0 there too
     behind = _ignore_unused_among(_alone(branch, node, _POINTWISE | _MOVING) - cone)
     if not any(part.target in _UNSAFE for part in cone) or condition in cone:
-        return int(behind)
+        return min(behind, 1)
     gated: dict[fx.Node, fx.Node] = {}
     for part in sorted(cone):
         node.prepend(part)  # behind the condition; nothing else uses it
@@ -222,7 +225,7 @@ _SAME_AT_ZERO = _MOVING | _overloads("relu", "to", "_to_copy")
 
 
 def _is_of_squares(node: Any) -> bool:
-    """Return whether the value is a sum, mean or positive multiple of squares, so that it is flat wherever it is 0."""
+    """Return whether the value is a sum, mean, positive multiple or quotient of squares, so that it is flat wherever it is 0."""
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return False
     target, args = node.target, node.args
@@ -238,6 +241,8 @@ def _is_of_squares(node: Any) -> bool:
         return bool(args[1] == 0) and _is_of_squares(args[0])
     if target is aten.add.Tensor:
         return len(args) == 2 and not node.kwargs and all(map(_is_of_squares, args))
+    if target is aten.div.Tensor:
+        return _is_of_squares(args[0])
     if target in (aten.mul.Scalar, aten.div.Scalar):
         return isinstance(args[1], int | float) and args[1] > 0 and _is_of_squares(args[0])
     return False

@@ -38,7 +38,7 @@ class TorchRunner:
         graph = Declared(raised)
 
         def run(inputs: Sequence[Array]) -> list[Array]:
-            with same_draws(raised):
+            with same_draws(raised.graph):
                 return [to_numpy(result) for result in _run(graph, [shared_with_torch(array) for array in inputs], function)]
 
         return run
@@ -49,7 +49,7 @@ class TorchRunner:
 
         def run(inputs: Sequence[Array]) -> list[Array]:
             tensors = [shared_with_torch(array) for array in inputs]
-            with same_draws(graph):
+            with same_draws(graph.graph):
                 results = _run(graph, [t.double() if t.is_floating_point() else t for t in tensors], function)
             return [to_numpy(result) for result in results]
 
@@ -57,9 +57,9 @@ class TorchRunner:
 
 
 @contextlib.contextmanager
-def same_draws(graph: fx.GraphModule) -> Iterator[None]:
+def same_draws(graph: fx.Graph) -> Iterator[None]:
     """Lets a graph that draws random numbers draw the same ones each time, and leaves the generator as it was."""
-    tags = (getattr(node.target, "tags", ()) for node in graph.graph.nodes)
+    tags = (getattr(node.target, "tags", ()) for node in graph.nodes)
     if not any(torch.Tag.nondeterministic_seeded in found for found in tags):
         yield
         return

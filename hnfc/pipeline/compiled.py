@@ -85,6 +85,8 @@ class Compiled:
     trials: list[Trial] = field(default_factory=list)
     mended_gradients: int = 0
     """Places whose gradient no longer multiplies 0 by infinity (see `backend.gradients`)."""
+    ignores_unused: bool = False
+    """True if each cotangent of 0 ends at an infinite derivative, also outside of branches."""
     drawings: list[Drawing] = field(default_factory=list)
     """Each function before and after, where the request is for a report with graphs."""
     whole_rows: set[Operation] = field(default_factory=set)

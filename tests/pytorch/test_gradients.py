@@ -298,3 +298,33 @@ def test_the_slope_of_logaddexp_changes_where_both_are_equal() -> None:
     (slope,) = torch.autograd.grad(functions.logaddexp(x, x.detach()).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(slope.sum(), x)
     assert second.tolist() == [0.25] * 3
+
+
+def half_angle(x, y):
+    square = ((x - y) ** 2).sum(-1)
+    return torch.acosh(1 + 2 * square / ((1 - (x * x).sum(-1)) * (1 - (y * y).sum(-1))))
+
+
+@pytest.mark.parametrize("away", [1e-4, 0.0])
+def test_near_and_equal_points_of_a_ball(away):
+    generator = torch.Generator().manual_seed(1)
+    x = 0.3 * torch.randn(3, 4, generator=generator)
+    y = x + 1e-3 * torch.randn(3, 4, generator=generator)
+    better = hnfc.optimize(Function(half_angle), (x, y))
+    near = x + away * (y - x) / 1e-3
+    given, wide = [t.clone().requires_grad_() for t in (x, near)], [t.double().requires_grad_() for t in (x, near)]
+    found = torch.autograd.grad(better(*given).sum(), given)
+    if away == 0:
+        assert all((gradient == 0).all() for gradient in found)
+        return
+    size = ((wide[0] - wide[1]) ** 2).sum(-1) / ((1 - (wide[0] ** 2).sum(-1)) * (1 - (wide[1] ** 2).sum(-1)))
+    for narrow, true in zip(found, torch.autograd.grad((2 * torch.asinh(torch.sqrt(size))).sum(), wide), strict=True):
+        torch.testing.assert_close(narrow.double(), true, rtol=1e-4, atol=1e-4)
+
+
+def test_what_no_caller_uses_adds_nothing_outside_the_domain():
+    better = hnfc.optimize(Function(lambda t: torch.acosh(1 + t)), torch.tensor([1e-9, 1e-4, 3.0]))
+    t = torch.tensor([-20.0, 1e-9, 2.0], requires_grad=True)
+    (found,) = torch.autograd.grad(better(t), t, torch.tensor([0.0, 1.0, 0.0]))
+    assert found[0] == 0 and found[2] == 0
+    torch.testing.assert_close(found[1], torch.tensor(0.5 / math.sqrt(0.5e-9)), rtol=1e-5, atol=0)
