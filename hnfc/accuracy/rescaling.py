@@ -43,13 +43,20 @@ class Pair:
 
 @dataclass
 class Rescaling:
-    """Pairs for the values of a block that exponentials are part of. `apply` inserts operations, and changes no use of a value."""
+    """Pairs for the values of a block that exponentials are part of. `apply` inserts operations, and changes no use of a value.
+
+    zeros: whether the exponent of a term counts that is 0. Where it does not, a mask hides what overflows, and the gradient by a factor
+    that is 0 by chance may be lost.
+    """
 
     block: Block
     starts: Collection[Operation]
+    zeros: bool = True
     made: dict[Operation, Operation] = field(default_factory=dict)
     """New operations, each with the one before which it stands."""
     identities: set[str] = field(default_factory=set)
+    has_signs: bool = False
+    """True if a term of a sum may be 0, so that it matters whether its exponent counts."""
     replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that have other operations as users than those that take pairs, and what stands for them."""
     _pairs: dict[SSAValue, Pair] = field(default_factory=dict)
@@ -146,14 +153,16 @@ class Rescaling:
         return self._emit("broadcast", value, shape=shape)
 
     def _taken_out(self, pairs: Sequence[Pair], exponents: Sequence[SSAValue], largest: Largest) -> SSAValue:
-        """The exponent that leaves a sum: the largest one of terms that are not 0, of all terms where each is 0.
+        """The exponent that leaves a sum: the largest one of all terms, or of those that are not 0 if there is such a one.
 
         It is a finite number, through which no gradient passes, since any other gives the same.
         """
         limit = FORMATS[self._element].largest
         lowest = self._constant(-limit)
         greatest = largest(exponents)
-        if not all(pair.m is None or pair.positive for pair in pairs):
+        signs = not all(pair.m is None or pair.positive for pair in pairs)
+        self.has_signs |= signs
+        if signs and not self.zeros:
             counted = [
                 e if p.m is None or p.positive else self._where_not_zero(p.m, e, lowest) for p, e in zip(pairs, exponents, strict=True)
             ]
@@ -172,11 +181,11 @@ class Rescaling:
         return self._emit("minimum", exponent, self._constant(0.9 * math.log(FORMATS[self._element].largest)))
 
     def _scaled_by(self, pair: Pair, exponent: SSAValue, taken: SSAValue) -> SSAValue:
-        """m·exp(e - t), where e - t is greater than 0 only if m is 0."""
+        """m·exp(e - t), where e - t is greater than 0 only if m is 0 and zeros do not count."""
         rest = self._emit("sub", exponent, taken)
         if pair.m is None:
             return self._emit("exp", rest)
-        return self._emit("mul", pair.m, self._emit("exp", rest if pair.positive else self._capped(rest)))
+        return self._emit("mul", pair.m, self._emit("exp", rest if pair.positive or self.zeros else self._capped(rest)))
 
     def _largest_along(self, axes: tuple[int, ...], of: Sequence[SSAValue]) -> SSAValue:
         return self._emit("max", *of, axes=axes)
@@ -262,11 +271,9 @@ class Rescaling:
 
     def contraction(self, op: NumOp) -> Pair | None:
         x, y = op.operands
-        if len(_shape(x)) < 2 or len(_shape(y)) < 2:
-            return None
         self.identities.update(("rescaled_sum", "rescaled_product"))
         factors, exponents = [], []
-        for operand, axis in ((x, -1), (y, -2)):
+        for operand, axis in ((x, -1), (y, max(-2, -len(_shape(y))))):
             if operand not in self._pairs:
                 factors.append(self._current(operand))
                 continue
@@ -275,10 +282,20 @@ class Rescaling:
             exponent, axes = _given(a.e), (len(_shape(operand)) + axis,)
             taken = self._taken_out((a,), (exponent,), partial(self._largest_along, axes))
             factors.append(self._scaled_by(a, exponent, taken))
-            exponents.append(taken)
+            exponents.append(self._beside_vector(taken, operand, y if operand is x else x, axis))
         both = len(exponents) == 2 and all(self._pairs[v].positive for v in (x, y))
         e = exponents[0] if len(exponents) == 1 else self._emit("add", *exponents)
         return Pair(self._emit("matmul", *factors), e, both)
+
+    def _beside_vector(self, taken: SSAValue, operand: SSAValue, other: SSAValue, axis: int) -> SSAValue:
+        """The exponent of each sum: a product with a vector has no axis in the place of the one that was summed over."""
+        shape = list(_shape(taken))
+        if len(_shape(operand)) > 1 and len(_shape(other)) > 1:
+            return taken
+        if DYNAMIC in shape:
+            raise TypeMismatch("a size that is not known when compiling")
+        del shape[axis]
+        return self._emit("reshape", taken, shape=tuple(shape))
 
     def choice(self, op: NumOp) -> Pair:
         self.identities.add("rescaled_choice")
@@ -327,10 +344,11 @@ def starts_of(block: Block, upstream: Collection[Operation]) -> list[Operation]:
     return [op for op in block.ops if op.name == "num.exp" and op in upstream and float_type(op.results[0])]
 
 
-def mark_of(block: Block, starts: Collection[Operation]) -> str:
-    """The name of a part that is rescaled from these exponentials on."""
-    marks = marks_of(block)
-    return f"rescaled_{hashlib.sha256(' '.join(marks[op] for op in starts).encode()).hexdigest()[:4]}"
+def name_of(made: Rescaling) -> str:
+    """The name of a part that is rescaled from its exponentials on."""
+    marks = marks_of(made.block)
+    digest = hashlib.sha256(" ".join(marks[op] for op in made.starts).encode()).hexdigest()[:4]
+    return f"rescaled_{digest}" if made.zeros else f"rescaled_without_zeros_{digest}"
 
 
 @dataclass
@@ -345,8 +363,7 @@ class Change:
     @staticmethod
     def of(made: Rescaling) -> Change:
         """The change with the operations inserted and nothing replaced."""
-        marks = marks_of(made.block)
-        name = mark_of(made.block, made.starts)
+        marks, name = marks_of(made.block), name_of(made)
         made.apply()
         return Change(made, name, frozenset(marks[op] for op in made.starts))
 
@@ -382,4 +399,4 @@ class Change:
             outcome.rewrites.append(Rewrite(rule, place(old.owner), old, new, made=tuple(self.made.made)))
             outcome.replaced[old] = new
         erase_dead([*reversed(self.made.made), *(old.owner for old in self.made.replaced if isinstance(old.owner, Operation))])
-        return Found(parts={rule: found[known[0].name]}, rescaled=set(self.marks)), dict(self.made.made)
+        return Found(parts={rule: found[known[0].name]}, rescaled={(mark, self.made.zeros) for mark in self.marks}), dict(self.made.made)

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, least_loss, losses_by_run, lossy_operations, total_loss
-from hnfc.accuracy.rescaling import Change, Rescaling, mark_of, starts_of
+from hnfc.accuracy.rescaling import Change, Rescaling, starts_of
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import LEAST_GAIN, WIDE_ELEMENTS, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
 from hnfc.core.interpreter import upstream
@@ -60,7 +60,7 @@ class PartsAsBefore:
     """The parts that an earlier capture of the same model has in a wider type."""
 
     marks: frozenset[str]
-    rescaled: frozenset[str]
+    rescaled: frozenset[tuple[str, bool]]
 
     def __call__(
         self, block: Block, observations: Observations, outcome: RewriteOutcome,
@@ -91,20 +91,29 @@ def rescaled_where_lost(
 ) -> tuple[Found, Mapping[Operation, Operation]]:
     """Exponentials in pairs, if the outputs lose fewer digits then."""
     starts = starts_of(block, upstream(losses.inaccurate))
-    if mark_of(block, starts) in excluded or not any(leave_range(starts, run) for run in losses.runs):
+    if not any(leave_range(starts, run) for run in losses.runs):
         return Found(), {}
     before = results_of(block)
-    change = Change.of(Rescaling(block, starts))
-    change.do()
+    for zeros in (True, False):
+        change = Change.of(Rescaling(block, starts, zeros))
+        if change.name not in excluded:
+            change.do()
+            if _lose_less(block, losses, before):
+                return change.recorded(outcome, place)
+        change.undo()
+        if not change.made.has_signs:
+            break
+    return Found(), {}
+
+
+def _lose_less(block: Block, losses: Losses, before: Sequence[SSAValue]) -> bool:
+    """Return whether the results, which stand for those before, lose fewer digits than these."""
     now = results_of(block)
     runs = [MixedRun(block, run.sample, run.weights, now).outputs() for run in losses.runs]
     renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
     after = losses_by_run(losses.counted, renamed, losses.truth)
     allowed = {of: max(bits + _MOST_HARM, least_loss(losses.counted[of[0]])) for of, bits in losses.now.items()}
-    if total_loss(after) > total_loss(losses.now) - LEAST_GAIN or any(after[of] > bits for of, bits in allowed.items()):
-        change.undo()
-        return Found(), {}
-    return change.recorded(outcome, place)
+    return total_loss(after) <= total_loss(losses.now) - LEAST_GAIN and all(after[of] <= bits for of, bits in allowed.items())
 
 
 def leave_range(starts: Sequence[Operation], run: MixedRun) -> bool:
@@ -115,16 +124,18 @@ def leave_range(starts: Sequence[Operation], run: MixedRun) -> bool:
 
 
 def rescaled_as_before(
-    block: Block, marks: frozenset[str], outcome: RewriteOutcome, place: Callable[[Operation], str], excluded: Collection[str]
+    block: Block, marks: frozenset[tuple[str, bool]], outcome: RewriteOutcome, place: Callable[[Operation], str], excluded: Collection[str]
 ) -> tuple[Found, Mapping[Operation, Operation]]:
     """The exponentials in pairs that an earlier capture has in pairs."""
-    known = marks_of(block)
-    starts = [op for op in starts_of(block, known) if known[op] in marks]
-    if not starts or mark_of(block, starts) in excluded:
-        return Found(), {}
-    change = Change.of(Rescaling(block, starts))
-    change.do()
-    return change.recorded(outcome, place)
+    known, found, origins = marks_of(block), Found(), dict[Operation, Operation]()
+    for zeros in (True, False):
+        starts = [op for op in starts_of(block, known) if (known[op], zeros) in marks]
+        change = Change.of(Rescaling(block, starts, zeros))
+        if starts and change.name not in excluded:
+            change.do()
+            more, made_for = change.recorded(outcome, place)
+            found, origins = found.with_(more), {**origins, **made_for}
+    return found, origins
 
 
 def _applied(

@@ -178,10 +178,11 @@ def evaluate_exactly(
 ) -> dict[SSAValue, Array]:
     """The true value, over the reals, of each wanted value, as the float64 next to it; NaN where there is none.
 
+    inputs: arrays of arguments, and of any other value that is taken as it is there.
     Only values that the wanted ones need are computed. What would take more than `budget` elementary steps, or has
     an operation without a formula on its way, is left out.
     """
-    needed = upstream(wanted)
+    needed = upstream(wanted, inputs)
     unknown = _largest_dynamic(inputs)
     cost = sum(_work(operation, unknown) for operation in needed)
     if cost > budget:
@@ -316,15 +317,15 @@ def exact_input(array: Array) -> Any:
     return array if array.dtype.kind in "iub" else Balls.of(_widened(array))
 
 
-def upstream(wanted: Iterable[SSAValue]) -> set[Operation]:
-    """The operations that the values are made by."""
+def upstream(wanted: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> set[Operation]:
+    """The operations that the values are made by, where those in `given` need none."""
     seen: set[Operation] = set()
-    stack = [value.owner for value in wanted]
+    stack = list(wanted)
     while stack:
-        owner = stack.pop()
-        if isinstance(owner, Operation) and owner not in seen:
-            seen.add(owner)
-            stack += [operand.owner for operand in owner.operands]
+        value = stack.pop()
+        if isinstance(value.owner, Operation) and value.owner not in seen and value not in given:
+            seen.add(value.owner)
+            stack += value.owner.operands
     return seen
 
 

@@ -31,13 +31,14 @@ FormSearch = Callable[[Block, Ranges, Observations], Mapping[core.Rule, Verdict]
 class Found:
     """Findings for one program: rules, and identities by which parts are rescaled or compute in a wider type, with their verdicts.
 
-    wide, rescaled: the marks of the operations of these parts, and of the exponentials that became pairs.
+    wide: the marks of the operations of these parts. rescaled: those of the exponentials that became pairs, with whether terms that are 0
+    count there.
     """
 
     rules: dict[core.Rule, Verdict] = field(default_factory=dict)
     parts: dict[core.Rule, Verdict] = field(default_factory=dict)
     wide: set[str] = field(default_factory=set)
-    rescaled: set[str] = field(default_factory=set)
+    rescaled: set[tuple[str, bool]] = field(default_factory=set)
 
     def with_(self, other: Found) -> Found:
         """The findings of both."""

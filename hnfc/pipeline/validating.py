@@ -59,6 +59,8 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
             trial.sensitivity = lambda place: original.sensitivity(_inputs_at(place, reference, trial, block), weight, outputs)
+            kept = original.kept(now)
+            trial.from_kept = lambda place: original.from_kept(_inputs_at(place, reference, trial, block), weight, outputs, kept)
 
 
 def _inputs_at(place: int, reference: Reference, trial: Trial, block: Block) -> dict[SSAValue, Any]:

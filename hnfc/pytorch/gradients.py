@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +16,17 @@ from torch_mlir import ir
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
+from hnfc.backend.gradients import ignore_unused
 from hnfc.backend.on_torch import same_draws, widened
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module
+from hnfc.pipeline.compiled import Compiled
+from hnfc.pytorch.kept_values import WithKept
 from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
-from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse
+from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -80,9 +84,30 @@ class GradientTrial:
                 arbiter = Arbiter(block, list(map(to_numpy, inputs)), index, self._weights(defined), imported.weight)
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
-                reason = worse(arrays, form, arbiter.derivative, leniency(form, mixing, size, largest, negligible, count == 0))
+                rules = leniency(form, mixing, size, largest, negligible, count == 0)
+                reason = worse(arrays, form, arbiter.derivative, rules)
+                if reason and not np.isfinite(arrays[0].astype(np.float64)).all():
+                    # what came before the rewrite may have no digit left, as the scores of a softmax; its gradient is right for those
+                    kept = self._of_kept(wide[1], (inputs, doubled), index, defined)
+                    reason = worse_than_kept(arrays, kept, form, arbiter.derivative, rules)
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
+
+    def _of_kept(
+        self, wide: fx.GraphModule, calls: tuple[Sequence[Any], Sequence[Any]], index: int, defined: Sequence[Any]
+    ) -> Array | None:  # fmt: skip
+        """The gradient in float64 from values that were computed in the model's types before the rewrite; None where torch has none.
+
+        calls: the inputs in these types, and in float64.
+        """
+        inputs, doubled = calls
+        graph = WithKept(self.before, self.after, wide)
+        try:
+            graph.record([_plain(value) for value in inputs])
+        except _REFUSALS:
+            return None
+        found = _gradients(graph, doubled, [index], self.returned, defined)
+        return to_numpy(found[0]) if found is not None else None
 
     def _weights(self, defined: Sequence[Any]) -> list[Array | None]:
         """The weights of each result, 0 where it has no derivative; None of one that is not returned, or no number."""
@@ -108,6 +133,14 @@ class GradientTrial:
             yield probe.name, probe.negligible, changed
 
 
+def ignoring_unused(compiled: Compiled, graph: fx.GraphModule) -> tuple[Compiled, fx.GraphModule]:
+    """The same, where elements that a caller does not use, such as those outside a domain, add nothing to gradients."""
+    calmed = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    mended = ignore_unused(calmed.graph)
+    calmed.recompile()
+    return replace(compiled, mended_gradients=compiled.mended_gradients + mended, ignores_unused=True), calmed
+
+
 def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Sequence[Any]) -> tuple[list[Any], float] | None:
     """Of each result the elements that have a derivative to compare, finite in float64 and no overflow in the model's own type; and
     the size of the largest of them. None where torch refuses the inputs."""
@@ -117,7 +150,7 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
         found = []
         for graph in graphs:
             try:
-                with same_draws(graph):
+                with same_draws(graph.graph):
                     found.append(graph(*map(_plain, inputs)))
             except _REFUSALS:
                 return None
@@ -134,12 +167,12 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
 
 
 def _gradients(
-    graph: fx.GraphModule, inputs: Sequence[Any], wanted: Sequence[int], returned: Sequence[bool], defined: Sequence[Any]
+    graph: fx.GraphModule | WithKept, inputs: Sequence[Any], wanted: Sequence[int], returned: Sequence[bool], defined: Sequence[Any]
 ) -> list[Any] | None:
     """The gradients of the weighted results by the wanted arguments."""
     leaves = [t.detach().clone().requires_grad_() if i in wanted else _plain(t) for i, t in enumerate(inputs)]
     try:
-        with same_draws(graph), torch.enable_grad(), warnings.catch_warnings():
+        with same_draws(graph.graph), torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results = zip(graph(*leaves), returned, defined, strict=True)
             chosen_results = [(r, known) for r, is_returned, known in results if is_returned and _is_differentiable(r) and r.requires_grad]

@@ -31,7 +31,7 @@ from hnfc.pipeline.compile import compile_module, sufficient
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.effects import unchanged
-from hnfc.pytorch.gradients import GradientTrial
+from hnfc.pytorch.gradients import GradientTrial, ignoring_unused
 from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.ones import does_the_same, is_like
@@ -315,6 +315,8 @@ def rewrite(
     returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, FixedResult)]
     before = raise_function(captured.module)
     compiled, graph = _rewritten(captured, request, before, returned)
+    if like is not None and like.report.ignores_unused:
+        compiled, graph = ignoring_unused(compiled, graph)
     if not (settings.validate and request.samples and compiled.applied and like is None):
         return compiled, graph
     named = dict(ranges)
@@ -329,10 +331,14 @@ def rewrite(
 
     def is_right_without(request: Request, rule: str) -> bool:
         tried = replace(request, excluded=(*request.excluded, rule))
-        return not worse(_rewritten(captured, tried, before, returned)[1])
+        made = _rewritten(captured, tried, before, returned)
+        return not worse(made[1]) or not worse(ignoring_unused(*made)[1])
 
     reasons, excluded = worse(graph), list[str]()
     while reasons:
+        calmed = ignoring_unused(compiled, graph)
+        if not worse(calmed[1]):
+            return calmed
         guilty = sorted({applied.rule.name for applied in compiled.applied})
         excluded += sufficient(guilty, partial(is_right_without, replace(request, excluded=tuple(excluded))))
         request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
@@ -379,8 +385,10 @@ class Report:
     data: dict[str, Any]
     found: Found
     """Findings for the model, which other captures of it take as they are."""
+    ignores_unused: bool
 
     @staticmethod
     def of(compiled: Compiled, settings: Settings) -> Report:
         verdicts = settings.rules.verdicts
-        return Report(text_report(compiled, verdicts, settings.rules.withheld, 100), report_data(compiled, verdicts), compiled.found)
+        text = text_report(compiled, verdicts, settings.rules.withheld, 100)
+        return Report(text, report_data(compiled, verdicts), compiled.found, compiled.ignores_unused)

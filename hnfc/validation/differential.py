@@ -77,6 +77,9 @@ class Trial:
     sensitivity: Callable[[int], list[Array | None]] = lambda place: []
     """Of each result on inputs (samples, then probes): its change as these move within a unit in their last place (see
     `Original.sensitivity`)."""
+    from_kept: Callable[[int], list[tuple[Array, Array] | None]] = lambda place: []
+    """Each result over the reals, of what was computed before the first value that a rewrite made (see `Original.from_kept`), and how far
+    it moves with that."""
 
     def inputs(self) -> list[list[Array]]:
         return [*self.samples, *self.probes]
@@ -128,14 +131,19 @@ class Trial:
     def regressions(self) -> Iterable[tuple[int, str]]:
         """The results that are worse on a probe, or are no number any more on a sample, with the reason."""
         start = len(self.samples)
-        for old, new, truth in zip(self.old[:start], self.new[:start], self.sample_truth, strict=False):
+        samples = zip(self.old[:start], self.new[:start], self.sample_truth, strict=False)
+        for place, (old, new, truth) in enumerate(samples):
             for index, form in enumerate(self.formats):
                 before, after, right = old[index], new[index], truth[index]
                 if before is not None and after is None:
                     yield index, "there is no result any more"
-                if form is not None and before is not None and after is not None and right is not None:
-                    if reason := vanished(before, after, right):
-                        yield index, f"on a sample {reason}"
+                if form is None or before is None or after is None or right is None:
+                    continue
+                # other errors count on all samples together (see `errors`)
+                no_number = np.where(np.isfinite(before.astype(np.float64)), np.nan, right.astype(np.float64))
+                rules = Leniency(self.mixing, unnoticed=unnoticed(form))
+                if reason := vanished(before, after, right) or self._worse(place, index, (before, after, no_number), rules):
+                    yield index, f"on a sample {reason}"
         rows = zip(self.probe_names, self.negligible, self.old[start:], self.new[start:], self.probe_truth, strict=False)
         for place, (name, negligible, old, new, truth) in enumerate(rows, start):
             for index, form in enumerate(self.formats):
@@ -145,10 +153,30 @@ class Trial:
                 if form is None or before is None or after is None or right is None:
                     continue
                 rules = Leniency(self.mixing, negligible=negligible, unnoticed=unnoticed(form), unseen=True)
-                reason = regression(before, after, right, form, rules)
-                # an element by itself, as the probability of one class, may lose what all of them together may
-                if reason and not (self._mends(index) and self._is_inherent(place, index, before, after, right)):
+                if reason := self._worse(place, index, (before, after, right), rules):
                     yield index, f"on a probe ({name}) {reason}"
+
+    def _worse(self, place: int, index: int, arrays: tuple[Array, Array, Array], rules: Leniency) -> str:
+        """The reason why a result is worse on the inputs at a place: one that neither rounded inputs nor what came before the rewrite
+        explain."""
+        before, after, right = arrays
+        reason = regression(before, after, right, self.formats[index], rules)
+        # an element by itself, as the probability of one class, may lose what all of them together may
+        if not reason or (self._mends(index) and self._is_inherent(place, index, before, after, right)):
+            return ""
+        return regression(before, after, self._instead_of_nothing(place, index, before, after, right), self.formats[index], rules)
+
+    def _instead_of_nothing(self, place: int, index: int, before: Array, after: Array, right: Array) -> Array:
+        """The true values; where there was no number those of what was computed before the rewrite, which may have no digit left, as the
+        scores of a softmax may."""
+        kept = (self.from_kept(place) or [None] * (index + 1))[index]
+        wide, now = right.astype(np.float64), after.astype(np.float64)
+        if kept is None:
+            return wide
+        truth, spread = kept
+        with np.errstate(all="ignore"):
+            instead = np.where(np.abs(now - truth) <= TOLERATED_GROWTH * spread, now, truth)
+            return np.where(~np.isfinite(before.astype(np.float64)) & np.isfinite(truth), instead, wide)
 
 
 def _mended(old: Array | None, new: Array | None, truth: Array | None, form: Any) -> bool:

@@ -46,6 +46,18 @@ def worse(arrays: Sequence[Array], form: Any, derivative: Callable[[int], float 
     return regression(old, new, truth, form, leniency) if truth is not None else ""
 
 
+def worse_than_kept(
+    arrays: Sequence[Array], kept: Array | None, form: Any, derivative: Callable[[int], float | None], leniency: Leniency
+) -> str:
+    """The same, where elements that were no numbers are compared with `kept`, the gradient from what was computed before the rewrite."""
+    if kept is None:
+        return worse(arrays, form, derivative, leniency)
+    old, new, first, second = arrays
+    nothing = ~np.isfinite(old.astype(np.float64))
+    others = worse([np.where(nothing, new, old), new, first, second], form, derivative, leniency)
+    return others or regression(old, new, np.where(nothing, kept, np.nan), form, leniency)
+
+
 def _differing(old: Array, new: Array, form: Any) -> Array:
     """The positions of elements that differ, those that differ most first."""
     with np.errstate(all="ignore"):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate_exactly
 from hnfc.core.samples import moved
+from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, NEGLIGIBLE, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
@@ -161,6 +162,49 @@ class Original:
 
         return Reference(inputs, [renamed(v) for v in found.observed], [renamed(v) for v in found.truth], found.kind)
 
+    def kept(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """The last values that a rewrite left as they were, on the way to these values as they are now."""
+        same: dict[SSAValue, bool] = {}
+        found: dict[SSAValue, None] = {}
+        stack = [(value, False) for value in values]
+        while stack:
+            value, ready = stack.pop()
+            operands = value.owner.operands if isinstance(value.owner, Operation) else ()
+            if value in same:
+                continue
+            if not ready:
+                stack += [(value, True), *((operand, False) for operand in operands if operand not in same)]
+                continue
+            same[value] = value in self._copies and all(same[operand] for operand in operands)
+            if not same[value]:
+                found |= dict.fromkeys(operand for operand in operands if same[operand])
+        return [*found, *(value for value in values if same[value])]
+
+    def from_kept(
+        self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue], kept: Sequence[SSAValue]
+    ) -> list[tuple[Array, Array] | None]:
+        """Each wanted value over the reals where the kept values are as they were computed in their formats, and how far it moves as these
+        move by some units in the last place, by which runners differ."""
+        start = {self._copies[value]: array for value, array in sample.items() if value in self._copies}
+        numbers = Numbering()
+        shared = {numbers.of(self._copies[value]) for value in kept}
+        # what is computed twice was perhaps computed once after the rewrite
+        same = {value: numbers.of(value) for op in self._region.block.ops for value in op.results if numbers.of(value) in shared}
+        values = [self._copies.get(value) for value in wanted]
+        known = [value for value in values if value is not None]
+        budget = EXACT_BUDGET // (_DRAWS + 1)
+        computed = evaluate(self._region.block, start, weights, keep=list(same))
+        given = start | {value: computed[value] for value in same if value in computed}
+        truth = evaluate_exactly(self._region.block, given, known, weights, budget=budget)
+        spread = {value: np.zeros(array.shape) for value, array in truth.items()}
+        for draw in range(_DRAWS if truth else 0):
+            near = {value: _moved_alike(value, array, (draw, same.get(value, numbers.of(value)))) for value, array in given.items()}
+            found = evaluate_exactly(self._region.block, near, known, weights, budget=budget)
+            for value in truth:
+                with np.errstate(all="ignore"):
+                    spread[value] = np.maximum(spread[value], np.abs(found[value] - truth[value]) if value in found else np.nan)
+        return [(truth[value], spread[value]) if value in truth else None for value in values]
+
     def sensitivity(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> list[Array | None]:
         """Root mean square change of each wanted value over the reals, as each input moves within a unit in its last place."""
         values = [self._copies.get(value) for value in wanted]
@@ -182,6 +226,14 @@ class Original:
 
 
 _DRAWS = 8
+_APART = 8.0
+"""Units in the last place by which runners are taken to differ in what they compute."""
+
+
+def _moved_alike(value: SSAValue, array: Array, seed: tuple[int, int]) -> Array:
+    """Numbers within _APART units in the last place, the same for the same seed; what has no format stays as it is."""
+    element = ELEMENT_NAMES.get(value.type.element_type, "") if isinstance(value.type, TensorType) else ""
+    return moved(array, element, _APART, np.random.default_rng(seed)) if element in FORMATS else array
 
 
 @dataclass
