@@ -21,6 +21,8 @@ LIBRARY_NAMES = {
 
 _lock = Lock()
 _known = FormatBook(shipped_formats)
+_found: dict[str, Format] = {}
+"""The formats of names that were looked up: torch.compile traces no more of that than this."""
 
 
 class UnknownFormat(HnfError, ValueError):
@@ -40,6 +42,7 @@ def load_formats(*paths: str | Path) -> FormatBook:
     with _lock:
         for file in found.files.values():
             _known.add(file)
+        _found.clear()
     return _known
 
 
@@ -55,11 +58,13 @@ def format_named(format: str | Format) -> Format:
     """
     if isinstance(format, Format):
         return format
-    try:
-        name = _own_name(format)
-        return granular_named(name, known_formats()) or known_formats().format(name)
-    except HnfError as error:
-        raise UnknownFormat(error.diagnostics) from None
+    if format not in _found:
+        try:
+            name = _own_name(format)
+            _found[format] = granular_named(name, known_formats()) or known_formats().format(name)
+        except HnfError as error:
+            raise UnknownFormat(error.diagnostics) from None
+    return _found[format]
 
 
 def canonical(format: str) -> str:

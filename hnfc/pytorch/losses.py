@@ -30,6 +30,9 @@ class LossOf:
         inputs, targets = args[: len(args) - self.targets], args[len(args) - self.targets :]
         return self.loss(super(Optimized, module).forward(*inputs, **kwargs), *targets)  # type: ignore[misc]
 
+    def guard(self, module: Any) -> None:
+        """Nothing that rests on attributes."""
+
     def forget_others(self, module: Any) -> None:
         """Nothing to keep."""
 

@@ -34,6 +34,9 @@ class Answers(Protocol):
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 
+    def guard(self, module: Any) -> None:
+        """Take the module for what it is now as the one that is called."""
+
     def forget_others(self, module: Any) -> None:
         """Handle a notice that the module's tensors are of another type or in another place."""
 
@@ -102,6 +105,7 @@ def wrapped(model: torch.nn.Module, programs: Answers, same_call: bool = True) -
     if "forward" in result.__dict__:
         result.__dict__[_OWN_FORWARD] = result.__dict__.pop("forward")
     result.__dict__["_hnfc"] = programs
+    programs.guard(result)
     return result  # type: ignore[no-any-return]
 
 
@@ -143,6 +147,11 @@ class Programs:
         self.known.append(program)
         if self.settings.found is None:
             self.settings = replace(self.settings, found=program.report.found)
+
+    def guard(self, module: Any) -> None:
+        """Takes the module for what it is now, so that torch.compile does not trace how that is found out."""
+        for program in self.known:
+            program.guard(module)
 
     def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Captures a larger model with its sizes open too, where torch.export can, so that no later call has to wait for it."""

@@ -176,6 +176,9 @@ class Steps:
             warnings.warn(f"hnfc: this call runs the original model, not in mixed precision: {reason}", stacklevel=4)
         return with_loss(plain(module), self.loss).forward(*args, **kwargs)
 
+    def guard(self, module: Any) -> None:
+        """Nothing that rests on attributes."""
+
     def forget_others(self, module: Any) -> None:
         """Drops graphs for tensors of another type or in another place than the module's."""
         self.known = {key: step for key, step in self.known.items() if key[0] == _state(module)}
