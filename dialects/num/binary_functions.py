@@ -23,7 +23,7 @@ def pow_range(x: Interval, y: Interval) -> Interval:
         nan = x.nan or y.nan or x.lo < 0
         if y.lo == y.hi and y.lo == int_or_nan(y.lo) and y.lo >= 0 and y.lo % 2 == 0 and not x.nan:
             top = _corner(x.magnitude, y.lo)
-            return Interval(0.0 if y.lo else 1.0, _looser(top), False)
+            return Interval(0.0 if y.lo else 1.0, _looser(top), y.nan)
         return Interval(-math.inf, math.inf, nan)
     if x.minus and x.lo == 0 and y.lo < 0:
         return Interval(-math.inf, math.inf)  # 1 / -0

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xdsl.irdl import irdl_op_definition
 
-from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Exactness, Facts, Parity, RealDomain
+from hnfc.dialects.facts import UNKNOWN_CONTEXT, Access, Context, Elementary, Exactness, Facts, Parity, RealDomain
 from hnfc.dialects.interval import Interval, decreasing, increasing, magnitude, valley
 from hnfc.dialects.num.base import UnaryOp
 from hnfc.dialects.types import FLOATING
@@ -86,6 +86,38 @@ class ErfcOp(UnaryOp):
         torch=("aten.special_erfc", "aten.erfc"),
         ulps=64,
         gradient=lambda m, x: (-2 / math.sqrt(math.pi) * m.exp(-x * x),),
+    )
+
+
+def _slope_of_erfcx(m: Elementary, x: Any) -> Any:
+    """2x·erfcx(x) - 2/√π; from 4 on, where that cancels, by the continued fraction of erfcx(x) = 1/(√π·(x + r))."""
+    large = m.where(x > 4, x, x * 0 + 4)
+    rest = x * 0
+    for k in range(_TERMS_OF_ERFCX, 0, -1):
+        rest = k / 2 / (large + rest)
+    near = m.where(x > 4, x * 0, x)
+    return m.where(x > 4, -rest / (large + rest), math.sqrt(math.pi) * near * m.erfcx(near) - 1) * (2 / math.sqrt(math.pi))
+
+
+_TERMS_OF_ERFCX = 40
+"""Terms of the continued fraction from 4 on, for float64."""
+
+
+@irdl_op_definition
+class ErfcxOp(UnaryOp):
+    """e^(x²)·(1 - erf(x)), which is about 1/(x·√π) where erfc(x) underflows."""
+
+    name = "num.erfcx"
+    FACTS: ClassVar = Facts(
+        access=Access.ELEMENTWISE,
+        exactness=Exactness.FUNCTION,
+        accepts=FLOATING,
+        real=lambda m, x: m.exp(x * x) * (m.const(1) - m.erf(x)),
+        evaluate=special("erfcx"),
+        range=decreasing(special("erfcx")),
+        torch=("aten.special_erfcx",),
+        ulps=64,
+        gradient=lambda m, x: (_slope_of_erfcx(m, x),),
     )
 
 

@@ -128,6 +128,7 @@ _VALUES: dict[str, Callable[..., Tensor]] = {
     "atanh": torch.atanh,
     "cbrt": _widened(_cbrt),
     "erfc": _widened(torch.special.erfc),
+    "erfcx": _widened(torch.special.erfcx),
     "log_ndtr": _widened(torch.special.log_ndtr),
     "hypot": _widened(torch.hypot),
     "logaddexp": _widened(torch.logaddexp),
@@ -173,6 +174,7 @@ log_sigmoid = _function("log_sigmoid")
 softplus = _function("softplus")
 cbrt = _function("cbrt")
 erfc = _function("erfc")
+erfcx = _function("erfcx")
 log_ndtr = _function("log_ndtr")
 hypot = _function("hypot")
 logaddexp = _function("logaddexp")

@@ -34,9 +34,9 @@ _UNSAFE = _overloads(
 ) | {
     getattr(functions, name)
     for name in (
-        "expm1", "log1p", "hypot", "acosh", "atanh", "cbrt", "log_ndtr", "root_of_squares", "softplus", "logaddexp", "ending_expm1",
-        "ending_log1p", "ending_acosh", "ending_atanh", "ending_cbrt", "ending_exp", "ending_sqrt", "ending_rsqrt", "ending_log",
-        "ending_reciprocal", "ending_div",
+        "expm1", "log1p", "hypot", "acosh", "atanh", "cbrt", "erfcx", "log_ndtr", "root_of_squares", "softplus", "logaddexp",
+        "ending_expm1", "ending_log1p", "ending_acosh", "ending_atanh", "ending_cbrt", "ending_exp", "ending_sqrt", "ending_rsqrt",
+        "ending_log", "ending_reciprocal", "ending_div",
     )
 }  # fmt: skip
 _POINTWISE = _UNSAFE | _overloads(

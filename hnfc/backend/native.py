@@ -15,7 +15,7 @@ from hnfc.dialects.num.base import NumOp
 NAMESPACE = "hnfc"
 """Of the names of such operations in the torch dialect: `torch.hnfc.expm1`."""
 _PLAIN = (
-    "expm1", "log1p", "tanh", "asinh", "acosh", "atanh", "sigmoid", "log_sigmoid", "softplus", "cbrt", "erfc",
+    "expm1", "log1p", "tanh", "asinh", "acosh", "atanh", "sigmoid", "log_sigmoid", "softplus", "cbrt", "erfc", "erfcx",
     "log_ndtr", "hypot", "logaddexp", "silu", "mish",
 )  # fmt: skip
 """Functions of `hnfc.backend.functions` that take the operation's operands and nothing else."""

@@ -51,6 +51,7 @@ FORMS: dict[str, dict[str, tuple[str, Form]]] = {
     "acosh": forms_in(ALL_F32, forms.acosh), "atanh": forms_in(ALL_F32, forms.atanh),
     "exp2": forms_in(ALL_F64, forms.exp2), "log2": forms_in(_F64, forms.log2), "log10": forms_in(ALL_F64, forms.log10),
     "erf": forms_in(_F64, forms.erf), "erfc": forms_in(ALL_F64, special.erfc), "log_ndtr": forms_in(ALL_F64, special.log_ndtr),
+    "erfcx": forms_in(ALL_F64, special.erfcx),
     "i0": forms_in(ALL_F64, special.i0), "i0e": forms_in(ALL_F64, special.i0e),
     "sin": forms_in(ALL_F64, trigonometry.sin), "cos": forms_in(ALL_F64, trigonometry.cos), "tan": forms_in(ALL_F64, trigonometry.tan),
     "asin": forms_in(_F64, trigonometry.asin), "acos": forms_in(_F64, trigonometry.acos), "atan": forms_in(ALL_F64, trigonometry.atan),

@@ -30,6 +30,7 @@ _OWN = {
     "softplus": forms_in(ALL_F32, forms.softplus), "log_sigmoid": forms_in(ALL_F32, forms.log_sigmoid),
     "logaddexp": forms_in(ALL_F64, forms.logaddexp), "hypot": forms_in(ALL_F64, forms.hypot),
     "erfc": forms_in(ALL_F64, special.erfc), "log_ndtr": forms_in(ALL_F64, special.log_ndtr),
+    "erfcx": forms_in(ALL_F64, special.erfcx),
     "i0": forms_in(ALL_F64, special.i0), "i0e": forms_in(ALL_F64, special.i0e),
     "remainder": forms_in(ALL_F32, remainder),
 }  # fmt: skip

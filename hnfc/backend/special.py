@@ -77,6 +77,17 @@ def erfc(x: EmittedTerm) -> EmittedTerm:
     return x.compare("lt", 0.0).where(2.0 - right, right)
 
 
+def erfcx(x: EmittedTerm) -> EmittedTerm:
+    """t·e^series for z = |x|, and 2·e^(x²) less that for x < 0; x² is split, so that its rounding does not grow in e^(x²)."""
+    z = x.of("abs")
+    t, series = _log_erfcx(z)
+    right = t * series.of("exp")
+    left = z.of("minimum", 30.0)
+    head = left.cast("f32").cast("f64")
+    grown = (head * head).of("exp") * ((left - head) * (left + head)).of("exp")
+    return x.compare("lt", 0.0).where(grown * 2.0 - right, right)
+
+
 def log_ndtr(x: EmittedTerm) -> EmittedTerm:
     """log(t/2) + series - x²/2 for x < -1, else log1p(-erfc(x/√2)/2)."""
     left = x.of("minimum", -1.0)
@@ -99,5 +110,5 @@ def i0(x: EmittedTerm) -> EmittedTerm:
     return x.of("abs").of("exp") * i0e(x)
 
 
-for _name, _form in (("erfc", erfc), ("log_ndtr", log_ndtr), ("i0", i0), ("i0e", i0e)):
+for _name, _form in (("erfc", erfc), ("erfcx", erfcx), ("log_ndtr", log_ndtr), ("i0", i0), ("i0e", i0e)):
     expands(_name)(in_f64(_form))

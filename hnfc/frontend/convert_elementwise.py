@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -14,7 +15,7 @@ from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.num.binary_functions import PowOp
 from hnfc.dialects.num.comparison import CompareOp, LogicalAndOp, LogicalNotOp, LogicalOrOp, LogicalXorOp, WhereOp
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
-from hnfc.dialects.num.elementary import DetachOp, ExpOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
+from hnfc.dialects.num.elementary import DetachOp, ReciprocalOp, RsqrtOp, SqrtOp, SquareOp
 from hnfc.dialects.num.rounding import FloorOp, TruncOp
 from hnfc.dialects.types import BOOL
 from hnfc.frontend.builder import Entry, ImportBuilder
@@ -242,14 +243,14 @@ def logit(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | 
     return b.emit(OPERATIONS["log"], (b.emit(DivOp, (x, rest), result),), result)
 
 
-@converts("aten.special_erfcx")
-def erfcx(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
-    """e^(x²)·erfc(x)."""
+@converts("aten.special_ndtr")
+def ndtr(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
+    """erfc(-x/√2) / 2."""
     x = args[0]
-    if x.type != result:
+    if not isinstance(result, TensorType) or x.type != result:
         return None
-    grown = b.emit(ExpOp, (b.emit(SquareOp, (x,), result),), result)
-    return b.emit(MulOp, (grown, b.emit(OPERATIONS["erfc"], (x,), result)), result)
+    scaled = b.emit(DivOp, (x, b.constant(-math.sqrt(2), result.element_type)), result)
+    return b.emit(DivOp, (b.emit(OPERATIONS["erfc"], (scaled,), result), b.constant(2.0, result.element_type)), result)
 
 
 # conditions

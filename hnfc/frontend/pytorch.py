@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -60,6 +61,13 @@ class Captured:
         return all(isinstance(sink, Returned) for sink in self.signature.results)
 
     @property
+    def notes(self) -> list[str]:
+        """What the graph leaves out."""
+        if not self.program.graph_module.meta.get(_UNCHECKED):
+            return []
+        return ["arguments of torch.distributions are not checked here, as under torch.compile: NaN in place of an error"]
+
+    @property
     def names(self) -> list[str]:
         """Name of each argument for the reader."""
         return [a.name if isinstance(a, State | Given) else f"constant_{i}" for i, a in enumerate(self.signature.arguments)]
@@ -99,18 +107,56 @@ _IN_GUARDS = {"sizes", "max", "min", "abs"}
 
 def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic_shapes: Shapes) -> ExportedProgram:
     """The model as a graph without side effects, of operations on as high a level as torch has them."""
+    given, named = _apart(model, args, kwargs or {})
+    unchecked = False
+
+    def exported() -> ExportedProgram:
+        with _quiet():
+            return torch.export.export(model, given, named, dynamic_shapes=dynamic_shapes, strict=False)
+
     try:
-        with _quiet(), recorded("export"):
-            given, named = _apart(model, args, kwargs or {})
-            program = torch.export.export(model, given, named, dynamic_shapes=dynamic_shapes, strict=False)
-            _detach_where_no_gradient_is_wanted(program.graph_module)
-            _write_numbers_as_constants(program)
-            functional: ExportedProgram = program.run_decompositions(_decompositions(program.graph))
+        with recorded("export"):
+            try:
+                program = exported()
+            except Exception as error:
+                if not _checks_a_distribution(error):
+                    raise
+                unchecked = True
+                with _unchecked_distributions():
+                    program = exported()
+            with _quiet():
+                _detach_where_no_gradient_is_wanted(program.graph_module)
+                _write_numbers_as_constants(program)
+                functional: ExportedProgram = program.run_decompositions(_decompositions(program.graph))
     except UsageError:
         raise
     except Exception as error:  # whatever the model's own code raises comes through here
-        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {first_line(error)}", *_place(error)) from error
+        reason = "validate_args=True reads numbers, which no graph does; without it they are not checked"
+        reason = reason if _checks_a_distribution(error) else first_line(error)
+        raise ModelError(f"torch.export cannot capture {type(model).__name__}: {reason}", *_place(error)) from error
+    functional.graph_module.meta[_UNCHECKED] = unchecked
     return functional
+
+
+_UNCHECKED = "hnfc_unchecked"
+
+
+def _checks_a_distribution(error: BaseException) -> bool:
+    """Return whether torch.distributions looked at numbers to see if they are valid, which no graph does."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parent.name == "distributions" for frame in frames)
+
+
+@contextlib.contextmanager
+def _unchecked_distributions() -> Iterator[None]:
+    """Distributions that take arguments as they are, as torch.compile makes them."""
+    kind = torch.distributions.Distribution
+    before = kind._validate_args
+    kind.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        kind.set_default_validate_args(before)
 
 
 def _apart(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

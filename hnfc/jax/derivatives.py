@@ -97,6 +97,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         "mish": lambda x: x * jnp.tanh(jnp.logaddexp(x, jnp.zeros((), x.dtype))),
         "cbrt": lax.cbrt,
         "erfc": lax.erfc,
+        "erfcx": jax.scipy.special.erfcx,
         "log_ndtr": jax.scipy.special.log_ndtr,
         "hypot": jnp.hypot,
         "logaddexp": jnp.logaddexp,

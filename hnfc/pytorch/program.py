@@ -359,6 +359,7 @@ def _rewritten(
     captured: Captured, request: Request, before: fx.GraphModule, returned: Sequence[bool]
 ) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
     compiled = compile_module(captured.module, request)
+    compiled.notes += captured.notes
     root, graph = raise_graph(compiled.export(native=True))
     if request.phases:
         separate_results(before.graph, graph, returned)

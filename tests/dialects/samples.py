@@ -134,6 +134,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "asin": _unary(torch.asin, -1.0, 1.0), "acos": _unary(torch.acos, -1.0, 1.0), "atan": _unary(torch.atan), "sinh": _unary(torch.sinh),
     "cosh": _unary(torch.cosh), "tanh": _unary(torch.tanh), "asinh": _unary(torch.asinh), "acosh": _unary(torch.acosh, 1.01, 9.0),
     "atanh": _unary(torch.atanh, -0.9, 0.9), "erf": _unary(torch.erf), "erfc": _unary(torch.erfc, slack=64.0),
+    "erfcx": _unary(torch.special.erfcx, slack=64.0),
     "lgamma": _unary(torch.lgamma, 3.0, 9.0), "i0": _unary(torch.i0, slack=16.0), "i0e": _unary(torch.special.i0e, slack=16.0),
     "log_ndtr": _unary(torch.special.log_ndtr, slack=64.0), "sigmoid": _unary(torch.sigmoid), "log_sigmoid": _unary(F.logsigmoid),
     "silu": _unary(F.silu), "softplus": _unary(F.softplus), "relu": _unary(torch.relu, exact=True), "mish": _unary(F.mish),
@@ -250,5 +251,5 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, 
 ALL = [pytest.param(name, sample, id=f"{name}-{i}") for name, samples in SAMPLES.items() for i, sample in enumerate(samples)]
 SOURCES = ("constant", "iota")
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-NOT_IN_TORCH = {("log_ndtr", "f16"), ("log_ndtr", "bf16")}
+NOT_IN_TORCH = {(name, element) for name in ("log_ndtr", "erfcx") for element in ("f16", "bf16")}
 """Narrow formats that torch has no kernel for."""

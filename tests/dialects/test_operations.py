@@ -118,8 +118,9 @@ def _interval(array: Any) -> Interval:
     values = doubles(array).ravel()
     if not values.size:
         return Interval(0.0, 0.0)
+    nan, values = bool(np.isnan(values).any()), values[~np.isnan(values)]
     low = BELOW_ZERO if values.min() == 0 and np.signbit(values[values == 0]).any() else float(values.min())
-    return Interval(low, float(values.max()))
+    return Interval(low, float(values.max()), nan)
 
 
 @pytest.mark.sampled(300)
@@ -165,7 +166,8 @@ def test_range_of_every_pair_of_ends(name: str, precision: str) -> None:
     _, made = operation(name, [np.zeros(1, NUMPY[precision])], sample.attributes)
     for i, low in enumerate(ENDS):
         for high in ENDS[i:]:
-            picked = _rounded([low, high, *np.clip(rng.standard_cauchy(6) * 5, low, high)], precision)
+            some = [math.nan] if rng.random() < 0.2 else []
+            picked = _rounded([low, high, *np.clip(rng.standard_cauchy(6) * 5, low, high), *some], precision)
             _assert_holds(made.transfer(_interval(picked)), sample.torch(to_torch(picked)), f"{name} of [{low}, {high}]")
 
 
@@ -182,7 +184,10 @@ def test_range_of_two_operands_at_their_ends(name: str, precision: str) -> None:
         picked, intervals = [], []
         for _ in range(2):
             low, high = sorted(rng.choice(len(ENDS), 2))
-            values = _rounded([ENDS[low], ENDS[high], *np.clip(rng.standard_cauchy(2) * 3, ENDS[low], ENDS[high])], precision)
+            other = rng.standard_cauchy(2) * 3
+            values = _rounded([ENDS[low], ENDS[high], *np.clip(other, ENDS[low], ENDS[high])], precision)
+            if rng.random() < 0.2:
+                values[-1] = math.nan
             intervals.append(_interval(values))
             picked.append(values)
         x, y = np.repeat(picked[0], 4), np.tile(picked[1], 4)
