@@ -17,6 +17,7 @@ from xdsl.ir import Block, SSAValue
 
 from hnfc.core.interpreter import Array, compute_exactly
 from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, TypeMismatch
 from hnfc.dsl import core
@@ -346,13 +347,14 @@ class Before:
         self.samples = samples
         self.results = list(block.last_op.operands)
         self.values = [exactly(block, sample) for sample in samples]
+        self.written = {op.value.value.data for op in block.ops if isinstance(op, ConstantOp)}
 
     def assert_kept(self, block: Block, report: str) -> None:
         """Wherever an old result is defined, the new one is defined and equal, and of the same type."""
         now = list(block.last_op.operands)
         assert [value.type for value in now] == [value.type for value in self.results], report
         for sample, values in zip(self.samples, self.values, strict=True):
-            new = exactly(block, sample)
+            new = exactly(block, sample, self.written)
             for a, b in zip(self.results, now, strict=True):
                 if a in values and b in new:
                     wrong = difference(values[a], new[b])
@@ -363,8 +365,8 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tuple(value.type.get_shape())  # type: ignore[attr-defined]
 
 
-def exactly(block: Block, inputs: dict[SSAValue, Array], bits: int = 300) -> dict[SSAValue, Any]:
-    """The balls of every value that has a formula."""
+def exactly(block: Block, inputs: dict[SSAValue, Array], written: set[float] | None = None, bits: int = 300) -> dict[SSAValue, Any]:
+    """The balls of every value that has a formula. written: the constants that are what they say; others, such as log(2), were rounded."""
     exact: dict[SSAValue, Any] = {}
     with precision(bits):
         for value, array in inputs.items():
@@ -372,7 +374,16 @@ def exactly(block: Block, inputs: dict[SSAValue, Array], bits: int = 300) -> dic
         for operation in block.ops:
             if isinstance(operation, NumOp):
                 compute_exactly(operation, exact, ArbMath(), None)
+            if isinstance(operation, ConstantOp) and written is not None and operation.results[0] in exact:
+                exact[operation.results[0]] = _perhaps_rounded(exact[operation.results[0]], operation.value.value.data, written)
     return exact
+
+
+def _perhaps_rounded(constant: Balls, value: float, written: set[float]) -> Balls:
+    """A constant with the numbers around it that are rounded to it, where no more than some of its bits are 0."""
+    if value in written or -value in written or (value * 2**20).is_integer():
+        return constant
+    return Balls(np.vectorize(lambda _: arb(value, abs(value) * 2.0**-52), otypes=[object])(constant.values))
 
 
 def difference(old: Any, new: Any, tolerance: float = 1e-10) -> str:
