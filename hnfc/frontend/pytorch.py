@@ -62,7 +62,7 @@ class Captured:
 
     @property
     def notes(self) -> list[str]:
-        """What the graph leaves out."""
+        """Things that the graph leaves out, for the report."""
         if not self.program.graph_module.meta.get(_UNCHECKED):
             return []
         return ["arguments of torch.distributions are not checked here, as under torch.compile: NaN in place of an error"]
