@@ -24,7 +24,7 @@ from hnfc.core.interpreter import evaluate, evaluate_exactly
 from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.frontend.pytorch import Captured, capture
 from hnfc.frontend.torch_mlir import Imported
-from hnfc.pytorch.program import rewrite_values
+from hnfc.pytorch.rewriting import rewrite_values
 from hnfc.pytorch.settings import Settings
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -11,11 +11,23 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, least_loss, losses_by_run, lossy_operations, total_loss
 from hnfc.accuracy.rescaling import Change, Rescaling, starts_of
 from hnfc.accuracy.tensors import RegionForms
-from hnfc.accuracy.widening import LEAST_GAIN, WIDE_ELEMENTS, WidePart, as_rule, identity_of, marked_parts, marks_of, wide_parts, widen
+from hnfc.accuracy.widening import (
+    LEAST_GAIN,
+    WIDE_ELEMENTS,
+    WidePart,
+    as_rule,
+    can_be_wide,
+    identity_of,
+    marked_parts,
+    marks_of,
+    parted,
+    wide_parts,
+    widen,
+)  # fmt: skip
 from hnfc.core.interpreter import upstream
 from hnfc.core.verdicts import verdicts
 from hnfc.pipeline.levels import Searches
-from hnfc.pipeline.request import Found
+from hnfc.pipeline.request import Found, Widening
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 
@@ -52,6 +64,24 @@ class PartsWhereLost:
             losses = losses_of(block, observations)
         chosen = wide_parts(block, losses.on_inaccurate_samples(), excluded, self.elements) if losses is not None else []
         parts, more = _applied(chosen, outcome, place)
+        return found.with_(parts), {**origins, **more}
+
+
+@dataclass(frozen=True)
+class PartsForGradients:
+    """All that can compute in a wider type, after the parts that values need: the gradients may lose what the values do not."""
+
+    values: Widening
+    element: str
+
+    def __call__(
+        self, block: Block, observations: Observations, outcome: RewriteOutcome,
+        place: Callable[[Operation], str], excluded: Collection[str],
+    ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
+        found, origins = self.values(block, observations, outcome, place, excluded)
+        region = [op for op in block.ops if can_be_wide(op, self.element)]
+        chosen = [part for part in parted(region, block, self.element) if part.name not in excluded]
+        parts, more = _applied(chosen, outcome, place, "a gradient is no number, or has no digit,")
         return found.with_(parts), {**origins, **more}
 
 
@@ -139,12 +169,12 @@ def rescaled_as_before(
 
 
 def _applied(
-    parts: Sequence[WidePart], outcome: RewriteOutcome, place: Callable[[Operation], str]
+    parts: Sequence[WidePart], outcome: RewriteOutcome, place: Callable[[Operation], str], fault: str = "digits are lost"
 ) -> tuple[Found, Mapping[Operation, Operation]]:
     found, origins = Found(), dict[Operation, Operation]()
     for part in parts:
         identity = identity_of(part)
-        rule, verdict = as_rule(part, identity), verdicts([identity])[identity.name]
+        rule, verdict = as_rule(part, identity, fault), verdicts([identity])[identity.name]
         if verdict.proved:
             origins |= widen(part, rule, outcome, place)
             found.parts[rule] = verdict

@@ -321,11 +321,11 @@ def identity_of(part: WidePart) -> core.Rule:
     return known[f"{NAMES[narrow]}_in_{NAMES[part.element]}"]
 
 
-def as_rule(part: WidePart, identity: core.Rule) -> core.Rule:
-    """The identity under the name of the part, with what it is for."""
+def as_rule(part: WidePart, identity: core.Rule, fault: str) -> core.Rule:
+    """The identity under the name of the part, with what it is for. fault: what is wrong in the narrow type."""
     names = list(dict.fromkeys(map(_name, part.operations)))
     narrow = " and ".join(dict.fromkeys(NAMES[float_type(op.results[0])] for op in part.operations))
     count = f"{len(part.operations)} operation{'s' if len(part.operations) > 1 else ''}"
     listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    reason = f"{count} ({listed}) in {NAMES[part.element]}: digits are lost in {narrow}, and no form was found that keeps them"
+    reason = f"{count} ({listed}) in {NAMES[part.element]}: {fault} in {narrow}, and no form was found that keeps them"
     return replace(identity, name=part.name, reason=reason)

@@ -35,7 +35,7 @@ from hnfc.precision.training import TrainingAnalysis, captured_in, required_outp
 from hnfc.precision.values import Sites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Optimized, arguments_of, plain
-from hnfc.pytorch.program import rewrite_values
+from hnfc.pytorch.rewriting import rewrite_values
 from hnfc.pytorch.settings import Settings
 
 Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]

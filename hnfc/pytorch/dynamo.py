@@ -14,7 +14,7 @@ from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import capture
 from hnfc.frontend.signature import Signature
 from hnfc.pipeline.rulesets import load_rules
-from hnfc.pytorch.program import rewrite
+from hnfc.pytorch.rewriting import rewrite
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.sizes import Sizes
 

@@ -27,9 +27,12 @@ from hnfc.pytorch.kept_values import WithKept
 from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
+from hnfc.validation.measurement import Error, measure
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+MOST_OPERATIONS, MOST_NUMBERS = 200, 100_000
+"""Operations of a graph, and numbers that it takes, up to which gradients alone are a reason to change it."""
 _REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError)
 """Exceptions of torch for inputs that an operation does not take."""
 
@@ -92,6 +95,24 @@ class GradientTrial:
                     reason = worse_than_kept(arrays, kept, form, arbiter.derivative, rules)
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
+
+    def losses(self, tensors: Sequence[Any]) -> list[Error]:
+        """Errors of the gradients after the rewrite on the sample, beside those of the graph before in float64; empty where torch has none
+        of these, or where they would take long."""
+        wanted = [i for i, t in enumerate(tensors) if _is_differentiable(t) and (t.requires_grad or i not in self.fixed)]
+        operations = sum(node.op == "call_function" for node in self.before.graph.nodes)
+        if not wanted or operations > MOST_OPERATIONS or sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_NUMBERS:
+            return []
+        doubled, graph = [t.double() if _is_differentiable(t) else t for t in tensors], widened(_copied(self.before))
+        found = _defined((graph, graph), doubled, tensors)
+        if found is None:
+            return []
+        narrow, wide = (
+            _gradients(each, inputs, wanted, self.returned, found[0]) for each, inputs in ((self.after, tensors), (graph, doubled))
+        )
+        if narrow is None or wide is None:
+            return []
+        return [measure(to_numpy(a), to_numpy(b), _format(tensors[i])) for a, b, i in zip(narrow, wide, wanted, strict=True)]
 
     def _of_kept(
         self, wide: fx.GraphModule, calls: tuple[Sequence[Any], Sequence[Any]], index: int, defined: Sequence[Any]

@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 import hnfc.backend.opaque_on_torch  # noqa: F401  (the evaluation of what hnfc does not know)
-from hnfc.accuracy.searches import searches
 from hnfc.analysis.ranges import interval_of_array
-from hnfc.backend.aliasing import separate_results
-from hnfc.backend.fx import raise_function, raise_graph
-from hnfc.backend.gradients import keep_cancelled, mend_gradients
-from hnfc.backend.on_torch import TorchRunner
 from hnfc.core.samples import lasting
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
 from hnfc.frontend.inlining import noticed
 from hnfc.frontend.pytorch import Captured, capture
-from hnfc.frontend.signature import FixedResult, Given, Returned, Signature, State, tensor_of
-from hnfc.pipeline.compile import compile_module, sufficient
+from hnfc.frontend.signature import Signature, State, tensor_of
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.effects import unchanged
-from hnfc.pytorch.gradients import GradientTrial, ignoring_unused
 from hnfc.pytorch.guards import Guards, is_same
 from hnfc.pytorch.joint import with_rewritten_gradients
 from hnfc.pytorch.ones import does_the_same, is_like
 from hnfc.pytorch.reads import Reading, Reads
+from hnfc.pytorch.rewriting import Report, rewrite, seen
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.shadow import in_this_thread, shadow
 from hnfc.pytorch.sizes import Sizes
-from hnfc.report.text import report_data, text_report
 
 
 @dataclass(frozen=True)
@@ -105,7 +94,7 @@ class CapturedProgram:
         with noticed() as reasons, unchanged(traced, reading), in_this_thread():
             # torch.export would take strides for granted, that differ with each slice
             captured = capture(traced, given, given_by_name, settings.dynamic_shapes)
-        compiled, graph = rewrite(model, captured, args, kwargs, settings, like)
+        compiled, graph = rewrite(model, captured, args, kwargs, settings, like.report if like is not None else None)
         if settings.edit is not None:
             graph = settings.edit(graph)
         inputs, structure = pytree.tree_flatten((args, kwargs))
@@ -116,7 +105,7 @@ class CapturedProgram:
             tuple(None if t is None else (t.dtype, t.device, t.shape, is_sharded(t)) for t in states), autocast_state(),
             Report.of(compiled, settings), settings, None, _observed(model, captured, compiled, settings),
             next(iter(reasons), ""), reading.found(model, inputs), torch.get_default_dtype(),
-            tuple(map(_seen, inputs)) if settings.observed and compiled.applied else (),
+            tuple(map(seen, inputs)) if settings.observed and compiled.applied else (),
             captured.program.graph_module if settings.dynamic_shapes and captured.is_pure else None,
         )  # fmt: skip
 
@@ -268,106 +257,6 @@ def _as_contiguous(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
 
 
-def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
-    """A captured model with the rules of the settings applied, the call being the sample; results are compared, and no gradients."""
-    return compile_module(captured.module, _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)[0])
-
-
-def _request(model: torch.nn.Module, captured: Captured, inputs: Sequence[Any], settings: Settings) -> tuple[Request, list[Any]]:
-    """Request for a capture, and the arguments of the captured function."""
-    signature = captured.signature
-    given = [signature.argument(model, inputs, source) for source in signature.arguments]
-    real = not any(isinstance(tensor, FakeTensor) for tensor in given)
-    fixed = frozenset(index for index, source in enumerate(signature.arguments) if not isinstance(source, Given))
-    request = Request(
-        phases=settings.rules.allowed(), ranges=settings.intervals(captured.names),
-        samples=[[to_numpy(tensor) for tensor in given]] if real else [], observed=settings.observed,
-        assume=settings.assume, unproved=settings.rules.unproved,
-        validate=settings.validate, search=settings.search, runner=TorchRunner(), fixed=fixed,
-        least_size=captured.least_size, **_searches(settings, given),
-    )  # fmt: skip
-    return request, given
-
-
-def _searches(settings: Settings, given: Sequence[Any]) -> dict[str, Any]:
-    """The searches for better forms; what an earlier capture found stands for them, so that no call waits for another search."""
-    found = searches(settings.rules.searches, settings.found)
-    if any(isinstance(tensor, torch.Tensor) and tensor.device.type in _WITHOUT_FLOAT64 for tensor in given):
-        found.pop("widening", None)
-    return found
-
-
-_WITHOUT_FLOAT64 = ("mps",)
-
-
-def rewrite(
-    model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: CapturedProgram | None = None
-) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
-    """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
-
-    A rule by which a result or a gradient becomes worse is taken back.
-    """
-    request, given = _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)
-    request = replace(request, native=True)
-    if like is not None:
-        request = replace(request, runner=None, measured=False, excluded=tuple(like.report.data["taken_back"]))
-    signature, fixed, ranges = captured.signature, request.fixed, request.ranges
-    returned = [isinstance(sink, Returned) for sink in signature.results if not isinstance(sink, FixedResult)]
-    before = raise_function(captured.module)
-    compiled, graph = _rewritten(captured, request, before, returned)
-    if like is not None and like.report.ignores_unused:
-        compiled, graph = ignoring_unused(compiled, graph)
-    if not (settings.validate and request.samples and compiled.applied and like is None):
-        return compiled, graph
-    named = dict(ranges)
-    intervals = [named.get(f"arg{index}") or (_seen(given[index]) if settings.observed else None) for index in range(len(given))]
-
-    def worse(graph: fx.GraphModule) -> list[str]:
-        trial = GradientTrial(before, graph, returned, fixed, captured.module)
-        found = list(islice(trial.regressions(given, intervals), _MOST_REASONS))
-        if trial.skipped:
-            compiled.notes.append(f"gradients were not compared: {trial.skipped}")
-        return found
-
-    def is_right_without(request: Request, rule: str) -> bool:
-        tried = replace(request, excluded=(*request.excluded, rule))
-        made = _rewritten(captured, tried, before, returned)
-        return not worse(made[1]) or not worse(ignoring_unused(*made)[1])
-
-    reasons, excluded = worse(graph), list[str]()
-    while reasons:
-        calmed = ignoring_unused(compiled, graph)
-        if not worse(calmed[1]):
-            return calmed
-        guilty = sorted({applied.rule.name for applied in compiled.applied})
-        excluded += sufficient(guilty, partial(is_right_without, replace(request, excluded=tuple(excluded))))
-        request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
-        compiled, graph = _rewritten(captured, request, before, returned)
-        reasons = worse(graph) if compiled.applied else []
-    return compiled, graph
-
-
-def _seen(given: Any) -> Interval | None:
-    """The range of a sample."""
-    return interval_of_array(to_numpy(given)) if isinstance(given, torch.Tensor) and given.is_floating_point() else None
-
-
-_MOST_REASONS = 3
-
-
-def _rewritten(
-    captured: Captured, request: Request, before: fx.GraphModule, returned: Sequence[bool]
-) -> tuple[Compiled, fx.GraphModule]:  # fmt: skip
-    compiled = compile_module(captured.module, request)
-    compiled.notes += captured.notes
-    root, graph = raise_graph(compiled.export(native=True))
-    if request.phases:
-        separate_results(before.graph, graph, returned)
-        keep_cancelled(before.graph, graph, returned)
-        compiled.mended_gradients = mend_gradients(graph)
-    return compiled, fx.GraphModule(root, graph)
-
-
 def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:
     """Of the module and each below it, whether it trains."""
     return tuple(part.training for part in module.modules())
@@ -376,20 +265,3 @@ def modes_of(module: torch.nn.Module) -> tuple[bool, ...]:
 def autocast_state() -> tuple[tuple[str, torch.dtype], ...]:
     """The devices on which autocast is on, with its dtype."""
     return tuple((device, torch.get_autocast_dtype(device)) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device))
-
-
-@dataclass(frozen=True)
-class Report:
-    """Record of the changes to a graph, free of MLIR objects."""
-
-    text: str
-    data: dict[str, Any]
-    found: Found
-    """Findings for the model, which other captures of it take as they are."""
-    ignores_unused: bool
-
-    @staticmethod
-    def of(compiled: Compiled, settings: Settings) -> Report:
-        verdicts = settings.rules.verdicts
-        text = text_report(compiled, verdicts, settings.rules.withheld, 100)
-        return Report(text, report_data(compiled, verdicts), compiled.found, compiled.ignores_unused)

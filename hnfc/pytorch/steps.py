@@ -18,7 +18,8 @@ from hnfc.frontend.signature import Gradient, Signature
 from hnfc.frontend.training import capture_training
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import MOST_PROGRAMS, Arguments, plain
-from hnfc.pytorch.program import ArgumentKind, modes_of, rewrite_values
+from hnfc.pytorch.program import ArgumentKind, modes_of
+from hnfc.pytorch.rewriting import rewrite_values
 from hnfc.pytorch.settings import Settings
 
 Key: TypeAlias = tuple[Any, ...]

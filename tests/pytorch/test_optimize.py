@@ -237,7 +237,7 @@ def test_the_graph_of_gradients_is_rewritten():
 
     x = torch.tensor([-3.0, 0.5, 60.0, 100.0])
     assert torch.isnan(gradient(Gudermann(), x)[3])
-    assert torch.isnan(gradient(hnfc.optimize(Gudermann(), x), x)[3])
+    assert torch.isnan(gradient(hnfc.optimize(Gudermann(), x, validate=False), x)[3])
     better = hnfc.optimize(Gudermann(), x, backward=True)
     for inputs in (x, x, torch.randn(2, 4)):
         torch.testing.assert_close(gradient(better, inputs), (0.5 / torch.cosh(inputs.double())).float(), rtol=1e-5, atol=1e-35)
