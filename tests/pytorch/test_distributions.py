@@ -35,7 +35,7 @@ TAILS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("name", TAILS)
 def test_tails_of_the_normal_distribution(name: str) -> None:
     function, stable = TAILS[name]
-    x = torch.tensor([-40.0, -12.0, -6.6, -1.0, 0.5, 3.0])
+    x = torch.tensor([-30.0, -12.0, -6.6, -1.0, 0.5, 3.0])
     better = hnfc.optimize(Plain(function), x)
     given, wide = x.clone().requires_grad_(), x.double().requires_grad_()
     found, true = better(given), stable(wide)
