@@ -16,6 +16,11 @@ def sigmoid(x: EmittedTerm) -> EmittedTerm:
     return 1.0 / ((-x).of("exp") + 1.0)
 
 
+def tanh(x: EmittedTerm) -> EmittedTerm:
+    """x where x³/3 is less than its rounding; onnxruntime's own flushes parts of the smallest normal numbers."""
+    return x.of("abs").compare("lt", 2.0**-12).where(x, x.of("tanh"))
+
+
 def remainder(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
     """fmod, plus y where its sign is not y's."""
     return forms.with_sign_of(y, x.of("fmod", y))
@@ -32,7 +37,7 @@ _OWN = {
     "erfc": forms_in(ALL_F64, special.erfc), "log_ndtr": forms_in(ALL_F64, special.log_ndtr),
     "erfcx": forms_in(ALL_F64, special.erfcx),
     "i0": forms_in(ALL_F64, special.i0), "i0e": forms_in(ALL_F64, special.i0e),
-    "remainder": forms_in(ALL_F32, remainder),
+    "remainder": forms_in(ALL_F32, remainder), "tanh": {**forms_in(ALL_F32, tanh), **_DOUBLES["tanh"]},
 }  # fmt: skip
 ONNX = RunnerForms(
     "ONNX", {**_DOUBLES, **_OWN}, {"none": forms_in(ALL_F64, forms.gelu), "tanh": forms_in(ALL_F32, forms.gelu_tanh)}, signed_pools=False
