@@ -123,27 +123,33 @@ def rescaled_where_lost(
     starts = starts_of(block, upstream(losses.inaccurate))
     if not any(leave_range(starts, run) for run in losses.runs):
         return Found(), {}
-    before = results_of(block)
+    least, best = total_loss(losses.now) - LEAST_GAIN, None
     for zeros in (True, False):
+        before = results_of(block)
         change = Change.of(Rescaling(block, starts, zeros))
         if change.name not in excluded:
             change.do()
-            if _lose_less(block, losses, before):
-                return change.recorded(outcome, place)
+            lost = _lost_by(block, losses, before)
+            if lost is not None and lost <= (least if best is None else least - LEAST_GAIN):
+                least, best = lost, zeros
         change.undo()
         if not change.made.has_signs:
             break
-    return Found(), {}
+    if best is None:
+        return Found(), {}
+    change = Change.of(Rescaling(block, starts, best))
+    change.do()
+    return change.recorded(outcome, place)
 
 
-def _lose_less(block: Block, losses: Losses, before: Sequence[SSAValue]) -> bool:
-    """Return whether the results, which stand for those before, lose fewer digits than these."""
+def _lost_by(block: Block, losses: Losses, before: Sequence[SSAValue]) -> float | None:
+    """The bits that the results lose, which stand for those before; None where one loses too many that did not."""
     now = results_of(block)
     runs = [MixedRun(block, run.sample, run.weights, now).outputs() for run in losses.runs]
     renamed = [{old: found[new] for old, new in zip(before, now, strict=True) if new in found} for found in runs]
     after = losses_by_run(losses.counted, renamed, losses.truth)
     allowed = {of: max(bits + _MOST_HARM, least_loss(losses.counted[of[0]])) for of, bits in losses.now.items()}
-    return total_loss(after) <= total_loss(losses.now) - LEAST_GAIN and all(after[of] <= bits for of, bits in allowed.items())
+    return None if any(after[of] > bits for of, bits in allowed.items()) else total_loss(after)
 
 
 def leave_range(starts: Sequence[Operation], run: MixedRun) -> bool:
