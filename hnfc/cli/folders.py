@@ -18,6 +18,7 @@ from hnfc.cli.terminal import DONE, WRONG, Progress, finite, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.tensors import to_torch
 from hnfc.report.table import table
+from hnfc.sharded.analyzing import HEADINGS
 
 _FLAGS = {"output": "-o", "ranges": "--range", "machine": "--target"}
 """Flags whose names differ from those of their values."""
@@ -79,12 +80,11 @@ def _analyze(options: argparse.Namespace, defaults: argparse.Namespace) -> int:
     found = _run(options, run)
     if options.json:
         write(options.json, (json.dumps(finite(found.data()), indent=1) + "\n").encode())
-    headings = ["layers", "bytes of weights", "own error", "error so far", "largest", "worst operation"]
-    show(table(headings, found.rows(), 1))
+    show(table(HEADINGS, found.rows(), 1))
     infinite = sum(layer.infinite for layer in found.layers)
     if infinite:
         say(f"{infinite} elements are not finite, first in {next(layer.name for layer in found.layers if layer.infinite)}")
-    say(f"error of the outputs {found.error:.3g} of their root mean square on the sample, beside {found.wide}: measured, not a bound")
+    say(found.summary())
     return DONE
 
 

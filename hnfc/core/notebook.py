@@ -32,8 +32,14 @@ def notebook_html(headline: str, tone: str = "plain", *parts: str | NotebookTabl
     return str(Markup('<div class="hnfc" style="max-width:70em">{}{}</div>').format(head, body))
 
 
+def lines_html(text: str, tone: str = "plain") -> str:
+    """The fragment of a text: its first line is the headline, the others stand below it as they are."""
+    headline, *lines = text.split("\n")
+    return notebook_html(headline, tone, *lines)
+
+
 def _text(text: str) -> Markup:
-    return Markup('<div style="margin:.2em 0 .2em .9em">{}</div>').format(text)
+    return Markup('<div style="margin:.2em 0 .2em .9em;white-space:pre-wrap">{}</div>').format(text)
 
 
 def _table(table: NotebookTable) -> Markup:

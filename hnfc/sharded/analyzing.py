@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.frontend.pytorch import source_of
 from hnfc.sharded.journal import Journal, digest_of
 from hnfc.sharded.model import ShardedModel
@@ -36,7 +37,10 @@ class LayerErrors:
     infinite: int
 
 
-@dataclass(frozen=True)
+HEADINGS = ("layers", "bytes of weights", "own error", "error so far", "largest", "worst operation")
+
+
+@dataclass(frozen=True, repr=False)
 class ShardedErrors:
     """Errors of all layers. repeats: the number of layers that are equal but for their weights, by digest."""
 
@@ -63,6 +67,22 @@ class ShardedErrors:
             at_worst = f"{operation}{f', in {worst.name}' if len(equal) > 1 and operation else ''}"
             found.append([name, f"{sum(layer.weight_bytes for layer in equal):,}", *errors, f"{worst.largest:.3g}", at_worst])
         return found
+
+    def summary(self) -> str:
+        """The error of the outputs, in words."""
+        return f"error of the outputs {self.error:.3g} of their root mean square on the sample, beside {self.wide}: measured, not a bound"
+
+    def __repr__(self) -> str:
+        return f"ShardedErrors({len(self.layers)} layers, error {self.error:.3g})"
+
+    def __str__(self) -> str:
+        rows = [HEADINGS, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, self.summary()])
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.summary(), "plain", NotebookTable(HEADINGS, self.rows()))
 
     def data(self) -> dict[str, Any]:
         """For JSON."""

@@ -12,6 +12,7 @@ from torch import fx
 
 from hnfc.backend.fx import raise_graph
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import lines_html
 from hnfc.frontend.pytorch import import_graph
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import Searches
@@ -35,7 +36,7 @@ class Rewrites:
     applied: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RewrittenModel:
     """A model that runs layer by layer from its files.
 
@@ -75,6 +76,15 @@ class RewrittenModel:
             before, after = (max(layer[key] for layer in equal) for key in ("before", "after"))
             lines.append(f"  error of its values on the sample at most {before:.2g} before, {after:.2g} after")
         return "\n".join(lines) or "nothing to rewrite"
+
+    def __repr__(self) -> str:
+        return f"RewrittenModel({sum(layer['rewritten'] for layer in self.layers)} of {len(self.layers)} layers rewritten)"
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def _repr_html_(self) -> str:
+        return lines_html(f"{self!r}\n{self}")
 
 
 def optimize(

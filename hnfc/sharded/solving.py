@@ -7,6 +7,7 @@ layer get the fewest bytes with which the error after it, measured, is within th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from torch import fx
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import NotebookTable, notebook_html
 from hnfc.dialects.formats import Fixed
 from hnfc.formats.granular import Along, Granular, is_for_weights
 from hnfc.formats.scaled import stored_bytes, stored_format
@@ -52,7 +54,7 @@ class LayerFormats:
     """Number of runs of the layer to find them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShardedPrecision:
     """Formats of all weights, and the error of the outputs on the samples, measured."""
 
@@ -71,6 +73,28 @@ class ShardedPrecision:
     def formats(self) -> dict[str, str]:
         """The format of each weight that may have another; `own` where it has the model's."""
         return {name: form for layer in self.layers for name, form in layer.formats.items()}
+
+    def __repr__(self) -> str:
+        return f"ShardedPrecision({len(self.layers)} layers, error {self.measured:.3g}, target {self.target:.3g})"
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *(f"  {' '.join(row)}" for row in self._rows())])
+
+    def _headline(self) -> str:
+        state = "missed: no model is written" if self.refused else f"met: the model is in {self.folder}"
+        return f"error of the outputs {self.measured:.3g} on the sample, target {self.target:.3g}, {state}"
+
+    def _rows(self) -> list[list[str]]:
+        rows = []
+        for layer in self.layers:
+            counts = ", ".join(f"{count} in {form}" for form, count in Counter(layer.formats.values()).items())
+            size = f"{layer.bytes:,.0f} of {layer.original_bytes:,.0f} bytes"
+            rows.append([layer.name, counts, size, f"error {layer.error:.2g}"])
+        return rows
+
+    def _repr_html_(self) -> str:
+        table = NotebookTable(("layer", "weights", "size", "error so far"), self._rows())
+        return notebook_html(self._headline(), "bad" if self.refused else "good", table)
 
     def data(self) -> dict[str, Any]:
         """For JSON."""

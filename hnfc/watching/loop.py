@@ -15,6 +15,7 @@ from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import lines_html
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
 from hnfc.watching.explaining import explain, reasons_of_update, risks_of
@@ -67,8 +68,7 @@ class Watch:
         self._inside = unwrapped(model)
         self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
         self._say = report or _to_stderr
-        self._calls: list[ModelCall] = []
-        self._outputs = CallResults()
+        self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
         self._losses: list[tuple[ModelCall, torch.Tensor]] = []
         self._past: list[float] = []
@@ -76,7 +76,7 @@ class Watch:
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
-        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._checkpoint = Path(checkpoint) if checkpoint is not None else None
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
@@ -143,6 +143,9 @@ class Watch:
     def __str__(self) -> str:
         lines = [str(step) for step in self.bad] or [f"{self.step} steps, nothing went wrong"]
         return "\n".join([*lines, *(f"forecast: {each}" for each in self.forecasts)])
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self), "bad" if self.bad else "warn" if self.forecasts else "good")
 
     # the calls of the model
 
