@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs site models slow suites fuzz bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs notebooks site models slow suites fuzz bench experiments editors clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -39,6 +39,11 @@ docs: $(VENV)/.installed
 	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"
 	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
+
+# nbclient runs them in a kernel of this environment
+notebooks: $(VENV)/.installed-dev
+	@echo "== executing the notebooks of docs/notebooks anew (two minutes)"
+	$(BIN)/python -m tests.notebooks.execution
 
 site: $(VENV)/.installed-site
 	@echo "== building the documentation as a site: build/site/index.html; a link that leads nowhere is an error"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,15 @@ def notebook_html(headline: str, tone: str = "plain", *parts: str | NotebookTabl
     )
     body = Markup("").join(_table(part) if isinstance(part, NotebookTable) else _text(part) for part in parts)
     return str(Markup('<div class="hnfc" style="max-width:70em">{}{}</div>').format(head, body))
+
+
+def cell_of(path: str) -> str:
+    """The cell of a notebook, as IPython names it (`Cell In[3]`), for the file that it was compiled as; empty for other files."""
+    python = sys.modules.get("IPython")
+    shell = python.get_ipython() if python is not None else None
+    # shells without a compiler of cells have no names for them
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda path: None)(path)
+    return " ".join(named) if named else ""
 
 
 def lines_html(text: str, tone: str = "plain") -> str:
