@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs notebooks site models slow suites fuzz bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs notebooks site models slow suites fuzz bench experiments editors release clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -73,6 +73,10 @@ bench: $(VENV)/.installed-models
 experiments: $(VENV)/.installed-models
 	@echo "== measuring what docs/experiments.md says (about half an hour)"
 	$(BIN)/python benchmarks/experiments.py all
+
+release: $(VENV)/.installed-dev
+	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published"
+	$(BIN)/python .ci/release.py
 
 editors:
 	@echo "== building the extension for Visual Studio Code, running its tests, packing editors/vscode/hnfc-rules.vsix (needs npm)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from hnfc.cli.terminal import DONE, Progress, report_diagnostics, say, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, report_diagnostics, say, write
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.discovery.discover import discover
 from hnfc.discovery.selection import HEADING, Discovery

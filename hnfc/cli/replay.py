@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from hnfc.cli.terminal import DONE, Progress, show
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, show
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.watching import Replay, replay
 from hnfc.watching.folder import report_of, run_of

@@ -48,6 +48,13 @@ def lines_html(text: str, tone: str = "plain") -> str:
     return notebook_html(headline, tone, *lines)
 
 
+def progress_html(text: str, seconds: float, counts: tuple[int, int] | None) -> str:
+    """A bar with a stage and its time. counts: what is done, and of how much."""
+    known = Markup(' value="{}" max="{}"').format(*counts) if counts else Markup("")
+    bar = Markup('<progress style="width:12em"{} aria-label="{}"></progress>').format(known, text)
+    return str(Markup('<div class="hnfc">{} {} <span style="opacity:.7">{:.0f} s</span></div>').format(bar, text, seconds))
+
+
 def _text(text: str) -> Markup:
     return Markup('<div style="margin:.2em 0 .2em .9em;white-space:pre-wrap">{}</div>').format(text)
 

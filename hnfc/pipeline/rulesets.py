@@ -9,7 +9,8 @@ from pathlib import Path
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.judged_rule import JudgedRule
 from hnfc.core.notebook import NotebookTable, notebook_html
-from hnfc.core.verdicts import Progress, verdicts
+from hnfc.core.progress import Progress
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
 from hnfc.dsl.soundness import Status, Verdict
