@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 from typing import Any
 
 from hnfc.cli.terminal import detail, is_quiet, visible
-from hnfc.core.progress import counted, stage_of
+from hnfc.core.progress import counted, following, stage_of
 
 _WAIT = 2.0
 """Seconds after which a command shows what it does."""
@@ -25,8 +26,10 @@ class Progress:
         self._ended = False
         self._text = self._stage = ""
         self._began = self._stage_began = 0.0
+        self._following = contextlib.ExitStack()
 
     def __enter__(self) -> Progress:
+        self._following.enter_context(following(self))
         self._began = self._stage_began = time.monotonic()
         if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
             self._timer = threading.Timer(_WAIT, self._show)
@@ -75,5 +78,6 @@ class Progress:
                 self._bar = None
 
     def __exit__(self, *_: object) -> None:
+        self._following.close()
         self.stop()
         self._end_stage()

@@ -48,7 +48,7 @@ _verbosity = Verbosity.NORMAL
 
 @contextlib.contextmanager
 def speaking(verbosity: Verbosity) -> Iterator[None]:
-    """Sets the words that are said within."""
+    """Lets `say` and `detail` print as much as wanted."""
     global _verbosity
     before, _verbosity = _verbosity, verbosity
     try:

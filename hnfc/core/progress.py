@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
 
 from hnfc.core.notebook import progress_html
 
@@ -30,27 +33,60 @@ def counted(text: str) -> tuple[int, int] | None:
     return (int(found[1].replace(",", "")), int(found[2].replace(",", ""))) if found else None
 
 
+_current: ContextVar[Progress | None] = ContextVar("progress", default=None)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tell(text: str) -> None:
+    """Gives the stage at hand to whoever follows the work of this thread, if somebody does."""
+    progress = _current.get()
+    if progress is not None:
+        progress(text)
+
+
+@contextlib.contextmanager
+def following(progress: Progress) -> Iterator[None]:
+    """Within, the callable takes what `tell` gets."""
+    before = _current.set(progress)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def reporting(work: str) -> Callable[[F], F]:
+    """A function whose argument `progress` takes what `tell` gets while it runs. work: its first stage."""
+
+    def decorate(function: F) -> F:
+        parameters = inspect.signature(function)
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with progressing(parameters.bind(*args, **kwargs).arguments.get("progress"), work):
+                return function(*args, **kwargs)
+
+        return cast(F, run)
+
+    return decorate
+
+
 @contextlib.contextmanager
 def progressing(progress: Progress | None, work: str) -> Iterator[Progress]:
-    """The callable that takes the stages: the given one; else a bar in a notebook; elsewhere nothing is shown.
+    """Within, the stages go to the given callable; else to whoever follows the work around this; else to a bar in a notebook.
 
     work: the first stage.
     """
-    display = _display() if progress is None else None
-    if display is None:
-        tell = progress or _nothing
-        tell(work)
-        yield tell
-        return
-    bar = _NotebookBar(display, work)
+    follower = progress or _current.get()
+    display = _display() if follower is None else None
+    bar = _NotebookBar(display) if display is not None else None
+    taking = follower or bar
     try:
-        yield bar
+        with following(taking) if taking is not None else contextlib.nullcontext():
+            tell(work)
+            yield tell
     finally:
-        bar.end()
-
-
-def _nothing(text: str) -> None:
-    pass
+        if bar is not None:
+            bar.end()
 
 
 def _display() -> Callable[..., Any] | None:
@@ -79,8 +115,8 @@ class _Html:
 class _NotebookBar:
     """A bar below a cell from two seconds on, with the stage and the time; it is empty at the end."""
 
-    def __init__(self, display: Callable[..., Any], text: str) -> None:
-        self._display, self._text = display, text
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display, self._text = display, ""
         self._handle: Any = None
         self._began = time.monotonic()
         self._ended = threading.Event()

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from hnfc.core.progress import Progress
+from hnfc.core.progress import Progress, tell
 from hnfc.dsl import core
 from hnfc.dsl.error.shipped import write as write_reports
 from hnfc.dsl.fingerprint import fingerprint
@@ -94,17 +94,16 @@ class _JudgingProgress:
     """Says how many rules are judged, as each is."""
 
     def __init__(self, what: str, rules: list[core.Rule], progress: Progress | None) -> None:
-        self.what, self.progress = what, progress
+        self.what, self.progress = what, progress or tell
         self.left = {rule.name for rule in rules}
         self.count = len(self.left)
-        if progress is not None and rules:
-            progress(f"{what} rules: 0 of {self.count} …")
+        if rules:
+            self.progress(f"{what} rules: 0 of {self.count} …")
 
     def __call__(self, rule: core.Rule, _: object) -> None:
         if rule.name in self.left:
             self.left.discard(rule.name)
-            if self.progress is not None:
-                self.progress(f"{self.what} rules: {self.count - len(self.left)} of {self.count}, last {rule.name} …")
+            self.progress(f"{self.what} rules: {self.count - len(self.left)} of {self.count}, last {rule.name} …")
 
 
 def proposed(verdict: Verdict) -> str:

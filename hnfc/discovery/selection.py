@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hnfc.core.judged_rule import JudgedRule
 from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import tell
 from hnfc.core.verdicts import proposed, verdicts
 from hnfc.discovery.accuracy import LostShares, compared
 from hnfc.discovery.derivation import Derivation
@@ -23,7 +24,6 @@ from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_text
 from hnfc.dsl.soundness.verdict import Verdict
 
-Progress = Callable[[str], None]
 _BATCH, _AT_ONCE = 16, 24
 
 
@@ -86,7 +86,6 @@ class RuleSearch:
     jobs: int | None = None
     limit: float = 5.0
     seconds: float = 1800.0
-    progress: Progress | None = None
     _names: dict[str, int] = field(default_factory=dict)
     _kept: set[str] = field(default_factory=set)
 
@@ -98,7 +97,7 @@ class RuleSearch:
         for rule in (*self.given, *canonical()):
             known.add(rule)
         for level in range(size + 1):
-            candidates = sorted(self.enumeration.candidates(level, self.progress), key=lambda candidate: candidate.order)
+            candidates = sorted(self.enumeration.candidates(level), key=lambda candidate: candidate.order)
             left = _distinct(candidates)
             while left:
                 if time.monotonic() - started > self.seconds:
@@ -115,8 +114,7 @@ class RuleSearch:
 
     def _step(self, left: list[Rule], known: Derivation, found: Discovery, level: int) -> list[Rule]:
         """Proves the first candidates that do not follow; those that are left."""
-        if self.progress is not None:
-            self.progress(f"size {level}: {len(left)} candidates, {len(found.rules)} rules …")
+        tell(f"size {level}: {len(left)} candidates, {len(found.rules)} rules …")
         general: dict[str, Rule] = {}
         while left and len(general) < _BATCH:
             next_ones, left = left[:_AT_ONCE], left[_AT_ONCE:]

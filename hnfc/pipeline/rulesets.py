@@ -9,7 +9,7 @@ from pathlib import Path
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.judged_rule import JudgedRule
 from hnfc.core.notebook import NotebookTable, notebook_html
-from hnfc.core.progress import Progress
+from hnfc.core.progress import Progress, reporting
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
@@ -98,11 +98,12 @@ class RuleSet:
         return len(self.verdicts)
 
 
+@reporting("reading rules …")
 def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
     """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
 
     Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
-    file that cannot be read.
+    file that cannot be read. progress: takes the stage at hand in words; without it notebooks show a bar.
     """
     book = shipped()
     paths = [str(group) for group in groups if str(group).endswith(".hnf")]

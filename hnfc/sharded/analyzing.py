@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import fx
 
 from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.frontend.pytorch import source_of
 from hnfc.sharded.journal import Journal, digest_of
 from hnfc.sharded.model import ShardedModel
@@ -89,8 +89,9 @@ class ShardedErrors:
         return {"error": self.error, "reference": self.wide, "layers": [asdict(layer) for layer in self.layers]}
 
 
+@reporting("capturing the model …")
 def analyze(
-    model: ShardedModel, sample: Any, work: str | Path | None = None, progress: Callable[[str], None] | None = None
+    model: ShardedModel, sample: Any, work: str | Path | None = None, progress: Progress | None = None
 ) -> ShardedErrors:  # fmt: skip
     """Errors layer by layer on a sample. work: a folder from which a run that was ended goes on; it is deleted at the end."""
     args, kwargs = call_of(model, sample)
@@ -102,8 +103,7 @@ def analyze(
         ["analyze", model.checkpoint.identity(), model.config, digest_of(first), [segment.digest for segment in chain.segments]],
     )
     for place, segment in enumerate(chain.segments[len(journal.done) :], len(journal.done)):
-        if progress is not None:
-            progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
+        tell(f"layers: {place + 1} of {len(chain.segments)}, {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
         state = model.read([name for name in segment.state if name not in chain.constants]) | chain.constants
         found, true, ours = _errors(segment, state, true, ours, wide)

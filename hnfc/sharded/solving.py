@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from torch import fx
 
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.dialects.formats import Fixed
 from hnfc.formats.granular import Along, Granular, is_for_weights
 from hnfc.formats.scaled import stored_bytes, stored_format
@@ -102,6 +103,7 @@ class ShardedPrecision:
         return {**found, "layers": [asdict(layer) for layer in self.layers]}
 
 
+@reporting("capturing the model …")
 def precision(
     model: ShardedModel,
     sample: Any,
@@ -109,7 +111,7 @@ def precision(
     target: float = 1e-2,
     formats: Sequence[str] = ("int8", "int4/group128"),
     margin: float = 1.0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> ShardedPrecision:
     """Finds formats, and writes the model to the folder in the layout of compressed-tensors, a file for each layer.
 
@@ -128,8 +130,7 @@ def precision(
     linear = _linear_weights(model, chain)
     shares = _shares(chain, linear, model)
     for place, segment in enumerate(chain.segments[len(journal.done) :], len(journal.done)):
-        if progress is not None:
-            progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
+        tell(f"layers: {place + 1} of {len(chain.segments)}, {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
         state = model.read([name for name in segment.state if name not in chain.constants]) | chain.constants
         allowed = target / margin * math.sqrt(shares[place])

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from hnfc.core.progress import tell
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.pytorch.losses import with_loss
@@ -37,8 +38,11 @@ def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> 
     """Adds to events what mends them on the sample."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        tell("trying rewrites …")
         _add_rewrites(trace, patient, group)
+        tell("trying other formats …")
         _add_formats(trace, patient)
+        tell("trying guards and scales …")
         _add_trials(trace, patient)
 
 

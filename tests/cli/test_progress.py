@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
+import hnfc as hnfc_python
 from hnfc.cli import progress as shown
 from hnfc.cli.terminal import Verbosity, speaking
 from hnfc.core import progress
@@ -16,6 +20,8 @@ from hnfc.core.progress import counted, progressing, stage_of
 from tests.terminal import hnfc
 
 PROVED = "rule a\n    log(1 + x) => log1p(x)\n"
+OPTIMIZER = hnfc_python.PrecisionOptimizer(1e-2)
+X = torch.linspace(-100, 100, 12).reshape(3, 4)
 WRONG = "rule a\n    sqrt(x * x) => x\n\ntest a\n    x = [2] gives [3]\n"
 
 
@@ -85,6 +91,33 @@ def test_a_callable_comes_before_the_bar(monkeypatch: pytest.MonkeyPatch) -> Non
     with progressing(texts.append, "reading …") as tell:
         tell("writing …")
     assert texts == ["reading …", "writing …"]
+
+
+class Softmax(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("work", "stages"),
+    [
+        (lambda tell: hnfc_python.optimize(Softmax(), X, progress=tell), ("capturing the model …", "rewriting …")),
+        (lambda tell: hnfc_python.trace(Softmax(), X, progress=tell), ("running each operation beside float64 …", "trying rewrites …")),
+        (lambda tell: hnfc_python.analyze(Softmax(), X, progress=tell), ("measuring sensitivities …",)),
+        (lambda tell: OPTIMIZER.analyze(Softmax(), X / 100, progress=tell), ("measuring values and solving for formats …",)),
+        (lambda tell: hnfc_python.load_rules("fusion", progress=tell), ("reading rules …",)),
+    ],
+    ids=["optimize", "trace", "analyze", "precision", "load_rules"],
+)
+def test_work_in_python_tells_its_stages(work: Callable[[Any], Any], stages: tuple[str, ...]) -> None:
+    texts: list[str] = []
+    work(texts.append)
+    assert [stage for stage in stages if stage not in texts] == [], texts
+
+
+def test_a_wrong_argument_is_named_as_ever() -> None:
+    with pytest.raises(TypeError, match="progres"):
+        hnfc_python.load_rules("fusion", progres=print)  # type: ignore[call-arg]
 
 
 def test_quiet_says_nothing_where_all_is_well_and_all_that_is_wrong(tmp_path) -> None:
