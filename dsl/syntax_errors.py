@@ -34,9 +34,6 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
     # in brackets `x =` is read as a keyword, and the rest of the arrow is left
     if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
         return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
-    if token.type == "STRING" and "RPAR" in expected:
-        help_ = "write what an einsum means: `a @ b`, `sum[k](a * b)`, `transpose(a)`"
-        return Diagnostic("HNF0103", f"a function takes no text, but got {token}", path, span, help=help_)
     few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
     help_ = f"expected {_expected(few)}" if few else ""
     return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)

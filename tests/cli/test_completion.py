@@ -12,7 +12,8 @@ from hnfc.cli.own_options import SHELLS
 from hnfc.cli.parsing import COMMANDS
 from tests.terminal import hnfc
 
-LINES = [("ana", "analyze"), ("check --fo", "--formats"), ("completion fi", "fish"), ("check --verb", "--verbose"), ("--calib", "--calibrate")]
+LINES = [("ana", "analyze"), ("check --fo", "--formats"), ("completion fi", "fish"), ("check --verb", "--verbose"),
+         ("--calib", "--calibrate")]  # fmt: skip
 LOADED = {
     "bash": 'source {script}; COMP_WORDS=(hnfc {line}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _shtab_hnfc; echo "${{COMPREPLY[@]}}"',
     "fish": 'source {script}; complete -C "hnfc {line}"',
