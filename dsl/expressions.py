@@ -107,7 +107,7 @@ class Expressions:
     def _annotated(self, tree: syntax.Annotated, scope: Scope) -> core.Expr:
         for dtype in tree.dtypes:
             if dtype not in ELEMENT_TYPES:
-                raise self.error("HNF0216", f"there is no element type `{dtype}`", tree.span, did_you_mean(dtype, ELEMENT_TYPES))
+                raise self.error("HNF0216", f"there is no element type `{dtype}`", tree.span, meant_type(dtype))
         operand = self.expression(tree.operand, scope)
         if not isinstance(operand, core.Capture):
             raise self.error("HNF0217", "only a captured name can have an element type", tree.span, "write `(x : f16)`")
@@ -349,6 +349,18 @@ def names_in(tree: syntax.Tree) -> Iterable[syntax.Name]:
         case syntax.Call():
             for argument in (*tree.arguments, *(value for _, value in tree.keywords)):
                 yield from names_in(argument)
+
+
+_KINDS = {"float": "f", "bfloat": "bf", "int": "si", "uint": "ui"}
+_TORCH_TYPES = {"bool": "i1", "float": "f32", "double": "f64", "half": "f16", "int": "si32", "long": "si64"}
+_TORCH_TYPES |= {f"{name}{bits}": f"{kind}{bits}" for name, kind in _KINDS.items() for bits in (8, 16, 32, 64)}
+"""Element types as torch and NumPy name them."""
+
+
+def meant_type(name: str) -> str:
+    """Advice on a name that is no element type."""
+    known = _TORCH_TYPES.get(name.lower(), "")
+    return f"write `{known}`" if known in ELEMENT_TYPES else did_you_mean(name, ELEMENT_TYPES) or f"there are {', '.join(ELEMENT_TYPES)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
