@@ -351,9 +351,11 @@ def names_in(tree: syntax.Tree) -> Iterable[syntax.Name]:
                 yield from names_in(argument)
 
 
-_KINDS = {"float": "f", "bfloat": "bf", "int": "si", "uint": "ui"}
-_TORCH_TYPES = {"bool": "i1", "float": "f32", "double": "f64", "half": "f16", "int": "si32", "long": "si64"}
-_TORCH_TYPES |= {f"{name}{bits}": f"{kind}{bits}" for name, kind in _KINDS.items() for bits in (8, 16, 32, 64)}
+_TYPE_LETTERS = {"float": "f", "bfloat": "bf", "int": "si", "uint": "ui"}
+_TORCH_TYPES = {
+    "bool": "i1", "float": "f32", "double": "f64", "half": "f16", "int": "si32", "long": "si64",
+    **{f"{name}{bits}": f"{kind}{bits}" for name, kind in _TYPE_LETTERS.items() for bits in (8, 16, 32, 64)},
+}  # fmt: skip
 """Element types as torch and NumPy name them."""
 
 

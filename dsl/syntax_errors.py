@@ -8,6 +8,7 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.diagnostics import Diagnostic, Span
 
 _READABLE = {
@@ -70,9 +71,6 @@ _MEANT = {
 
 
 _MODULES = ("torch", "np", "numpy", "jnp", "jax", "math", "F", "nn", "functional", "special")
-_REDUCTIONS = (
-    "sum", "mean", "prod", "max", "min", "softmax", "log_softmax", "logsumexp", "cumsum", "var", "std", "norm", "argmax", "argmin",
-)  # fmt: skip
 _NAMED_ALIKE = {"amax": "max", "amin": "min"}
 _ATTRIBUTES = {
     "T": "transpose({})", "mT": "transpose({})", "to": "cast({}, dtype(y))", "type_as": "cast({}, dtype(y))", "float": "cast({}, f32)",
@@ -90,10 +88,11 @@ def _method(source: str, dot: int) -> str:
         return ""
     name = after[1].rpartition(".")[2]
     named = _NAMED_ALIKE.get(name, name)
-    function = f"{named}[-1]" if named in _REDUCTIONS else named
+    along = named in OPERATIONS and "axes" in OPERATIONS[named].get_irdl_definition().properties
+    function = f"{named}[-1]" if along else named
     if before[1] in _MODULES:
         return f"write `{function}(…)`: functions are written without a module before them"
-    more = ", …" if after[2] == "(" and named not in _REDUCTIONS else ""
+    more = ", …" if after[2] == "(" and not along else ""
     form = _ATTRIBUTES.get(name, f"{function}({{}}{more})").format(before[1])
     return f"write `{form}`: functions are written not as methods"
 
