@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from hnfc.watching.hooks import Hook, follow_backward, leave_backward
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
 from hnfc.watching.ranks import anywhere, of_rank
-from hnfc.watching.record import Bad, BadStep
+from hnfc.watching.record import Bad, BadStep, to_stderr
 from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 from hnfc.watching.updates import dense, note_optimizer
@@ -67,7 +66,7 @@ class Watch:
         self.history = History(to)
         self._inside = unwrapped(model)
         self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
-        self._say = report or _to_stderr
+        self._say = report or to_stderr
         self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
         self._losses: list[tuple[ModelCall, torch.Tensor]] = []
@@ -139,6 +138,9 @@ class Watch:
         from hnfc.watching.page import write_run_page
 
         write_run_page(Path(path), self.history, self.bad)
+
+    def __repr__(self) -> str:
+        return f"Watch({type(self.model).__name__}: {self.step} steps, {len(self.bad)} bad)"
 
     def __str__(self) -> str:
         lines = [str(step) for step in self.bad] or [f"{self.step} steps, nothing went wrong"]
@@ -394,7 +396,3 @@ class Watch:
             if self._look is not None:
                 self._look.paused = False
             self._spent += time.perf_counter() - start
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

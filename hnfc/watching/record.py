@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 
 import torch
@@ -66,6 +67,11 @@ class BadStep:
 
     def _repr_html_(self) -> str:
         return lines_html(str(self), "bad")
+
+
+def to_stderr(text: str) -> None:
+    """Prints a report."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _bytes(size: int) -> str:

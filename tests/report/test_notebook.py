@@ -138,7 +138,7 @@ def test_a_watched_run_and_its_bad_step(model: Softmax, sample: torch.Tensor, tm
     with hnfc.watch(model, folder=str(tmp_path), report=lambda text: None) as watching:
         model(sample).sum().backward()
     words = words_of(watching)
-    assert "step 0" in words and words.count("exp overflows") == 1
+    assert "step 0" in words and words.count("exp overflows") == 1 and repr(watching) == "Watch(Softmax: 0 steps, 1 bad)"
     assert "step 0" in words_of(watching.bad[0])
     again = hnfc.replay(watching.bad[0].folder, model)
     assert "exp overflows" in words_of(again) and repr(again) == "Replay(step 0 of Softmax)"
