@@ -21,7 +21,7 @@ from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.tracing.comparing import RunComparison, compare
 from hnfc.tracing.events import GRADIENT, NOT_FINITE
-from hnfc.tracing.patients import REFUSALS, Patient
+from hnfc.tracing.patients import INSIDE, REFUSALS, Patient
 from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 from hnfc.tracing.trials import eps_trials, guard_trial, scale_trials
@@ -69,7 +69,12 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
         program, comparison = found
         if comparison.mends:
-            _name_rewrites(trace, program, f"{patient.what} {comparison}", "hnfc.optimize(backward=True)" if backward else "hnfc.optimize")
+            how = "hnfc.optimize(backward=True)" if backward else "hnfc.optimize"
+            places = [rewrite["place"] for rewrite in program.report.data["rewrites"]]
+            if patient.has_loss_beside and not all(place.startswith(INSIDE) for place in places):
+                # rewriting the model alone would leave the loss as it is
+                how = f"{how} of a module that returns the loss"
+            _name_rewrites(trace, program, f"{patient.what} {comparison}", how)
             return
 
 
