@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hnfc.cli.progress import loading
 from hnfc.cli.terminal import DONE, STDIN, WRONG, fault, say
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.report.check_cache import CheckQuery
@@ -60,7 +61,8 @@ def _checked(options: argparse.Namespace) -> int:
     if kept is not None and (known := kept.answer()) is not None:
         (say if known.code == DONE else fault)(known.text(table))
         return known.code
-    from hnfc.cli.judging import judge
+    with loading():
+        from hnfc.cli.judging import judge
 
     return judge(options, kept)
 

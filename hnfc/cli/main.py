@@ -13,6 +13,7 @@ from importlib import import_module
 
 from hnfc.cli import project
 from hnfc.cli.parsing import COMMANDS, command_parser
+from hnfc.cli.progress import loading
 from hnfc.cli.terminal import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -110,7 +111,8 @@ _PARTS = {"torch": "torch", "egglog": "discover"}
 
 def _run(command: str, options: argparse.Namespace) -> int:
     try:
-        module = import_module(f"hnfc.cli.{command}")
+        with loading():
+            module = import_module(f"hnfc.cli.{command}")
     except ModuleNotFoundError as error:
         if error.name not in _PARTS:
             raise

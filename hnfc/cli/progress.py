@@ -6,19 +6,21 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from hnfc.cli.terminal import detail, is_quiet, visible
 from hnfc.core.progress import counted, following, stage_of
 
-_WAIT = 2.0
-"""Seconds after which a command shows what it does."""
+_WAIT, _LOADING = 2.0, 0.3
+"""Seconds after which a command shows what it does, and that it is being loaded."""
 
 
 class Progress:
     """Takes the stage at hand. A terminal shows it once a command takes more than two seconds, or at once where rules are proved."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait: float | None = None) -> None:
+        self._wait = _WAIT if wait is None else wait
         self._bar: Any = None
         self._task: Any = None
         self._timer: threading.Timer | None = None
@@ -32,7 +34,7 @@ class Progress:
         self._following.enter_context(following(self))
         self._began = self._stage_began = time.monotonic()
         if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
-            self._timer = threading.Timer(_WAIT, self._show)
+            self._timer = threading.Timer(self._wait, self._show)
             self._timer.daemon = True
             self._timer.start()
         return self
@@ -81,3 +83,11 @@ class Progress:
         self._following.close()
         self.stop()
         self._end_stage()
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Says soon that a command is being loaded: the prover and torch take a second or more where the disk is slow."""
+    with Progress(_LOADING) as tell:
+        tell("loading …")
+        yield
