@@ -62,7 +62,12 @@ def reporting(work: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with progressing(parameters.bind(*args, **kwargs).arguments.get("progress"), work):
+            try:
+                progress = parameters.bind(*args, **kwargs).arguments.get("progress")
+            except TypeError:
+                # the function itself names what is wrong
+                return function(*args, **kwargs)
+            with progressing(progress, work):
                 return function(*args, **kwargs)
 
         return cast(F, run)

@@ -116,8 +116,17 @@ def test_work_in_python_tells_its_stages(work: Callable[[Any], Any], stages: tup
 
 
 def test_a_wrong_argument_is_named_as_ever() -> None:
-    with pytest.raises(TypeError, match="progres"):
+    with pytest.raises(TypeError, match=r"load_rules\(\) got an unexpected keyword argument 'progres'"):
         hnfc_python.load_rules("fusion", progres=print)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"analyze\(\) missing 1 required positional argument: 'sample'"):
+        hnfc_python.analyze(Softmax())  # type: ignore[call-arg]
+
+
+def test_public_names_are_completed_and_misspelt_ones_are_named() -> None:
+    assert {"optimize", "trace", "watch", "PrecisionOptimizer"} <= set(dir(hnfc_python)) and "import_module" not in dir(hnfc_python)
+    with pytest.raises(AttributeError) as found:
+        hnfc_python.optimise  # noqa: B018
+    assert found.value.name == "optimise" and found.value.obj is hnfc_python
 
 
 def test_quiet_says_nothing_where_all_is_well_and_all_that_is_wrong(tmp_path) -> None:
