@@ -108,7 +108,7 @@ def _is_measured(compiled: Compiled) -> bool:
 def _unmeasured(compiled: Compiled) -> str:
     if compiled.samples:
         return "An output could not be computed on the samples: an operation on its way is not known, or has no evaluation."
-    return "Errors were not measured, since there were no samples: give `--range arg0=LO:HI` or `--calibrate F.npz`."
+    return f"Errors were not measured: {compiled.unmeasured}."
 
 
 def _happened(compiled: Compiled) -> list[str]:
