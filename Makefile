@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs notebooks site models slow suites fuzz bench experiments editors release clean
+.PHONY: demo test quick shipped proofs docs notebooks site site-version models slow suites fuzz bench experiments editors release clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -48,6 +48,11 @@ notebooks: $(VENV)/.installed-dev
 site: $(VENV)/.installed-site
 	@echo "== building the documentation as a site: build/site/index.html; a link that leads nowhere is an error"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# mike commits to the branch gh-pages of this clone; nothing is pushed
+site-version: $(VENV)/.installed-site
+	@echo "== adding this version of the site to the branch gh-pages, from which a host serves all versions"
+	$(BIN)/mike deploy --update-aliases $$($(BIN)/python -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['version'])") latest
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models
