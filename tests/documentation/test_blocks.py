@@ -16,6 +16,7 @@ import pytest
 
 from hnfc.cli.main import _join_ranges
 from hnfc.cli.parsing import COMMANDS, command_parser
+from hnfc.dsl.soundness.checking import check
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(page for place in (".", "docs", "examples", "editors/vscode") for page in (ROOT / place).glob("*.md"))
@@ -126,3 +127,9 @@ def test_settings_are_read(page: Path) -> None:
 def test_every_page_with_code_is_run_somewhere() -> None:
     texts = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in ELSEWHERE if f'"{name}"' not in texts.replace(str(ELSEWHERE), "")] == []
+
+
+def test_rules_of_the_tutorial_have_the_verdicts_that_it_tells() -> None:
+    rules = [text for _, text in blocks(ROOT / "docs" / "tutorial.md") if text.startswith("rule ")]
+    found = [check(re.split(r"^test ", text, flags=re.MULTILINE)[0], timeout_ms=60_000).status.value for text in rules]
+    assert found == ["PROVED", "REFUTED", "PROVED", "REFUTED", "PROVED"]
