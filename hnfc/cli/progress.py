@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -33,7 +34,9 @@ class Progress:
     def __enter__(self) -> Progress:
         self._following.enter_context(following(self))
         self._began = self._stage_began = time.monotonic()
-        if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
+        # a cell of a notebook gives its programs a terminal, and keeps every frame
+        drawn = sys.stderr is not None and sys.stderr.isatty() and "JPY_PARENT_PID" not in os.environ
+        if drawn and not is_quiet():
             self._timer = threading.Timer(self._wait, self._show)
             self._timer.daemon = True
             self._timer.start()

@@ -46,6 +46,12 @@ def test_a_terminal_shows_the_stage_and_the_time_even_where_no_stage_ends(monkey
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(shown, "_WAIT", 0.05)
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    with shown.Progress() as tell:
+        tell("searching in a cell of a notebook …")
+        time.sleep(0.2)
+    assert screen.getvalue() == ""
+    monkeypatch.delenv("JPY_PARENT_PID")
     with shown.Progress() as tell:
         tell("searching [x] …")
         time.sleep(0.4)
