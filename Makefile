@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs site models slow suites fuzz bench experiments editors clean
+.PHONY: demo test quick shipped proofs docs notebooks site site-version models slow suites fuzz bench experiments editors release clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -40,9 +40,19 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
 
+# nbclient runs them in a kernel of this environment
+notebooks: $(VENV)/.installed-dev
+	@echo "== executing the notebooks of docs/notebooks anew (two minutes)"
+	$(BIN)/python -m tests.notebooks.execution
+
 site: $(VENV)/.installed-site
 	@echo "== building the documentation as a site: build/site/index.html; a link that leads nowhere is an error"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# mike commits to the branch gh-pages of this clone; nothing is pushed
+site-version: $(VENV)/.installed-site
+	@echo "== adding this version of the site to the branch gh-pages, from which a host serves all versions"
+	$(BIN)/mike deploy --update-aliases $$($(BIN)/python -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['version'])") latest
 
 models: $(VENV)/.installed-models
 	$(BIN)/python -m pytest -q -m models
@@ -68,6 +78,10 @@ bench: $(VENV)/.installed-models
 experiments: $(VENV)/.installed-models
 	@echo "== measuring what docs/experiments.md says (about half an hour)"
 	$(BIN)/python benchmarks/experiments.py all
+
+release: $(VENV)/.installed-dev
+	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published"
+	$(BIN)/python .ci/release.py
 
 editors:
 	@echo "== building the extension for Visual Studio Code, running its tests, packing editors/vscode/hnfc-rules.vsix (needs npm)"

@@ -11,7 +11,7 @@ from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
-from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, did_you_mean, names_in
+from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, did_you_mean, meant_type, names_in
 from hnfc.dsl.parser import is_long
 from hnfc.dsl.prelude import prelude
 from hnfc.dsl.scope import Scope
@@ -173,7 +173,8 @@ class Elaborator(Expressions):
             operand = self.expression(left.arguments[0], scope)
             if left.function == "dtype":
                 if not (isinstance(right, syntax.Name) and right.name in ELEMENT_TYPES) or predicate not in ("eq", "ne"):
-                    raise self.error("HNF0235", "`dtype(x)` is compared with an element type", tree.span, "as in `dtype(x) = f32`")
+                    help_ = meant_type(right.name) if isinstance(right, syntax.Name) else "as in `dtype(x) = f32`"
+                    raise self.error("HNF0235", "`dtype(x)` is compared with an element type", tree.span, help_)
                 found: core.Condition = core.Property("dtype", (operand,), (right.name,))
                 return core.Not(found) if predicate == "ne" else found
             number = self.number(right)

@@ -18,6 +18,7 @@ from hnfc.dialects.types import ELEMENT_TYPES, FORMATS
 from hnfc.dsl import core, syntax
 from hnfc.dsl.constants import PI, folded
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
+from hnfc.dsl.einsum import QUOTE, WrongEinsum, expanded
 from hnfc.dsl.movement import FORMS, moved, rearranged
 from hnfc.dsl.scope import Scope
 
@@ -71,6 +72,9 @@ class Expressions:
 
     def _name(self, tree: syntax.Name, scope: Scope) -> core.Expr:
         name = tree.name
+        if name.startswith(QUOTE):
+            help_ = 'only einsum does, as in `einsum("ij,jk->ik", a, b)`'
+            raise self.error("HNF0241", f"a function takes no text, but got {name}", tree.span, help_)
         if name in scope.lets:
             return self._let(scope.lets[name], scope)
         if name in scope.bindings:
@@ -103,7 +107,7 @@ class Expressions:
     def _annotated(self, tree: syntax.Annotated, scope: Scope) -> core.Expr:
         for dtype in tree.dtypes:
             if dtype not in ELEMENT_TYPES:
-                raise self.error("HNF0216", f"there is no element type `{dtype}`", tree.span, did_you_mean(dtype, ELEMENT_TYPES))
+                raise self.error("HNF0216", f"there is no element type `{dtype}`", tree.span, meant_type(dtype))
         operand = self.expression(tree.operand, scope)
         if not isinstance(operand, core.Capture):
             raise self.error("HNF0217", "only a captured name can have an element type", tree.span, "write `(x : f16)`")
@@ -148,6 +152,8 @@ class Expressions:
             raise self.error("HNF0220", f"`{tree.function}` is a condition, not a value", tree.name_span, "use it after `where` or `when`")
         if tree.function in FORMS:
             return moved(self, tree, scope)
+        if tree.function == "einsum":
+            return self.expression(self._einsum(tree), scope)
         if tree.function in ("reshape", "permute"):
             return rearranged(self, tree, scope)
         axes = self.axes(tree, scope)
@@ -170,7 +176,7 @@ class Expressions:
         if not axes and name in _POINTWISE_TWINS and len(tree.arguments) >= 2:
             name = _POINTWISE_TWINS[name]
         if name not in OPERATIONS:
-            known = [*OPERATIONS, *self.definitions, "size", "unsqueeze", "squeeze", "permute"]
+            known = [*OPERATIONS, *self.definitions, "size", "unsqueeze", "squeeze", "permute", "einsum"]
             raise self.error("HNF0222", f"there is no function `{tree.function}`", tree.name_span, did_you_mean(tree.function, known))
         return self._apply(tree, name, axes, scope)
 
@@ -234,8 +240,20 @@ class Expressions:
             "HNF0226", "an attribute is a number, a name or a `const` capture", tree.span, "compute it on the left with `const c`"
         )
 
+    def _einsum(self, tree: syntax.Call) -> syntax.Tree:
+        """The expression that an einsum stands for."""
+        first = tree.arguments[0] if tree.arguments else None
+        if not isinstance(first, syntax.Name) or not first.name.startswith(QUOTE) or len(tree.arguments) < 2 or tree.axes or tree.keywords:
+            raise self.error("HNF0242", "`einsum` takes a text and operands", tree.span, 'as in `einsum("ij,jk->ik", a, b)`')
+        try:
+            return expanded(first.name.strip(QUOTE), tree.arguments[1:], tree.span)
+        except WrongEinsum as wrong:
+            raise self.error("HNF0242", wrong.message, first.span, wrong.help) from None
+
     def _cast(self, tree: syntax.Call, scope: Scope) -> core.Expr:
-        self.arity(tree, 2)
+        if len(tree.arguments) != 2 or tree.keywords:
+            message = f"`{tree.function}` takes a value and an element type"
+            raise self.error("HNF0228", message, tree.span, f"as in `{tree.function}(x, f32)` or `{tree.function}(x, dtype(y))`")
         target = tree.arguments[1]
         operand = self.expression(tree.arguments[0], scope)
         element: Any
@@ -331,6 +349,20 @@ def names_in(tree: syntax.Tree) -> Iterable[syntax.Name]:
         case syntax.Call():
             for argument in (*tree.arguments, *(value for _, value in tree.keywords)):
                 yield from names_in(argument)
+
+
+_TYPE_LETTERS = {"float": "f", "bfloat": "bf", "int": "si", "uint": "ui"}
+_TORCH_TYPES = {
+    "bool": "i1", "float": "f32", "double": "f64", "half": "f16", "int": "si32", "long": "si64",
+    **{f"{name}{bits}": f"{kind}{bits}" for name, kind in _TYPE_LETTERS.items() for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+"""Element types as torch and NumPy name them."""
+
+
+def meant_type(name: str) -> str:
+    """Advice on a name that is no element type."""
+    known = _TORCH_TYPES.get(name.lower(), "")
+    return f"write `{known}`" if known in ELEMENT_TYPES else did_you_mean(name, ELEMENT_TYPES) or f"there are {', '.join(ELEMENT_TYPES)}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

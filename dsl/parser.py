@@ -331,6 +331,10 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
     def keyword(self, meta: Meta, children: list[Any]) -> tuple[str, Any]:
         return (str(children[0]), children[1])
 
+    def text(self, meta: Meta, children: list[Any]) -> syntax.Name:
+        """A text as an argument is a name with its quotes, which no other name has."""
+        return syntax.Name(str(children[0]), _meta_span(meta))
+
     def annotated(self, meta: Meta, children: list[Any]) -> syntax.Annotated:
         return syntax.Annotated(children[0], children[1], _meta_span(meta))
 

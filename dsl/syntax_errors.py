@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from hnfc.dialects.num import OPERATIONS
 from hnfc.dsl.diagnostics import Diagnostic, Span
 
 _READABLE = {
@@ -34,9 +36,6 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
     # in brackets `x =` is read as a keyword, and the rest of the arrow is left
     if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
         return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
-    if token.type == "STRING" and "RPAR" in expected:
-        help_ = "write what an einsum means: `a @ b`, `sum[k](a * b)`, `transpose(a)`"
-        return Diagnostic("HNF0103", f"a function takes no text, but got {token}", path, span, help=help_)
     few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
     help_ = f"expected {_expected(few)}" if few else ""
     return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
@@ -71,10 +70,37 @@ _MEANT = {
 """Advice on characters that no rule file has."""
 
 
+_MODULES = ("torch", "np", "numpy", "jnp", "jax", "math", "F", "nn", "functional", "special")
+_NAMED_ALIKE = {"amax": "max", "amin": "min"}
+_ATTRIBUTES = {
+    "T": "transpose({})", "mT": "transpose({})", "to": "cast({}, dtype(y))", "type_as": "cast({}, dtype(y))", "float": "cast({}, f32)",
+    "double": "cast({}, f64)", "half": "cast({}, f16)", "bfloat16": "cast({}, bf16)", "shape": "size[-1]({})", "size": "size[-1]({})",
+    "ndim": "rank({})", "dim": "rank({})",
+}  # fmt: skip
+"""Attributes and methods of tensors, and the forms of rules that stand for them."""
+
+
+def _method(source: str, dot: int) -> str:
+    """The form that a rule has for `x.exp()` or `torch.exp(x)`, where the owner is one word."""
+    before = re.search(r"([\w.]+)$", source[:dot])
+    after = re.match(r"\.\s*([A-Za-z_][\w.]*)\s*(\(\s*\)?)?", source[dot:])
+    if before is None or after is None:
+        return ""
+    name = after[1].rpartition(".")[2]
+    named = _NAMED_ALIKE.get(name, name)
+    along = named in OPERATIONS and "axes" in OPERATIONS[named].get_irdl_definition().properties
+    function = f"{named}[-1]" if along else named
+    if before[1] in _MODULES:
+        return f"write `{function}(…)`: functions are written without a module before them"
+    more = ", …" if after[2] == "(" and not along else ""
+    form = _ATTRIBUTES.get(name, f"{function}({{}}{more})").format(before[1])
+    return f"write `{form}`: functions are written not as methods"
+
+
 def unexpected_character(error: UnexpectedCharacters, source: str, path: str) -> Diagnostic:
     character = source[error.pos_in_stream] if error.pos_in_stream is not None and error.pos_in_stream < len(source) else ""
     span = Span(error.line, error.column, error.line, error.column + 1)
-    help_ = _MEANT.get(character, "")
+    help_ = (_method(source, error.pos_in_stream or 0) if character == "." else "") or _MEANT.get(character, "")
     return Diagnostic("HNF0105", f"the character {character!r} has no meaning here", path, span, help=help_)
 
 

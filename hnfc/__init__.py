@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _HOMES = {
     "PrecisionOptimizer": "hnfc.precision.optimizer",
 }
 """Public names of `hnfc`, and the modules that hold them: the command line on a `.mlir` file must not wait for torch."""
+_OWN = ("Any", "TYPE_CHECKING", "annotations", "import_module", "sys", "warnings")
+"""Names of this file that are no part of the package."""
 
 # torch's copies of its own argument specifications warn of themselves: in every capture, and when a user pickles a module (torch 2.13)
 warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
@@ -41,4 +44,10 @@ warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprec
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'hnfc' has no attribute {name!r}")
+    # with both Python itself says what was probably meant
+    raise AttributeError(f"module 'hnfc' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    """The public names and the parts that are loaded, for completion."""
+    return sorted({*_HOMES, *(name for name in globals() if name not in _OWN)})

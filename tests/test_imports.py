@@ -356,7 +356,8 @@ LATE = {
     ("hnfc/pipeline/universe.py", "hnfc.dialects.num"): NAMED,
     ("hnfc/pipeline/universe.py", "hnfc.pipeline.passes"): NAMED,
     ("hnfc/pipeline/universe.py", "hnfc.pipeline.torch_forms"): NAMED,
-    ("hnfc/cli/terminal.py", "rich.console"): "loaded once a command takes longer than two seconds",
+    ("hnfc/cli/progress.py", "rich"): "loaded once a command takes longer than two seconds",
+    ("hnfc/cli/progress.py", "rich.console"): "loaded once a command takes longer than two seconds",
 }
 """Imports inside functions, and why they are not at the top."""
 LOOPS = {

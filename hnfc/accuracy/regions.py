@@ -123,6 +123,37 @@ def _number(value: SSAValue) -> Fraction | None:
     return Fraction(number) if number - number == 0 else None
 
 
+def term_of(expression: core.Expr, terms: Terms) -> Term | None:
+    """A side of a rule as a term, each operation by itself; None where it is not pointwise."""
+    match expression:
+        case core.Capture(name):
+            return terms.var(name)
+        case core.Literal(value) if isinstance(value, Fraction):
+            return terms.const(value)
+        case core.Apply(operation, operands, attributes):
+            facts = operation.FACTS
+            if facts.access is not Access.ELEMENTWISE or facts.real is None or facts.evaluate is None or facts.result is Result.ATTRIBUTE:
+                return None
+            made = [term_of(operand, terms) for operand in operands]
+            known = [term for term in made if term is not None]
+            if len(known) < len(made) or not {name for name, _ in attributes} <= {_PREDICATE}:
+                return None
+            return _term(expression.name, known, dict(attributes).get(_PREDICATE), terms)
+    return None
+
+
+def condition_of(condition: core.Condition, terms: Terms) -> tuple[Term, ...] | None:
+    """A condition as terms that are all true where it holds; None where it is not one on elements."""
+    match condition:
+        case core.AllOf(parts):
+            found = [condition_of(part, terms) for part in parts]
+            return None if None in found else tuple(term for part in found for term in part or ())
+        case core.Comparison(predicate, left, right):
+            sides = [term_of(side, terms) for side in (left, right)]
+            return None if None in sides else (terms.make("compare", *(s for s in sides if s is not None), value=predicate),)
+    return None
+
+
 def expression_of(term: Term) -> core.Expr:
     """The term as the right side of a rule; what occurs more than once is one node."""
     known: dict[Term, core.Expr] = {}

@@ -14,7 +14,8 @@ from hnfc.accuracy.account import BranchAccount, ProgramResult
 from hnfc.accuracy.code import LANGUAGES, NotWritten, written
 from hnfc.accuracy.harm import MOST_LOST
 from hnfc.accuracy.improving import ImprovedProgram
-from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.executors import executor_of, mapped
 from hnfc.core.verdicts import verdicts
@@ -80,8 +81,7 @@ def run(options: argparse.Namespace) -> int:
             results.append(ProgramResult(program.name, text, improved=improved, branches=branches))
     lines += _summary(data)
     output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit in (None, "torch") else _functions(options.emit, found)
-    if not options.quiet:
-        say("\n".join([*lines, *unwritten]))
+    say("\n".join([*lines, *unwritten]))
     if options.json:
         write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
     if options.report:

@@ -16,7 +16,8 @@ from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import contracted_weights, spectra
 from hnfc.analysis.taylor import NotAnalyzed
 from hnfc.cli.jobs_options import no_programs
-from hnfc.cli.terminal import DONE, WRONG, Progress, finite, is_fpcore, say, show, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, WRONG, fault, finite, is_fpcore, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.executors import executor_of, mapped
 from hnfc.core.samples import from_file
@@ -92,7 +93,7 @@ def _programs(options: argparse.Namespace) -> int:
     if options.json:
         write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     for problem in refused:
-        say(f"error: {problem}")
+        fault(f"error: {problem}")
     if not rows:
         raise ModelError(f"{options.model} has no program that can be analyzed")
     if options.report:

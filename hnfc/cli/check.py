@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hnfc.cli.terminal import DONE, STDIN, WRONG, say
+from hnfc.cli.progress import loading
+from hnfc.cli.terminal import DONE, STDIN, WRONG, fault, say
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.report.check_cache import CheckQuery
 from hnfc.report.table import table
@@ -38,7 +39,7 @@ def _watched(options: argparse.Namespace) -> int:
                 try:
                     code = _checked(options)
                 except (ModelError, OSError) as error:
-                    say(f"error: {error}")
+                    fault(f"error: {error}")
                     code = WRONG
             time.sleep(_PAUSE)
     return code
@@ -58,9 +59,10 @@ def _checked(options: argparse.Namespace) -> int:
     made_anew = options.no_cache or options.smt2 or options.coq or options.json or options.sarif or options.report
     kept = None if made_anew else _question(options)
     if kept is not None and (known := kept.answer()) is not None:
-        say(known.text(table))
+        (say if known.code == DONE else fault)(known.text(table))
         return known.code
-    from hnfc.cli.judging import judge
+    with loading():
+        from hnfc.cli.judging import judge
 
     return judge(options, kept)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 
 import shtab
 
-from hnfc.cli.parsing import COMMANDS
+from hnfc.cli.parsing import COMMANDS, command_parser
 from hnfc.cli.terminal import DONE, show
 
 
@@ -21,13 +20,13 @@ def _whole() -> argparse.ArgumentParser:
     """All commands as subcommands of one parser, which is for this alone: each run reads the options of one command only."""
     whole = argparse.ArgumentParser(prog="hnfc")
     commands = whole.add_subparsers()
-    for command, module in COMMANDS.items():
+    for command in COMMANDS:
         if command == "model":
             continue
-        own = import_module(f"hnfc.cli.{module}").parser(command)
-        added = commands.add_parser(command, parents=[own], add_help=False, help=own.description.split(".")[0])
+        own = command_parser(command)
+        added = commands.add_parser(command, parents=[own], add_help=False, help=(own.description or "").split(".")[0])
         added.set_defaults(command=command)
-    for action in import_module(f"hnfc.cli.{COMMANDS['model']}").parser("model")._actions:
+    for action in command_parser("model")._actions:
         if action.option_strings and action.dest != "help":
             whole._add_action(action)
     return whole

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from hnfc.cli.terminal import DONE, Progress, report_diagnostics, say, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, report_diagnostics, say, write
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.discovery.discover import discover
-from hnfc.discovery.selection import Discovery
+from hnfc.discovery.selection import HEADING, Discovery
 from hnfc.discovery.writing import rule_file
 from hnfc.dsl.core import Rule
 from hnfc.dsl.description import rule_line
@@ -34,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     command = f"hnfc discover '{options.over}' --size {options.size} --constants {options.constants}"
     write(options.output, rule_file(found, options.library, command).encode())
     if found.rules:
-        rows = [[rule_line(each.rule), f"{each.accuracy.left:.0%} → {each.accuracy.right:.0%}"] for each in found.rules]
-        say(table(["rule", "loses 8 bits in float32"], rows, 0))
+        rows = [[rule_line(each.rule), each.losses] for each in found.rules]
+        say(table(["rule", HEADING], rows, 0))
     say(_summary(found, follows))
     if options.json:
         write(options.json, json.dumps(_data(found, follows), indent=1).encode())

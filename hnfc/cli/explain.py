@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, Progress, show, write
+from hnfc.cli.terminal import DONE, show, write
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.dsl.rulebook import shipped
 from hnfc.report.explain import explain, facts_of_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hnfc.cli.terminal import DONE, STDIN, WRONG, read_stdin, report_diagnostics, say, write
+from hnfc.cli.terminal import DONE, STDIN, WRONG, fault, read_stdin, report_diagnostics, say, write
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
@@ -22,12 +22,12 @@ def run(options: argparse.Namespace) -> int:
             code = report_diagnostics(error)
             continue
         except UnicodeDecodeError:
-            say(f"error: {path}: the file is not text in UTF-8")
+            fault(f"error: {path}: the file is not text in UTF-8")
             code = WRONG
             continue
         if options.check:
             if formatted != source:
-                say(f"{path} is not formatted")
+                fault(f"{path} is not formatted")
                 code = WRONG
         elif path == STDIN:
             write(None, formatted.encode())

@@ -6,18 +6,19 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Collection
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hnfc import sharded
-from hnfc.cli.parsing import COMMANDS
-from hnfc.cli.terminal import DONE, WRONG, Progress, finite, say, show, write
+from hnfc.cli.parsing import command_parser
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, WRONG, finite, say, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.tensors import to_torch
 from hnfc.report.table import table
+from hnfc.sharded.analyzing import HEADINGS
 
 _FLAGS = {"output": "-o", "ranges": "--range", "machine": "--target"}
 """Flags whose names differ from those of their values."""
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command `options.folder_command`; the exit code."""
     command = options.folder_command
     given = ["--calibrate", "x"] if command == "precision" else []
-    defaults = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command).parse_args([options.model, *given])
+    defaults = command_parser(command).parse_args([options.model, *given])
     return _COMMANDS[command](options, defaults)
 
 
@@ -79,18 +80,17 @@ def _analyze(options: argparse.Namespace, defaults: argparse.Namespace) -> int:
     found = _run(options, run)
     if options.json:
         write(options.json, (json.dumps(finite(found.data()), indent=1) + "\n").encode())
-    headings = ["layers", "bytes of weights", "own error", "error so far", "largest", "worst operation"]
-    show(table(headings, found.rows(), 1))
+    show(table(HEADINGS, found.rows(), 1))
     infinite = sum(layer.infinite for layer in found.layers)
     if infinite:
         say(f"{infinite} elements are not finite, first in {next(layer.name for layer in found.layers if layer.infinite)}")
-    say(f"error of the outputs {found.error:.3g} of their root mean square on the sample, beside {found.wide}: measured, not a bound")
+    say(found.summary())
     return DONE
 
 
 def _rewrite(options: argparse.Namespace, defaults: argparse.Namespace) -> int:
     """Says what rewrites do to a folder's model; the exit code. Its weights are what they are, so that nothing is written."""
-    _check(options, defaults, {"calibrate", "level", "rules", "json", "quiet", "work"})
+    _check(options, defaults, {"calibrate", "level", "rules", "json", "work"})
     group = (*options.level.split(","), *options.rules)
 
     def run(model: sharded.ShardedModel, sample: Any, progress: Callable[[str], None]) -> sharded.RewrittenModel:
@@ -99,9 +99,8 @@ def _rewrite(options: argparse.Namespace, defaults: argparse.Namespace) -> int:
     found = _run(options, run)
     if options.json:
         write(options.json, (json.dumps(finite({"layers": list(found.layers)}), indent=1) + "\n").encode())
-    if not options.quiet:
-        say(found.report())
-        say("weights stay as they are; hnfc.sharded.optimize returns the rewritten model, which runs layer by layer")
+    say(found.report())
+    say("weights stay as they are; hnfc.sharded.optimize returns the rewritten model, which runs layer by layer")
     return DONE
 
 
@@ -133,6 +132,6 @@ def _sample(file: str | None) -> Any:
 def _check(options: argparse.Namespace, defaults: argparse.Namespace, taken: Collection[str]) -> None:
     """Raises UsageError for an option that is given and not taken."""
     for name, value in vars(options).items():
-        if name not in {"model", "no_cache", "folder_command", *taken} and value != getattr(defaults, name):
+        if name not in {"model", "no_cache", "quiet", "verbose", "folder_command", *taken} and value != getattr(defaults, name):
             flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"{Path(options.model).name} is a folder, and {flag} is for models in files; leave it out")

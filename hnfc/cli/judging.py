@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hnfc.cli.doctor import version_of
+from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, Progress, say, write
+from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, fault, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.executors import executor_of
 from hnfc.core.verdicts import ieee, verdicts
@@ -41,7 +42,7 @@ def judge(options: argparse.Namespace, kept: CheckQuery | None) -> int:
         statuses = {verdict.status.value for verdict in found.values()}
         code = WRONG if statuses & {"REFUTED", "VACUOUS"} else NOT_PROVED if "UNKNOWN" in statuses else DONE
         report = check_report(book, found, judged, options.why, code)
-        say(report.text(table))
+        (say if code == DONE else fault)(report.text(table))
         if options.json:
             write(options.json, verdicts_json(book.rules, found, judged).encode())
         if options.report:

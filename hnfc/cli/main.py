@@ -7,15 +7,29 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from hnfc.cli import project
-from hnfc.cli.parsing import COMMANDS
-from hnfc.cli.terminal import INTERRUPTED, PIPE_CLOSED, USAGE, WRONG, is_fpcore, prepare, say
+from hnfc.cli.parsing import COMMANDS, command_parser
+from hnfc.cli.progress import loading
+from hnfc.cli.terminal import (
+    INTERRUPTED,
+    PIPE_CLOSED,
+    USAGE,
+    WRONG,
+    Verbosity,
+    detail,
+    fault,
+    is_fpcore,
+    is_verbose,
+    prepare,
+    speaking,
+)
 from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.dsl.depth import with_room
-from hnfc.dsl.store import no_store
+from hnfc.dsl.store import cache_directory, no_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,33 +43,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = given.pop(0) if named else "model"
         if given and not named:
             _check_word(given[0])
-        parser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
-        if command != "check":  # which has its own: it judges shipped rules anew too
-            parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
-        project.apply(parser, command)
+        parser = command_parser(command)
+        taken = project.apply(parser, command)
         options = parser.parse_args(given)
-        with no_store() if options.no_cache else contextlib.nullcontext():
-            return _chosen(command, options)
+        words = Verbosity.QUIET if options.quiet else Verbosity.VERBOSE if options.verbose else Verbosity.NORMAL
+        with speaking(words), no_store() if options.no_cache else contextlib.nullcontext():
+            return _timed(command, options, taken)
     except KeyboardInterrupt:
-        say("interrupted; nothing was written")
+        fault("interrupted; nothing was written")
         return INTERRUPTED
     except BrokenPipeError:
         # whoever read our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except UsageError as error:
-        say(f"hnfc: {error}")
+        fault(f"hnfc: {error}")
         return USAGE
     except ModelError as error:
-        say(f"error: {error}")
+        fault(f"error: {error}")
         return WRONG
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        say(f"error: {place}{error.strerror or error}")
+        fault(f"error: {place}{error.strerror or error}")
         return WRONG
     except MemoryError:
-        say("error: not enough memory for this model")
+        fault("error: not enough memory for this model")
         return WRONG
+
+
+def _timed(command: str, options: argparse.Namespace, taken: str) -> int:
+    """Runs the command. --verbose names its options and files first, and its time last."""
+    began = time.monotonic()
+    for line in _taken(options) if is_verbose() else ():
+        detail(line)
+    detail(taken)
+    code = _chosen(command, options)
+    detail(f"{time.monotonic() - began:7.2f} s  in all")
+    return code
+
+
+def _taken(options: argparse.Namespace) -> Iterator[str]:
+    given = {name: value for name, value in vars(options).items() if value not in (None, False, [], "") and name != "verbose"}
+    yield "options: " + (", ".join(f"{name} {value}" for name, value in sorted(given.items())) or "none")
+    if not options.no_cache:
+        yield f"cache: {cache_directory()}"
 
 
 def _chosen(command: str, options: argparse.Namespace) -> int:
@@ -80,7 +111,8 @@ _PARTS = {"torch": "torch", "egglog": "discover"}
 
 def _run(command: str, options: argparse.Namespace) -> int:
     try:
-        module = import_module(f"hnfc.cli.{command}")
+        with loading():
+            module = import_module(f"hnfc.cli.{command}")
     except ModuleNotFoundError as error:
         if error.name not in _PARTS:
             raise

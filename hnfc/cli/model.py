@@ -17,8 +17,9 @@ from hnfc.backend.stablehlo import emit_portable, emit_stablehlo
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch
 from hnfc.cli.jobs_options import no_programs
 from hnfc.cli.model_options import CODE
+from hnfc.cli.progress import Progress
 from hnfc.cli.rewriting import form_of, prepared, rewriting
-from hnfc.cli.terminal import DONE, WRONG, Progress, say, write
+from hnfc.cli.terminal import DONE, WRONG, say, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.compile import compile_module

@@ -83,7 +83,6 @@ def add_rewriting(parser: argparse.ArgumentParser, level: str | None) -> None:
     parser.add_argument("--no-validate", action="store_true", help="do not run old and new on the samples")
     parser.add_argument("--json", metavar="OUT.json", help="write the report as JSON too")
     add_report(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="no report")
 
 
 class _Version(argparse.Action):

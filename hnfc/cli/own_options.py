@@ -15,8 +15,10 @@ def parser(command: str) -> argparse.ArgumentParser:
 
 
 def _doctor() -> argparse.ArgumentParser:
-    return CommandParser("doctor", "Says which versions are installed, which optional parts are there, and where the cache is.",
+    made = CommandParser("doctor", "Says which versions are installed, which optional parts are there, and where the cache is.",
                          "example:\n  hnfc doctor")  # fmt: skip
+    made.add_argument("--json", metavar="OUT.json", help="write the facts as JSON too")
+    return made
 
 
 def _completion() -> argparse.ArgumentParser:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib import import_module
 from typing import NoReturn
 
-from hnfc.cli.terminal import USAGE, say
+from hnfc.cli.terminal import USAGE, fault
 from hnfc.core.errors import suggestion
 
 COMMANDS = {
@@ -21,6 +22,18 @@ EXIT_CODES = """exit code:
   130 interrupted; 141 the reader of the output has gone"""
 
 
+def command_parser(command: str) -> argparse.ArgumentParser:
+    """The options of a command, those of every command among them."""
+    parser: argparse.ArgumentParser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
+    if command != "check":  # which has its own: it judges shipped rules anew too
+        parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
+    words = parser.add_mutually_exclusive_group()
+    words.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but what is wrong; results go to stdout as ever")
+    words.add_argument("-v", "--verbose", action="store_true",
+                       help="say on stderr which options and files are taken, and the time of each stage")  # fmt: skip
+    return parser
+
+
 class CommandParser(argparse.ArgumentParser):
     """Parser of a command's options. A wrong one is named in one line, with what was probably meant."""
 
@@ -32,7 +45,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong, and ends the process."""
-        say(f"{self.prog}: {message}{self._meant(message)}\n  `{self.prog} --help` lists the options")
+        fault(f"{self.prog}: {message}{self._meant(message)}\n  `{self.prog} --help` lists the options")
         self.exit(USAGE)
 
     def _meant(self, message: str) -> str:

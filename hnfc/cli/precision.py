@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hnfc.cli.terminal import DONE, WRONG, Progress, report_diagnostics, say, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.precision.assignment import Requirements, machine_of

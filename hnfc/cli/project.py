@@ -15,22 +15,24 @@ from hnfc.cli.parsing import COMMANDS
 from hnfc.core.errors import UsageError, suggestion
 
 
-def apply(parser: argparse.ArgumentParser, command: str) -> None:
-    """Makes the project's options the defaults of the command. Raises UsageError where they cannot be."""
+def apply(parser: argparse.ArgumentParser, command: str) -> str:
+    """Makes the project's options the defaults of the command; says where they stand. Raises UsageError where they cannot be."""
     file = next((path for folder in (Path.cwd(), *Path.cwd().parents) if (path := folder / "pyproject.toml").is_file()), None)
     if file is None:
-        return
+        return "no pyproject.toml here or above"
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("hnfc", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         # whoever cannot read the project's file says so; a rule can be checked all the same
-        return
+        return f"{file} cannot be read"
     if not isinstance(tables, dict):
         raise UsageError(f"{file}: `hnfc` in [tool] is a table, with one table for each command")
     for name in tables:
         if name not in COMMANDS:
             raise UsageError(f"{file}: [tool.hnfc.{name}]: there is no command `{name}`{suggestion(name, COMMANDS)}")
-    _set(parser, tables.get(command, {}), f"{file}: [tool.hnfc.{command}]")
+    own = tables.get(command, {})
+    _set(parser, own, f"{file}: [tool.hnfc.{command}]")
+    return f"{file}: {', '.join(f'{key} = {value}' for key, value in own.items()) or f'nothing for {command}'}"
 
 
 def _set(parser: argparse.ArgumentParser, given: Any, where: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import runpy
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from hnfc.cli.terminal import DONE, Progress, show
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import DONE, show, write
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.watching import Replay, replay
 from hnfc.watching.folder import report_of, run_of
@@ -23,42 +25,52 @@ def run(options: argparse.Namespace) -> int:
 
         history, fault = run_of(Path(options.folder))
         write_page(options.report, run_page, history, [fault])
+    text, data = _found(options)
+    show(text)
+    if options.json:
+        write(options.json, (json.dumps({"folder": options.folder, **data}, indent=1) + "\n").encode())
+    return DONE
+
+
+def _found(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The words, and the same as data: its kind, and an entry for each operation, remedy or value."""
     if options.model is None:
         for option, given in (("--in", options.dtype), ("--until", options.until), ("--with", options.remedies)):
             if given is not None:
                 raise UsageError(f"{option} runs the step again: give --model FILE.py:NAME, a function that makes the model")
-        print(report_of(Path(options.folder)))
-        return DONE
+        text = report_of(Path(options.folder))
+        return text, {"kind": "report", "text": text, "entries": []}
     step = replay(options.folder, _maker(options.model))
     if options.until is not None:
-        show("\n".join(map(str, step.until(options.until))))
-        return DONE
+        reached = [str(operation) for operation in step.until(options.until)]
+        return "\n".join(reached), {"kind": "operations", "entries": [{"text": text} for text in reached]}
     if options.remedies is not None:
         return _tried(step, [] if "all" in options.remedies else options.remedies)
     if options.dtype is None:
         with Progress() as progress:
-            progress("tracing the step")
-            found = step.trace()
-        print(found)
-        return DONE
+            progress("tracing the step …")
+            text = str(step.trace())
+        return text, {"kind": "trace", "text": text, "entries": []}
     loss, gradients = step.run(getattr(torch, options.dtype))
-    print(f"in {options.dtype}")
-    for name, value in (("the loss", loss), *((f"the gradient of {name}", gradient) for name, gradient in gradients.items())):
-        print(f"  {name}: {_words(value)}")
-    return DONE
+    named = (("the loss", loss), *((f"the gradient of {name}", gradient) for name, gradient in gradients.items()))
+    values = [(name, _words(value)) for name, value in named]
+    text = "\n".join([f"in {options.dtype}", *(f"  {name}: {words}" for name, words in values)])
+    return text, {"kind": "values", "in": options.dtype, "entries": [{"name": name, "text": words} for name, words in values]}
 
 
-def _tried(step: Replay, names: list[str]) -> int:
-    """Prints what each remedy does to the step."""
+def _tried(step: Replay, names: list[str]) -> tuple[str, dict[str, Any]]:
+    """The effect of each remedy on the step."""
     with Progress() as progress:
-        progress("trying remedies")
+        progress("trying remedies …")
         tried = step.attempt(*names)
-    for trial in tried:
-        show(f"{'mends' if trial.mends else 'does not mend':14}{trial.name:18}{trial}")
+    entries: list[dict[str, Any]] = [{"name": trial.name, "mends": trial.mends, "text": str(trial)} for trial in tried]
+    lines = [f"{'mends' if trial.mends else 'does not mend':14}{trial.name:18}{trial}" for trial in tried]
     for name in names:
         if all(trial.name.partition("=")[0] != name.partition("=")[0] for trial in tried):
-            show(f"{'not tried':14}{name:18}the step has nothing that it could change")
-    return DONE
+            nothing = "the step has nothing that it could change"
+            lines.append(f"{'not tried':14}{name:18}{nothing}")
+            entries.append({"name": name, "mends": None, "text": nothing})
+    return "\n".join(lines), {"kind": "remedies", "entries": entries}
 
 
 def _maker(named: str) -> Any:

@@ -31,5 +31,6 @@ def parser(command: str) -> argparse.ArgumentParser:
                       help="try a remedy on the step, and say what error it leaves: rewrite, guard (a clamp or an eps at the\n"
                       "operation that fails), eps=E (of modules), scale=S (of the loss), float64, float32,\n"
                       "bfloat16, float16; or all")  # fmt: skip
+    made.add_argument("--json", metavar="OUT.json", help="write what is printed as JSON too")
     add_report(made)
     return made

@@ -11,7 +11,8 @@ from typing import Any
 from hnfc.accuracy.searches import searches
 from hnfc.backend.on_iree import IREE, STABLEHLO, sentence, written
 from hnfc.backend.on_onnx import ONNX
-from hnfc.cli.terminal import Progress, report_diagnostics, say, write
+from hnfc.cli.progress import Progress
+from hnfc.cli.terminal import is_quiet, report_diagnostics, say, write
 from hnfc.core.errors import UsageError
 from hnfc.core.samples import parse_range
 from hnfc.dsl.diagnostics import HnfError
@@ -47,7 +48,7 @@ class Rewriting:
 
     def report(self, compiled: Any, more: Sequence[Any] = ()) -> None:
         """The report, where the options want it. more: parts of the page of a command that also runs the model."""
-        if not self.options.quiet:
+        if not is_quiet():
             say(text_report(compiled, self.rules.verdicts, self.rules.withheld, width()))
         if self.options.json:
             write(self.options.json, json_report(compiled, self.rules.verdicts).encode())

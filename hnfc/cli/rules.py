@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, Progress, say, show, write
+from hnfc.cli.terminal import DONE, say, show, write
 from hnfc.core.certificates import certificates
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.verdicts import verdicts

@@ -11,8 +11,9 @@ from xdsl.dialects.func import FuncOp
 
 from hnfc.backend.entries import entry
 from hnfc.backend.execution import arrays_for, comparing, runner
+from hnfc.cli.progress import Progress
 from hnfc.cli.rewriting import prepared, rewriting
-from hnfc.cli.terminal import DONE, WRONG, Progress, show, write
+from hnfc.cli.terminal import DONE, WRONG, show, write
 from hnfc.core.errors import UsageError
 from hnfc.dialects.types import format_of
 from hnfc.frontend.models import read_model

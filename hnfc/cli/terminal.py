@@ -1,4 +1,4 @@
-"""Output to the terminal: words on stderr, files written whole, progress."""
+"""Output to the terminal: words on stderr, results on stdout, files written whole."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import stat
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,50 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+class Verbosity(IntEnum):
+    """The words that a command says on stderr: faults alone, reports too, or also details of the run."""
+
+    QUIET = 0
+    NORMAL = 1
+    VERBOSE = 2
+
+
+_verbosity = Verbosity.NORMAL
+
+
+@contextlib.contextmanager
+def speaking(verbosity: Verbosity) -> Iterator[None]:
+    """Lets `say` and `detail` print as much as wanted."""
+    global _verbosity
+    before, _verbosity = _verbosity, verbosity
+    try:
+        yield
+    finally:
+        _verbosity = before
+
+
+def is_verbose() -> bool:
+    return _verbosity == Verbosity.VERBOSE
+
+
+def is_quiet() -> bool:
+    return _verbosity == Verbosity.QUIET
+
+
 def say(text: str) -> None:
+    """Prints a report on stderr, unless --quiet is given."""
+    if not is_quiet():
+        fault(text)
+
+
+def detail(text: str) -> None:
+    """Prints a detail of the run on stderr, if --verbose is given."""
+    if is_verbose():
+        fault(text)
+
+
+def fault(text: str) -> None:
+    """Prints on stderr what is wrong."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             shown = visible(text)
@@ -134,47 +177,14 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class Progress:
-    """A spinner with the stage at hand, on a terminal, once a command takes more than two seconds."""
-
-    def __init__(self) -> None:
-        self._status: Any = None
-        self._started = 0.0
-        self._text = ""
-
-    def __enter__(self) -> Progress:
-        self._started = time.monotonic()
-        return self
-
-    def __call__(self, text: str) -> None:
-        self._text = text
-        if not sys.stderr.isatty():
-            return
-        if self._status is not None:
-            self._status.update(text)
-        elif time.monotonic() - self._started > 2 or text.startswith("proving"):
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-
-    def stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
 def report_diagnostics(error: HnfError) -> int:
     for diagnostic in error.diagnostics:
         try:
             source: str | None = Path(diagnostic.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             source = None
-        say(render(diagnostic, source))
-        say("")
+        fault(render(diagnostic, source))
+        fault("")
     return WRONG
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, WRONG, say, write
+from hnfc.cli.terminal import DONE, WRONG, fault, say, write
 from hnfc.dsl.diagnostics import render
 from hnfc.report.rule_data import results_json
 from hnfc.rewrite.rule_tests import run_tests
@@ -19,8 +19,8 @@ def run(options: argparse.Namespace) -> int:
         results = list(run_tests(book))
         for result in results:
             if result.diagnostic is not None:
-                say(render(result.diagnostic, book.sources.get(result.diagnostic.file)))
-                say("")
+                fault(render(result.diagnostic, book.sources.get(result.diagnostic.file)))
+                fault("")
         if options.json:
             write(options.json, results_json(results).encode())
         failed = sum(not result.passed for result in results)

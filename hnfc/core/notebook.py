@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,8 +33,30 @@ def notebook_html(headline: str, tone: str = "plain", *parts: str | NotebookTabl
     return str(Markup('<div class="hnfc" style="max-width:70em">{}{}</div>').format(head, body))
 
 
+def cell_of(path: str) -> str:
+    """The cell of a notebook, as IPython names it (`Cell In[3]`), for the file that it was compiled as; empty for other files."""
+    python = sys.modules.get("IPython")
+    shell = python.get_ipython() if python is not None else None
+    # shells without a compiler of cells have no names for them
+    named = getattr(getattr(shell, "compile", None), "format_code_name", lambda path: None)(path)
+    return " ".join(named) if named else ""
+
+
+def lines_html(text: str, tone: str = "plain") -> str:
+    """The fragment of a text: its first line is the headline, the others stand below it as they are."""
+    headline, *lines = text.split("\n")
+    return notebook_html(headline, tone, *lines)
+
+
+def progress_html(text: str, seconds: float, counts: tuple[int, int] | None) -> str:
+    """A bar with a stage and its time. counts: what is done, and of how much."""
+    known = Markup(' value="{}" max="{}"').format(*counts) if counts else Markup("")
+    bar = Markup('<progress style="width:12em"{} aria-label="{}"></progress>').format(known, text)
+    return str(Markup('<div class="hnfc">{} {} <span style="opacity:.7">{:.0f} s</span></div>').format(bar, text, seconds))
+
+
 def _text(text: str) -> Markup:
-    return Markup('<div style="margin:.2em 0 .2em .9em">{}</div>').format(text)
+    return Markup('<div style="margin:.2em 0 .2em .9em;white-space:pre-wrap">{}</div>').format(text)
 
 
 def _table(table: NotebookTable) -> Markup:

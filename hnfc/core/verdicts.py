@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from hnfc.core.progress import Progress, tell
 from hnfc.dsl import core
 from hnfc.dsl.error.shipped import write as write_reports
 from hnfc.dsl.fingerprint import fingerprint
@@ -18,9 +19,6 @@ from hnfc.dsl.ieee import FORMATS_JUDGED, IeeeVerdict, ieee_all, ieee_fingerprin
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import Verdict, VerdictCache, is_passing, prove_all
 from hnfc.dsl.store import add_to_store, cache_directory, read_store
-
-Progress = Callable[[str], None]
-
 
 LIMIT = 20.0
 """Seconds that a rule may take."""
@@ -96,17 +94,16 @@ class _JudgingProgress:
     """Says how many rules are judged, as each is."""
 
     def __init__(self, what: str, rules: list[core.Rule], progress: Progress | None) -> None:
-        self.what, self.progress = what, progress
+        self.what, self.progress = what, progress or tell
         self.left = {rule.name for rule in rules}
         self.count = len(self.left)
-        if progress is not None and rules:
-            progress(f"{what} {self.count} rule{'s' if self.count > 1 else ''} …")
+        if rules:
+            self.progress(f"{what} rules: 0 of {self.count} …")
 
     def __call__(self, rule: core.Rule, _: object) -> None:
         if rule.name in self.left:
             self.left.discard(rule.name)
-            if self.progress is not None:
-                self.progress(f"{self.what} {self.count} rules: {self.count - len(self.left)} done, last {rule.name} …")
+            self.progress(f"{self.what} rules: {self.count - len(self.left)} of {self.count}, last {rule.name} …")
 
 
 def proposed(verdict: Verdict) -> str:

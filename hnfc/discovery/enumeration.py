@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from hnfc.core.progress import tell
 from hnfc.dialects.num import COMMUTATIVE
 from hnfc.discovery.operations import AXIS, Operation
 from hnfc.dsl import core
@@ -87,7 +88,7 @@ class Enumeration:
         """The number of terms that differ from all others at the points."""
         return len(self._known)
 
-    def candidates(self, size: int, progress: Callable[[str], None] | None = None) -> list[EqualPair]:
+    def candidates(self, size: int) -> list[EqualPair]:
         """Pairs whose larger term has this size. Sizes come one after another, from 0."""
         found = []
         for term in self._terms(size):
@@ -95,8 +96,8 @@ class Enumeration:
                 self.complete = False
                 break
             self.looked_at += 1
-            if progress is not None and self.looked_at % 1000 == 0:
-                progress(f"size {size}: {self.looked_at:,} terms, {self.values:,} values …")
+            if self.looked_at % 1000 == 0:
+                tell(f"size {size}: {self.looked_at:,} terms, {self.values:,} values …")
             if (pair := self._placed(term)) is not None:
                 found.append(pair)
         return found

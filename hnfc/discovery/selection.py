@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from hnfc.core.judged_rule import JudgedRule
+from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import tell
 from hnfc.core.verdicts import proposed, verdicts
 from hnfc.discovery.accuracy import LostShares, compared
 from hnfc.discovery.derivation import Derivation
@@ -16,25 +19,30 @@ from hnfc.discovery.naming import name_of
 from hnfc.discovery.operations import AXIS, has_axis, size_of
 from hnfc.dsl import core
 from hnfc.dsl.core import Apply, Expr, Rule
-from hnfc.dsl.description import describe
+from hnfc.dsl.description import describe, rule_line
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_text
 from hnfc.dsl.soundness.verdict import Verdict
 
-Progress = Callable[[str], None]
 _BATCH, _AT_ONCE = 16, 24
 
 
-@dataclass(frozen=True)
-class FoundRule:
+HEADING = "loses 8 bits in float32"
+
+
+@dataclass(frozen=True, repr=False)
+class FoundRule(JudgedRule):
     """A proved rule, its verdict, and the accuracy of both sides."""
 
-    rule: Rule
-    verdict: Verdict
     accuracy: LostShares
 
+    @property
+    def losses(self) -> str:
+        """Shares of the inputs at which the sides lose eight bits."""
+        return f"{self.accuracy.left:.0%} → {self.accuracy.right:.0%}"
 
-@dataclass
+
+@dataclass(repr=False)
 class Discovery:
     """Results of a run. looked_at: terms; values: those that differ; refuted, undecided: candidates; seconds: of the whole run."""
 
@@ -47,6 +55,16 @@ class Discovery:
     complete: bool = True
     seconds: float = 0.0
     derivation: Derivation | None = None
+
+    def __repr__(self) -> str:
+        return f"Discovery({len(self.rules)} rules of {self.proved} proved, {self.looked_at:,} terms, {self.seconds:.1f} s)"
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *(f"  {rule_line(each.rule)}   {each.losses}" for each in self.rules)])
+
+    def _repr_html_(self) -> str:
+        rows = [[each.rule.name, rule_line(each.rule), each.losses] for each in self.rules]
+        return notebook_html(repr(self), "plain", NotebookTable(("name", "rule", HEADING), rows))
 
     def derives(self, rules: Sequence[Rule]) -> dict[str, bool]:
         """Return whether each rule follows from the found ones, by name. Rules of other operations are left out."""
@@ -68,7 +86,6 @@ class RuleSearch:
     jobs: int | None = None
     limit: float = 5.0
     seconds: float = 1800.0
-    progress: Progress | None = None
     _names: dict[str, int] = field(default_factory=dict)
     _kept: set[str] = field(default_factory=set)
 
@@ -80,7 +97,7 @@ class RuleSearch:
         for rule in (*self.given, *canonical()):
             known.add(rule)
         for level in range(size + 1):
-            candidates = sorted(self.enumeration.candidates(level, self.progress), key=lambda candidate: candidate.order)
+            candidates = sorted(self.enumeration.candidates(level), key=lambda candidate: candidate.order)
             left = _distinct(candidates)
             while left:
                 if time.monotonic() - started > self.seconds:
@@ -97,8 +114,7 @@ class RuleSearch:
 
     def _step(self, left: list[Rule], known: Derivation, found: Discovery, level: int) -> list[Rule]:
         """Proves the first candidates that do not follow; those that are left."""
-        if self.progress is not None:
-            self.progress(f"size {level}: {len(left)} candidates, {len(found.rules)} rules …")
+        tell(f"size {level}: {len(left)} candidates, {len(found.rules)} rules …")
         general: dict[str, Rule] = {}
         while left and len(general) < _BATCH:
             next_ones, left = left[:_AT_ONCE], left[_AT_ONCE:]

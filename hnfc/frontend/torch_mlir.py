@@ -23,6 +23,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hnfc.core.errors import ModelError, missing
+from hnfc.core.notebook import cell_of
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
@@ -180,7 +181,9 @@ class Imported:
 
 
 def shortened(path: str) -> str:
-    """A path as a reader looks for it: within its package, or from the working directory."""
+    """A path as a reader looks for it: within its package, from the working directory, or a cell of a notebook."""
+    if cell := cell_of(path):
+        return cell
     if "/site-packages/" in path:
         return path.rpartition("/site-packages/")[2]
     here = f"{os.getcwd()}{os.sep}"

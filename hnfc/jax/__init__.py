@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hnfc.core.errors import UsageError
+from hnfc.core.progress import Progress, reporting
 from hnfc.egraph.search import search_of
 from hnfc.jax.compiling import FunctionSettings
 from hnfc.jax.dots import Scaled, delayed_dot_general, delayed_state, dot_general
@@ -14,6 +15,7 @@ from hnfc.pipeline.rulesets import RuleSet, load_rules
 from hnfc.report.difference import Difference
 
 
+@reporting("tracing the function …")
 def optimize(
     function: Callable[..., Any] | None = None,
     *samples: Any,
@@ -29,6 +31,7 @@ def optimize(
     cost: str | None = None,
     target: str | None = None,
     seconds: float | None = None,
+    progress: Progress | None = None,
 ) -> Any:
     """The function with its unstable formulas rewritten: called, jitted, differentiated and mapped as the original.
 
@@ -39,7 +42,7 @@ def optimize(
     arrays that come.
     assume: rules whose condition you vouch for. allow_unproved: rules that may run without a proof, if they are not vacuous.
     validate: compares old and new, results and gradients, on the sample and on probes, and takes back a rule that made one worse.
-    static_argnums, static_argnames: as for `jax.jit`. search, cost, target, seconds: as for `hnfc.optimize`.
+    static_argnums, static_argnames: as for `jax.jit`. search, cost, target, seconds, progress: as for `hnfc.optimize`.
 
     Raises ModelError where the samples cannot be traced, UsageError for options that do not fit, HnfError for a faulty rule file.
     """

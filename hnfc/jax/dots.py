@@ -33,9 +33,8 @@ class Scaled:
 
     def __post_init__(self) -> None:
         if self.format not in _NUMBERS:
-            raise UsageError(
-                f"there is no format `{self.format}` for products{suggestion(self.format, _NUMBERS)}; there are {', '.join(_NUMBERS)}"
-            )
+            meant = suggestion(self.format, _NUMBERS) or f"; there are {', '.join(_NUMBERS)}"
+            raise UsageError(f"there is no format `{self.format}` for products{meant}")
         if self.scale is not None and not 0 < self.scale < float("inf"):
             raise UsageError(f"a scale is a positive number, not {self.scale}")
 

@@ -62,9 +62,13 @@ def _operand(name: str, kind: object) -> str:
     return f"{name}…" if isinstance(kind, VarOperandDef) else f"[{name}]" if isinstance(kind, OptOperandDef) else name
 
 
+_MOVED = "Another form of a reshape or a transpose."
+_SPELLED = {"einsum": "A product of matrices where the letters say so, else a sum of products; letters stand for the last axes."}
+
+
 def operation_text(name: str) -> str:
     """An operation: its signature, its equation, its shapes and its domain."""
-    text = inspect.cleandoc(OPERATIONS[name].__doc__ or "") if name in OPERATIONS else "Another form of a reshape or a transpose."
+    text = inspect.cleandoc(OPERATIONS[name].__doc__ or "") if name in OPERATIONS else _SPELLED.get(name, _MOVED)
     return f"```hnf\n{signature(name)}\n```\n{text}"
 
 

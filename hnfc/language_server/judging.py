@@ -6,7 +6,9 @@ import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -16,7 +18,7 @@ from hnfc.dsl import core
 from hnfc.dsl.fingerprint import fingerprint
 from hnfc.dsl.ieee import IeeeVerdict, ieee_verdicts
 from hnfc.dsl.soundness import Status, Verdict
-from hnfc.dsl.soundness.checking import check
+from hnfc.dsl.soundness.judge import verdict
 from hnfc.dsl.soundness.parallel import failure
 
 SECONDS = 20.0
@@ -27,11 +29,19 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["hnfc.language_server.judging"])
 
 
+def prepare_prover() -> None:
+    """Starts the process that provers are forked from, so that the first rule need not wait for the prover to be loaded."""
+    with contextlib.suppress(OSError):
+        ensure_running()
+
+
 class BackgroundJudge:
     """Verdicts that were found, and the process that looks for those that are missing."""
 
     def __init__(self) -> None:
         self._known: dict[str, Verdict] = {}
+        self._advised: set[str] = set()
+        """Rules whose verdict comes with the condition that would make them right, if there is one."""
         self._floating: dict[str, tuple[IeeeVerdict, ...]] = {}
         self._process: BaseProcess | None = None
         self._lock = threading.Lock()
@@ -45,15 +55,19 @@ class BackgroundJudge:
         return self._floating.get(fingerprint(rule), ())
 
     def start(self, rules: Sequence[core.Rule], done: Callable[[core.Rule], None]) -> None:
-        """Ends what runs, and judges the rules that are not known: all over the reals, then in formats. `done` runs in another thread."""
+        """Ends what runs, and judges the rules that are not known: all over the reals, then conditions for those refuted, then formats.
+
+        `done` runs in another thread.
+        """
         with self._lock:
             self._end()
             missing = [rule for rule in rules if self.verdict(rule) is None]
+            unadvised = [rule for rule in rules if fingerprint(rule) not in self._advised]
             unrounded = [rule for rule in rules if not self.floating(rule)]
-            if not missing and not unrounded:
+            if not missing and not unadvised and not unrounded:
                 return
             ours, theirs = _FORKS.Pipe()
-            process = self._process = _FORKS.Process(target=_judge, args=(theirs, missing, unrounded), daemon=False)
+            process = self._process = _FORKS.Process(target=_judge, args=(theirs, missing, unadvised, unrounded), daemon=False)
             process.start()
             theirs.close()
         threading.Thread(target=self._listen, args=(ours, process, list(rules), done), daemon=True).start()
@@ -72,7 +86,7 @@ class BackgroundJudge:
     def _listen(self, pipe: Connection, process: BaseProcess, rules: Sequence[core.Rule], done: Callable[[core.Rule], None]) -> None:
         """Takes what the process finds. A rule on which it hangs or dies is not decided, and the others go on without it."""
         while True:
-            rule, found = self._next(pipe)
+            rule, found, advised = self._next(pipe)
             with self._lock:
                 if self._process is not process:
                     return
@@ -83,8 +97,14 @@ class BackgroundJudge:
                     if rule is None:
                         return
                     self._known[fingerprint(rule)] = found
+                    self._advised.add(fingerprint(rule))
                 elif isinstance(found, Verdict):
-                    self._known[fingerprint(rule)] = found
+                    # what was refuted stays so where the search for a condition fails
+                    before = self.verdict(rule)
+                    if before is None or found.status is before.status:
+                        self._known[fingerprint(rule)] = found
+                    if advised:
+                        self._advised.add(fingerprint(rule))
                 else:
                     self._floating[fingerprint(rule)] = found
                 ended = self._process is None
@@ -94,28 +114,38 @@ class BackgroundJudge:
                 return
 
     @staticmethod
-    def _next(pipe: Connection) -> tuple[core.Rule | None, Any]:
+    def _next(pipe: Connection) -> tuple[core.Rule | None, Any, bool]:
         with contextlib.suppress(EOFError, OSError):
             if pipe.poll(SECONDS + GRACE):
-                rule, found = pipe.recv()
-                return rule, found
-        return None, None
+                rule, found, advised = pipe.recv()
+                return rule, found, advised
+        return None, None, False
 
 
-def _judge(pipe: Connection, missing: Sequence[core.Rule], unrounded: Sequence[core.Rule]) -> None:
+def _judge(pipe: Connection, missing: Sequence[core.Rule], unadvised: Sequence[core.Rule], unrounded: Sequence[core.Rule]) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     np.seterr(all="ignore")
+    decided = set()
     for rule in missing:
-        try:
-            found = check(rule, timeout_ms=int(1000 * SECONDS))
-        except Exception as error:
-            found = Verdict(Status.UNKNOWN, failure("the prover", error))
-        pipe.send((rule, found))
+        found = _verdict(rule, advise=False)
+        if found.status is not Status.REFUTED:
+            decided.add(fingerprint(rule))
+        pipe.send((rule, found, found.status is not Status.REFUTED))
+    for rule in unadvised:
+        if fingerprint(rule) not in decided:
+            pipe.send((rule, _verdict(rule, advise=True), True))
     for rule in unrounded:
         with contextlib.suppress(Exception):
-            pipe.send((rule, ieee_verdicts(rule, seconds=SECONDS)))
+            pipe.send((rule, ieee_verdicts(rule, seconds=SECONDS), True))
     # the other end takes the end of the pipe for a rule that killed the process, but where all are known
     pipe.close()
+
+
+def _verdict(rule: core.Rule, *, advise: bool) -> Verdict:
+    try:
+        return replace(verdict(rule, int(1000 * SECONDS), advise=advise), rule=rule)
+    except Exception as error:
+        return Verdict(Status.UNKNOWN, failure("the prover", error))

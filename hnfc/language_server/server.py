@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +24,7 @@ from hnfc.language_server import completing, symbols
 from hnfc.language_server.actions import RuleEdit, proposed_condition, written_test
 from hnfc.language_server.buffers import RuleBuffer, read_buffer
 from hnfc.language_server.describing import word_text
-from hnfc.language_server.judging import BackgroundJudge
+from hnfc.language_server.judging import BackgroundJudge, prepare_prover
 from hnfc.language_server.tokens import DeclaredPart, RuleWord, kind_of, utf16, word_at
 from hnfc.pages.document import rendered
 from hnfc.pages.rules import explain_pages
@@ -180,6 +181,10 @@ def colours(buffer: RuleBuffer) -> list[int]:
 def made_server() -> RuleServer:
     """The server with all of its answers."""
     server = RuleServer()
+
+    @server.feature(lsp.INITIALIZED)
+    def started(_: lsp.InitializedParams) -> None:
+        threading.Thread(target=prepare_prover, daemon=True).start()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:

@@ -15,7 +15,8 @@ from hnfc.dsl.expressions import CONSTANTS, PROPERTIES
 DECLARATIONS = ("library", "import", "def", "rule", "test", "format", "target")
 CLAUSES = ("where", "when", "let", "within", "source", "structural", "gives", "unchanged", "const", "and", "or", "not")
 CONDITIONS = (*sorted(PROPERTIES), "free", "size", "rank", "dtype", "shape")
-SPELLINGS = {"squeeze": "squeeze[-1](x)", "unsqueeze": "unsqueeze[-1](x)", "permute": "permute(x, const p)"}
+SPELLINGS = {"squeeze": "squeeze[-1](x)", "unsqueeze": "unsqueeze[-1](x)", "permute": "permute(x, const p)",
+             "einsum": 'einsum("ij,jk->ik", a, b)'}  # fmt: skip
 """Functions that stand for an operation of another name, and their forms."""
 _UNSAYABLE = (OpaqueOp, ConstantOp, WeightOp)
 FUNCTIONS = tuple(sorted({*(name for name, operation in OPERATIONS.items() if operation not in _UNSAYABLE), *SPELLINGS}))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Verdict
+from hnfc.pages.bits import element_with, rule_plots
 from hnfc.pages.changes import DrawnFunction, columns, drawn_function
 from hnfc.pages.document import (
     Block,
@@ -31,6 +32,8 @@ from hnfc.pipeline.compiled import Applied, Compiled, Output
 from hnfc.report.text import change_words, counted, given_words, measured_words, proof_words, telling, withheld_words, worst_of
 from hnfc.validation.measurement import NO_DIGIT, TOLERANCE, Error
 
+_MOST_POINTS, _LEAST_POINTS = 4_000, 40
+"""Points of all plots together, and of each of them."""
 _MOST_DRAWN = 2
 """Places of one rule that are drawn before and after."""
 
@@ -48,7 +51,8 @@ def model_page(
     sections = [*more, _outputs(compiled)]
     if by_rule:
         intro = "Each rule with its reason, its proof and its places. Errors are relative to each element."
-        cards = [_card(name, places, verdicts[name], compiled, functions, len(by_rule) == 1) for name, places in by_rule.items()]
+        points = max(_LEAST_POINTS, _MOST_POINTS // len(by_rule))
+        cards = [_card(name, p, verdicts[name], compiled, functions, len(by_rule) == 1, points) for name, p in by_rule.items()]
         sections.append(PageSection("rewrites", "Rewrites", intro, cards))
     sections.append(
         PageSection(
@@ -104,7 +108,7 @@ def _is_measured(compiled: Compiled) -> bool:
 def _unmeasured(compiled: Compiled) -> str:
     if compiled.samples:
         return "An output could not be computed on the samples: an operation on its way is not known, or has no evaluation."
-    return "Errors were not measured, since there were no samples: give `--range arg0=LO:HI` or `--calibrate F.npz`."
+    return f"Errors were not measured: {compiled.unmeasured}."
 
 
 def _happened(compiled: Compiled) -> list[str]:
@@ -174,7 +178,8 @@ def _error_cell(error: Error) -> PageCell:
 
 
 def _card(
-    name: str, places: Sequence[Applied], verdict: Verdict, compiled: Compiled, functions: Sequence[DrawnFunction], opened: bool
+    name: str, places: Sequence[Applied], verdict: Verdict, compiled: Compiled, functions: Sequence[DrawnFunction], opened: bool,
+    points: int,
 ) -> CardBlock:
     rule = places[0].rule
     proof = proof_words(rule, verdict)
@@ -189,7 +194,10 @@ def _card(
     if backwards:
         facts.append(("read", f"from right to left at {backwards} of {len(places)} places"))
     badges: list[tuple[str, Tone]] = [(proof if len(proof) < 40 else "proved in parts", tone), (counted(len(places), "place"), "plain")]
-    blocks: list[Block] = [FactsBlock(facts), *_drawings(name, functions), _places(places), *proof_blocks(rule, verdict)]
+    plots = rule_plots(rule, element_with(places[0].unit_roundoff), places[0].backwards, points)
+    if plots:
+        plots.insert(0, TextBlock("Both sides at numbers of everyday sizes that meet the condition, not at the samples:"))
+    blocks: list[Block] = [FactsBlock(facts), *_drawings(name, functions), _places(places), *plots, *proof_blocks(rule, verdict)]
     return CardBlock(anchor("rewrite", name), name, rule.reason, badges, blocks, opened)
 
 

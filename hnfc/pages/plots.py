@@ -26,10 +26,12 @@ def growth_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
-def bits_spec(rows: Sequence[Mapping[str, Any]], ticks: Sequence[tuple[float, str]], argument: str, both: bool) -> dict[str, Any]:
+def bits_spec(
+    rows: Sequence[Mapping[str, Any]], ticks: Sequence[tuple[float, str]], argument: str, both: bool, most: float = 64
+) -> dict[str, Any]:
     """Bits of error against one argument, whose doubles stand evenly. rows: `x`, `bits`, `form` and the argument as a text.
 
-    ticks: places of round numbers on the axis, and their texts.
+    ticks: places of round numbers on the axis, and their texts. most: the bits of a result without a right digit.
     """
     label = "".join(f"abs(datum.value - {place!r}) < 1e-9 ? '{text}' : " for place, text in ticks) + "''"
     forms = ["before", "after"] if both else ["before"]
@@ -47,7 +49,7 @@ def bits_spec(rows: Sequence[Mapping[str, Any]], ticks: Sequence[tuple[float, st
         "scale": {"zero": False, "nice": False},
         "axis": {"values": [place for place, _ in ticks], "labelExpr": label},
     }
-    bits = {"field": "bits", "type": "quantitative", "title": "bits of error", "scale": {"domain": [0, 64]}}
+    bits = {"field": "bits", "type": "quantitative", "title": "bits of error", "scale": {"domain": [0, most]}}
     points = {
         "mark": {"type": "point", "filled": True, "size": 14, "opacity": 0.35},
         "encoding": {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from hnfc.accuracy.account import BranchAccount, ProgramResult
 from hnfc.accuracy.improving import ImprovedProgram
-from hnfc.accuracy.ordinals import from_ordinal, to_ordinal
 from hnfc.accuracy.reading import expression
 from hnfc.analysis.programs import Bounded
+from hnfc.pages.bits import bits_plots
 from hnfc.pages.document import (
     Block,
     CardBlock,
@@ -21,21 +18,16 @@ from hnfc.pages.document import (
     PageCell,
     PageSection,
     PairBlock,
-    PlotBlock,
     TableBlock,
     TextBlock,
     Tone,
     anchor,
 )
 from hnfc.pages.graphs import short
-from hnfc.pages.plots import bits_spec
 
 _MOST_POINTS = 8_000
 """Points of all plots of a page together."""
 _LEAST_POINTS = 40
-_SCALE = 2.0**52
-"""Doubles of one binade: places on an axis are counted in binades, so that they are exact as numbers of a page."""
-_TICKS = (-1e300, -1e100, -1.0, -1e-100, 0.0, 1e-100, 1.0, 1e100, 1e300)
 
 
 def improved_page(results: Sequence[ProgramResult], file: str, command: str) -> Page:
@@ -176,37 +168,7 @@ def _branch(branch: BranchAccount) -> list[Block]:
 
 def _bits_plots(name: str, improved: ImprovedProgram, points: int) -> list[Block]:
     """One plot for each argument: bits of error before and after."""
-    before, after = improved.bits()
-    count = len(improved.test)
-    chosen = np.linspace(0, count - 1, min(count, points)).astype(int)
-    blocks: list[Block] = []
-    for argument, values in improved.test.inputs.items():
-        places = to_ordinal(values).astype(np.float64) / _SCALE
-        rows: list[Mapping[str, Any]] = []
-        for form, bits in (("before", before), ("after", after)):
-            rows += [
-                {"x": round(float(places[i]), 4), "bits": round(float(bits[i]), 2), "form": form, "given": f"{float(values[i]):.6g}"}
-                for i in chosen
-            ]
-        spec = bits_spec(rows, _ticks(float(places.min()), float(places.max())), argument, both=True)
-        share = "" if len(chosen) == count else f", of which {len(chosen)} are drawn"
-        caption = f"Bits of error of {name} against {argument} at {count} points{share}: points and their means, before and after."
-        blocks.append(PlotBlock(anchor("plot", name, argument), spec, caption))
-    return blocks
-
-
-def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Round numbers between two places, and the ends where there are few."""
-    places = to_ordinal(np.array(_TICKS)).astype(np.float64) / _SCALE
-    found = [
-        (float(place), f"{number:.0e}" if abs(number) not in (0, 1) else f"{number:.0f}")
-        for place, number in zip(places, _TICKS, strict=True)
-        if low <= place <= high
-    ]
-    if len(found) < 3:
-        ends = np.linspace(low, high, 5)
-        found = [(float(p), f"{from_ordinal(np.array([int(p * _SCALE)]))[0]:.3g}") for p in ends]
-    return found
+    return bits_plots(name, improved.test.inputs, improved.bits(), points, most=64)
 
 
 def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str, command: str) -> Page:

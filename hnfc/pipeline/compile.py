@@ -12,16 +12,17 @@ from torch_mlir import ir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 
+from hnfc.core.progress import Progress, tell
 from hnfc.egraph.search import Search
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pipeline.context import PipelineContext, Progress
+from hnfc.pipeline.context import PipelineContext
 from hnfc.pipeline.passes import model_passes
 from hnfc.pipeline.request import Request
 from hnfc.pipeline.validating import excuse_rounded_inputs, measure_on, regressions
 from hnfc.validation.differential import cloned
 
 
-def compile_module(source: ir.Module, request: Request, progress: Progress = lambda text: None) -> Compiled:
+def compile_module(source: ir.Module, request: Request, progress: Progress = tell) -> Compiled:
     """Rewrites every function of the module. A rule whose rewrites make an output worse, on the samples or on a probe, is taken back.
 
     What a search found for variations of the samples may fail where that for the samples alone holds, so that this is tried too.

@@ -70,6 +70,8 @@ class Compiled:
     opaque: dict[str, int] = field(default_factory=dict)
     operations: int = 0
     samples: int = 0
+    unmeasured: str = ""
+    """Reason why errors were not measured, with a way out; empty where they were."""
     observed: bool = False
     """True if the ranges that conditions were shown from are those of samples, not declared ones."""
     reference: str = "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
@@ -10,6 +9,7 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.func import Func, FuncOp
 from xdsl.ir import SSAValue
 
+from hnfc.core.progress import Progress, tell
 from hnfc.dialects.num import NUM
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from hnfc.pipeline.request import Request
     from hnfc.pipeline.state import FunctionState
 
-Progress = Callable[[str], None]
-
-
 class PipelineContext(Context):
     """Data that passes hand on: import-torch reads `source` and sets `imported`, export-torch sets `exported`; `functions` has the rest."""
 
@@ -32,7 +29,7 @@ class PipelineContext(Context):
             self.load_dialect(dialect)
         self.begin()
 
-    def begin(self, source: ir.Module | None = None, request: Request | None = None, progress: Progress = lambda text: None) -> None:
+    def begin(self, source: ir.Module | None = None, request: Request | None = None, progress: Progress = tell) -> None:
         """Forgets the last module; the next one is imported from `source`."""
         self.source, self.request, self.progress = source, request, progress
         self.imported: Imported | None = None

@@ -51,9 +51,8 @@ def phases(level: str, groups: set[str]) -> tuple[tuple[str, ...], ...]:
     unknown = [name for name in names if name not in groups]
     if unknown:
         known = [*LEVELS, *sorted(groups - set(LEVELS))]
-        raise UnknownLevel(
-            f"there is no level or rule group `{unknown[0]}`{suggestion(unknown[0], known)}; there are {', '.join(known)}"
-        )
+        meant = suggestion(unknown[0], known) or f"; there are {', '.join(known)}"
+        raise UnknownLevel(f"there is no level or rule group `{unknown[0]}`{meant}")
     if SEARCHED in names:
         raise UnknownLevel(f"-O {SEARCHED} is a level by itself: the rules of that group pay for some numbers only")
     return (names,)

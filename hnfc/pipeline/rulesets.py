@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, suggestion
+from hnfc.core.judged_rule import JudgedRule
 from hnfc.core.notebook import NotebookTable, notebook_html
-from hnfc.core.verdicts import Progress, verdicts
+from hnfc.core.progress import Progress, reporting
+from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import load_files, shipped, shipped_targets
 from hnfc.dsl.soundness import Status, Verdict
@@ -19,7 +21,10 @@ from hnfc.pipeline.levels import FORMS, SEARCHES, Searches, UnknownLevel, phases
 
 @dataclass(frozen=True, repr=False)
 class RuleSet:
-    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run. Notebooks show them as HTML."""
+    """Rules phase by phase, with the verdict on each; `allowed` gives those that may run. Notebooks show them as HTML.
+
+    `rules["name"]` is a rule with its verdict.
+    """
 
     phases: tuple[tuple[core.Rule, ...], ...]
     verdicts: Mapping[str, Verdict]
@@ -61,9 +66,20 @@ class RuleSet:
         """Raises UsageError for a name that is none of these rules'."""
         _known(names, self.verdicts)
 
-    def _rows(self) -> list[list[str]]:
+    def __getitem__(self, name: str) -> JudgedRule:
+        """A rule with its verdict. Raises KeyError with what was probably meant."""
+        found = next((judged for judged in self if judged.rule.name == name), None)
+        if found is None:
+            raise KeyError(f"there is no rule `{name}` among these{suggestion(name, self.verdicts)}")
+        return found
+
+    def __iter__(self) -> Iterator[JudgedRule]:
+        """The rules with their verdicts, each once."""
         rules = {rule.name: rule for phase in self.phases for rule in phase}
-        return [[name, rule.group, self.verdicts[name].status.value, rule.reason] for name, rule in rules.items()]
+        return (JudgedRule(rule, self.verdicts[name]) for name, rule in rules.items())
+
+    def _rows(self) -> list[list[str]]:
+        return [[each.rule.name, each.rule.group, each.verdict.status.value, each.rule.reason] for each in self]
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -82,11 +98,12 @@ class RuleSet:
         return len(self.verdicts)
 
 
+@reporting("reading rules …")
 def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
     """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
 
     Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
-    file that cannot be read.
+    file that cannot be read. progress: takes the stage at hand in words; without it notebooks show a bar.
     """
     book = shipped()
     paths = [str(group) for group in groups if str(group).endswith(".hnf")]

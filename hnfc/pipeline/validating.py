@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import WeightReader, evaluate
+from hnfc.core.samples import input_names
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.types import FORMATS, format_of
 from hnfc.pipeline.compiled import Applied, Compiled, Output
@@ -40,6 +41,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     block, outcome, outputs, original = function.body.block, state.outcome, state.outputs, state.original
     weight = compiled.imported.weight
     compiled.samples += len(state.samples)
+    compiled.unmeasured = "" if state.samples else _unmeasured(block, state, request)
     compiled.whole_rows |= outcome.whole_rows()
     compiled.observed = is_observed(request)
     drawing = state.drawing
@@ -61,6 +63,19 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
             trial.sensitivity = lambda place: original.sensitivity(_inputs_at(place, reference, trial, block), weight, outputs)
             kept = original.kept(now)
             trial.from_kept = lambda place: original.from_kept(_inputs_at(place, reference, trial, block), weight, outputs, kept)
+
+
+def _unmeasured(block: Block, state: FunctionState, request: Request) -> str:
+    """The reason why there are no samples, and a way out."""
+    if not request.validate:
+        return "--no-validate leaves it out"
+    if state.inputs:
+        return "the model is too large to be run beside its rewritten form here"
+    missing = [name for name, value in input_names(block).items() if value not in state.intervals]
+    if not request.ranges or not missing:
+        return "give --range arg0=LO:HI or --calibrate F.npz"
+    verb = "have" if len(missing) > 1 else "has"
+    return f"{', '.join(missing)} {verb} no range: give --range {missing[0]}=LO:HI, --range LO:HI for every input, or --calibrate F.npz"
 
 
 def _inputs_at(place: int, reference: Reference, trial: Trial, block: Block) -> dict[SSAValue, Any]:

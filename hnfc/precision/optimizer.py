@@ -16,6 +16,7 @@ from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.reading import read_function
 from hnfc.core.errors import UsageError
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.formats.granular import is_for_activations
 from hnfc.formats.named import format_named
 from hnfc.frontend.pytorch import capture
@@ -90,10 +91,12 @@ class PrecisionOptimizer:
             self.saturation and not (self.certified or self.probabilistic), self.margin,
         )  # fmt: skip
 
-    def analyze(self, model: torch.nn.Module, sample: Any, *more: Any) -> PrecisionAnalysis:
+    @reporting("capturing the model …")
+    def analyze(self, model: torch.nn.Module, sample: Any, *more: Any, progress: Progress | None = None) -> PrecisionAnalysis:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
-        The samples have the same shapes; or the first is a DataLoader, or an iterator, of them.
+        The samples have the same shapes; or the first is a DataLoader, or an iterator, of them. progress: takes the stage at hand in
+        words; without it notebooks show a bar.
         A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
         later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
@@ -114,7 +117,10 @@ class PrecisionOptimizer:
         found = self._solved(compiled.export(), captured.signature, given, Outputs(apart))
         return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened)
 
-    def analyze_training(self, model: torch.nn.Module, sample: Any, *more: Any, loss: Loss | None = None) -> TrainingAnalysis:
+    @reporting("capturing the model and its gradients …")
+    def analyze_training(
+        self, model: torch.nn.Module, sample: Any, *more: Any, loss: Loss | None = None, progress: Progress | None = None
+    ) -> TrainingAnalysis:
         """The same for a step of training: the values of the backward pass have formats too, and the results are the loss and the gradients
         of the parameters that require one. The error of each is relative to its own Euclidean norm, and each counts as one.
 
@@ -172,6 +178,7 @@ class PrecisionOptimizer:
         """Formats for the values of the function of a module. given: its arguments, of each sample. named: its results."""
         requirements = self.requirements()
         imported, function = read_function(module)
+        tell("measuring values and solving for formats …")
         sites, outcome, found = solved(
             imported, function.body.block, ReferenceGraph.of(imported.torch, wide=self.reference), given, requirements,
             elementwise=self.elementwise, outputs=outputs, named=named, width=checked_width(self.width, self.certified),

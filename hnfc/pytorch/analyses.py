@@ -19,6 +19,7 @@ from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import MOST_ROWS, NotebookTable, notebook_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval_arrays import IntervalArray
 from hnfc.frontend.pytorch import capture
@@ -79,9 +80,10 @@ class Analysis:
         return notebook_html(first, tone, NotebookTable(headings, rows, len(self.findings)), *rest)
 
 
+@reporting("capturing the model …")
 def analyze(
     model: torch.nn.Module, sample: Any, *more: Any, bound: str | None = None, certified: bool = False, width: float = 0.0,
-    per: Per = "tensor", probability: float | None = None,
+    per: Per = "tensor", probability: float | None = None, progress: Progress | None = None,
 ) -> Analysis:  # fmt: skip
     """Loss of accuracy in a model, value by value: estimates from the samples, or bounds for each of them.
 
@@ -89,7 +91,8 @@ def analyze(
     of the outputs that holds with `probability` (0.99 if not given) if roundings are independent and unbiased; "certified" (also by
     certified=True), bounds that hold for all inputs within `width` of each element of the samples. Parameters are what they are. per:
     "element", or the number of an axis, for certified bounds of each element or of each place along the axis, which findings have as
-    `errors`. Raises ModelError where the model cannot be captured.
+    `errors`. progress: takes the stage at hand in words; without it notebooks show a bar. Raises ModelError where the model cannot be
+    captured.
     """
     level = bound or ("certified" if certified else "estimate")
     if level not in LEVELS or (certified and level != "certified"):
@@ -110,6 +113,7 @@ def analyze(
     states = zip(block.args, given[0], captured.signature.arguments, strict=True)
     held: dict[SSAValue, tuple[str, np.ndarray[Any, Any]]] = {v: (s.name, to_numpy(t)) for v, t, s in states if isinstance(s, State)}
     matrices = contracted_arguments(block, held)
+    tell("bounding errors …" if level != "estimate" else "measuring sensitivities …")
     if level == "probabilistic":
         arrays: list[dict[SSAValue, np.ndarray[Any, Any]]] = [
             {value: to_numpy(tensor) for value, tensor in zip(block.args, tensors, strict=True)} for tensors in given

@@ -10,6 +10,7 @@ import torch
 
 from hnfc.analysis.curvature import Curvature
 from hnfc.core.errors import UsageError
+from hnfc.core.progress import Progress, reporting
 from hnfc.egraph.search import search_of
 from hnfc.frontend.pytorch import Shapes
 from hnfc.pipeline.rulesets import RuleSet, load_rules
@@ -40,6 +41,7 @@ class GraphRewriter:
         return diff(model, better)
 
 
+@reporting("capturing the model …")
 def optimize(
     model: torch.nn.Module,
     sample: Any,
@@ -57,6 +59,7 @@ def optimize(
     target: str | None = None,
     deepening: float = 0.0,
     seconds: float | None = None,
+    progress: Progress | None = None,
 ) -> torch.nn.Module:
     """The model with its unstable formulas rewritten: a module of a subclass of its class, on the same parameters and buffers.
 
@@ -78,6 +81,7 @@ def optimize(
     these "error" is measured on the sample, "bound" proved for it. deepening: how much more the operations at the outputs count.
     seconds: of the search.
     target: a machine, as "h100", on which time is modelled; rules that need a format which it lacks are off.
+    progress: takes the stage at hand in words; without it notebooks show a bar.
 
     Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.
     """

@@ -122,7 +122,7 @@ def _totals(compiled: Compiled, width: int) -> list[str]:
         if count or compiled.rolled_back:
             lines += _wrapped(f"tolerance of each output: {TOLERANCE}", width)
     elif count:
-        lines.append("  errors were not measured: give --range arg0=LO:HI or --calibrate F.npz")
+        lines += _wrapped(f"errors were not measured: {compiled.unmeasured}", width)
     if compiled.opaque:
         names = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in sorted(compiled.opaque.items()))
         lines += _wrapped(f"not known to hnfc, carried through: {names}", width)

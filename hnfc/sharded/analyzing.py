@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.frontend.pytorch import source_of
 from hnfc.sharded.journal import Journal, digest_of
 from hnfc.sharded.model import ShardedModel
@@ -36,7 +37,10 @@ class LayerErrors:
     infinite: int
 
 
-@dataclass(frozen=True)
+HEADINGS = ("layers", "bytes of weights", "own error", "error so far", "largest", "worst operation")
+
+
+@dataclass(frozen=True, repr=False)
 class ShardedErrors:
     """Errors of all layers. repeats: the number of layers that are equal but for their weights, by digest."""
 
@@ -64,13 +68,30 @@ class ShardedErrors:
             found.append([name, f"{sum(layer.weight_bytes for layer in equal):,}", *errors, f"{worst.largest:.3g}", at_worst])
         return found
 
+    def summary(self) -> str:
+        """The error of the outputs, in words."""
+        return f"error of the outputs {self.error:.3g} of their root mean square on the sample, beside {self.wide}: measured, not a bound"
+
+    def __repr__(self) -> str:
+        return f"ShardedErrors({len(self.layers)} layers, error {self.error:.3g})"
+
+    def __str__(self) -> str:
+        rows = [HEADINGS, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, self.summary()])
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.summary(), "plain", NotebookTable(HEADINGS, self.rows()))
+
     def data(self) -> dict[str, Any]:
         """For JSON."""
         return {"error": self.error, "reference": self.wide, "layers": [asdict(layer) for layer in self.layers]}
 
 
+@reporting("capturing the model …")
 def analyze(
-    model: ShardedModel, sample: Any, work: str | Path | None = None, progress: Callable[[str], None] | None = None
+    model: ShardedModel, sample: Any, work: str | Path | None = None, progress: Progress | None = None
 ) -> ShardedErrors:  # fmt: skip
     """Errors layer by layer on a sample. work: a folder from which a run that was ended goes on; it is deleted at the end."""
     args, kwargs = call_of(model, sample)
@@ -82,8 +103,7 @@ def analyze(
         ["analyze", model.checkpoint.identity(), model.config, digest_of(first), [segment.digest for segment in chain.segments]],
     )
     for place, segment in enumerate(chain.segments[len(journal.done) :], len(journal.done)):
-        if progress is not None:
-            progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
+        tell(f"layers: {place + 1} of {len(chain.segments)}, {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
         state = model.read([name for name in segment.state if name not in chain.constants]) | chain.constants
         found, true, ours = _errors(segment, state, true, ours, wide)

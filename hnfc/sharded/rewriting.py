@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from torch import fx
 
 from hnfc.backend.fx import raise_graph
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import lines_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.frontend.pytorch import import_graph
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import Searches
@@ -35,7 +37,7 @@ class Rewrites:
     applied: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RewrittenModel:
     """A model that runs layer by layer from its files.
 
@@ -76,13 +78,23 @@ class RewrittenModel:
             lines.append(f"  error of its values on the sample at most {before:.2g} before, {after:.2g} after")
         return "\n".join(lines) or "nothing to rewrite"
 
+    def __repr__(self) -> str:
+        return f"RewrittenModel({sum(layer['rewritten'] for layer in self.layers)} of {len(self.layers)} layers rewritten)"
 
+    def __str__(self) -> str:
+        return self.report()
+
+    def _repr_html_(self) -> str:
+        return lines_html(f"{self!r}\n{self}")
+
+
+@reporting("capturing the model …")
 def optimize(
     model: ShardedModel,
     sample: Any,
     group: str | Sequence[str] = "stability",
     work: str | Path | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> RewrittenModel:
     """Rewrites by proved rules. Equal layers are rewritten once; in each a rewrite is kept only if it loses nothing on the sample, and in
     the first of a kind nothing on values of other sizes.
@@ -103,8 +115,7 @@ def optimize(
         ["optimize", group, model.checkpoint.identity(), model.config, digest_of(first), [segment.digest for segment in chain.segments]],
     )
     for place, segment in enumerate(chain.segments[len(journal.done) :], len(journal.done)):
-        if progress is not None:
-            progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
+        tell(f"layers: {place + 1} of {len(chain.segments)}, {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
         alike = next((layer["elsewhere"] for layer in journal.done if layer["digest"] == segment.digest), None)
         found, true, ours = _judged(segment, rewrites[segment.digest], _state(model, chain, segment), true, ours, wide, alike)

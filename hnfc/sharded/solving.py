@@ -7,7 +7,8 @@ layer get the fewest bytes with which the error after it, measured, is within th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +17,8 @@ import torch
 from torch import fx
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import NotebookTable, notebook_html
+from hnfc.core.progress import Progress, reporting, tell
 from hnfc.dialects.formats import Fixed
 from hnfc.formats.granular import Along, Granular, is_for_weights
 from hnfc.formats.scaled import stored_bytes, stored_format
@@ -52,7 +55,7 @@ class LayerFormats:
     """Number of runs of the layer to find them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShardedPrecision:
     """Formats of all weights, and the error of the outputs on the samples, measured."""
 
@@ -72,12 +75,35 @@ class ShardedPrecision:
         """The format of each weight that may have another; `own` where it has the model's."""
         return {name: form for layer in self.layers for name, form in layer.formats.items()}
 
+    def __repr__(self) -> str:
+        return f"ShardedPrecision({len(self.layers)} layers, error {self.measured:.3g}, target {self.target:.3g})"
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *(f"  {' '.join(row)}" for row in self._rows())])
+
+    def _headline(self) -> str:
+        state = "missed: no model is written" if self.refused else f"met: the model is in {self.folder}"
+        return f"error of the outputs {self.measured:.3g} on the sample, target {self.target:.3g}, {state}"
+
+    def _rows(self) -> list[list[str]]:
+        rows = []
+        for layer in self.layers:
+            counts = ", ".join(f"{count} in {form}" for form, count in Counter(layer.formats.values()).items())
+            size = f"{layer.bytes:,.0f} of {layer.original_bytes:,.0f} bytes"
+            rows.append([layer.name, counts, size, f"error {layer.error:.2g}"])
+        return rows
+
+    def _repr_html_(self) -> str:
+        table = NotebookTable(("layer", "weights", "size", "error so far"), self._rows())
+        return notebook_html(self._headline(), "bad" if self.refused else "good", table)
+
     def data(self) -> dict[str, Any]:
         """For JSON."""
         found = {"found": not self.refused, "measured": self.measured, "target": self.target}
         return {**found, "layers": [asdict(layer) for layer in self.layers]}
 
 
+@reporting("capturing the model …")
 def precision(
     model: ShardedModel,
     sample: Any,
@@ -85,7 +111,7 @@ def precision(
     target: float = 1e-2,
     formats: Sequence[str] = ("int8", "int4/group128"),
     margin: float = 1.0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> ShardedPrecision:
     """Finds formats, and writes the model to the folder in the layout of compressed-tensors, a file for each layer.
 
@@ -104,8 +130,7 @@ def precision(
     linear = _linear_weights(model, chain)
     shares = _shares(chain, linear, model)
     for place, segment in enumerate(chain.segments[len(journal.done) :], len(journal.done)):
-        if progress is not None:
-            progress(f"{place + 1} of {len(chain.segments)}: {segment.name} …")
+        tell(f"layers: {place + 1} of {len(chain.segments)}, {segment.name} …")
         true, ours = separated(journal.values(joined(first, first)))
         state = model.read([name for name in segment.state if name not in chain.constants]) | chain.constants
         allowed = target / margin * math.sqrt(shares[place])

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import UsageError
+from hnfc.core.progress import Progress, reporting
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.events import Event, ValueRange
@@ -20,15 +21,22 @@ from hnfc.tracing.step import step_of
 __all__ = ["Event", "Trace", "ValueRange", "trace"]
 
 
+@reporting("running each operation beside float64 …")
 def trace(
-    model: torch.nn.Module, sample: Any, *, group: str | Sequence[str] = "stability", backward: bool = False, loss: Loss | None = None
+    model: torch.nn.Module,
+    sample: Any,
+    *,
+    group: str | Sequence[str] = "stability",
+    backward: bool = False,
+    loss: Loss | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """Runs the model on the sample, one operation after another, beside float64, and says where it first goes wrong.
 
     backward: also the gradients of the loss, by the parameters and inputs that require one; by all floating-point inputs where nothing
     does. loss: computes it from what the model returns and from as many of the last parts of the sample as it has further arguments
     without a default; without it the gradients are those of the sum of the results, or of the result called `loss`. group: the rules that
-    are tried as a remedy.
+    are tried as a remedy. progress: takes the stage at hand in words; without it notebooks show a bar.
 
     The model runs eagerly, so that anything that torch runs can be traced. A module that torch.compile returned is traced by the operations
     that it was compiled from; the result of the compiled code for the same sample stands beside it. The model is not changed.

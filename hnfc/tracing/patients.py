@@ -14,6 +14,9 @@ from hnfc.tracing.step import TracedStep
 REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
 """torch.export cannot follow every model, and not every model can be copied or has kernels in a format: it is then no remedy."""
 
+INSIDE = "model"
+"""Start of the names of places inside the model, where the step is a module that holds it."""
+
 
 @dataclass(frozen=True)
 class Patient:
@@ -24,6 +27,11 @@ class Patient:
     loss: Loss | None
     step: TracedStep
     backward: bool
+
+    @property
+    def has_loss_beside(self) -> bool:
+        """Return whether the loss is computed outside the model."""
+        return self.loss is not None or bool(getattr(self.model, "has_loss_beside", False))
 
     @property
     def what(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from hnfc.core.progress import tell
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.pytorch.losses import with_loss
@@ -20,7 +21,7 @@ from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.tracing.comparing import RunComparison, compare
 from hnfc.tracing.events import GRADIENT, NOT_FINITE
-from hnfc.tracing.patients import REFUSALS, Patient
+from hnfc.tracing.patients import INSIDE, REFUSALS, Patient
 from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 from hnfc.tracing.trials import eps_trials, guard_trial, scale_trials
@@ -37,8 +38,11 @@ def add_remedies(trace: Trace, patient: Patient, group: str | Sequence[str]) -> 
     """Adds to events what mends them on the sample."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        tell("trying rewrites …")
         _add_rewrites(trace, patient, group)
+        tell("trying other formats …")
         _add_formats(trace, patient)
+        tell("trying guards and scales …")
         _add_trials(trace, patient)
 
 
@@ -65,7 +69,12 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
         program, comparison = found
         if comparison.mends:
-            _name_rewrites(trace, program, f"{patient.what} {comparison}", "hnfc.optimize(backward=True)" if backward else "hnfc.optimize")
+            how = "hnfc.optimize(backward=True)" if backward else "hnfc.optimize"
+            places = [rewrite["place"] for rewrite in program.report.data["rewrites"]]
+            if patient.has_loss_beside and not all(place.startswith(INSIDE) for place in places):
+                # rewriting the model alone would leave the loss as it is
+                how = f"{how} of a module that returns the loss"
+            _name_rewrites(trace, program, f"{patient.what} {comparison}", how)
             return
 
 

@@ -135,6 +135,11 @@ class Step(torch.nn.Module):
         self.input_names = _input_names(model, call)
 
     @property
+    def has_loss_beside(self) -> bool:
+        """Return whether the loss is computed outside the model."""
+        return self._call.criterion is not None
+
+    @property
     def sample(self) -> tuple[torch.Tensor, ...]:
         """The arguments of `forward`."""
         return tuple(self._call.tensors())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import lines_html
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
 from hnfc.watching.explaining import explain, reasons_of_update, risks_of
@@ -24,7 +24,7 @@ from hnfc.watching.hooks import Hook, follow_backward, leave_backward
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
 from hnfc.watching.ranks import anywhere, of_rank
-from hnfc.watching.record import Bad, BadStep
+from hnfc.watching.record import Bad, BadStep, to_stderr
 from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 from hnfc.watching.updates import dense, note_optimizer
@@ -66,9 +66,8 @@ class Watch:
         self.history = History(to)
         self._inside = unwrapped(model)
         self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
-        self._say = report or _to_stderr
-        self._calls: list[ModelCall] = []
-        self._outputs = CallResults()
+        self._say = report or to_stderr
+        self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
         self._losses: list[tuple[ModelCall, torch.Tensor]] = []
         self._past: list[float] = []
@@ -76,7 +75,7 @@ class Watch:
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
-        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._checkpoint = Path(checkpoint) if checkpoint is not None else None
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
@@ -140,9 +139,15 @@ class Watch:
 
         write_run_page(Path(path), self.history, self.bad)
 
+    def __repr__(self) -> str:
+        return f"Watch({type(self.model).__name__}: {self.step} steps, {len(self.bad)} bad)"
+
     def __str__(self) -> str:
         lines = [str(step) for step in self.bad] or [f"{self.step} steps, nothing went wrong"]
         return "\n".join([*lines, *(f"forecast: {each}" for each in self.forecasts)])
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self), "bad" if self.bad else "warn" if self.forecasts else "good")
 
     # the calls of the model
 
@@ -391,7 +396,3 @@ class Watch:
             if self._look is not None:
                 self._look.paused = False
             self._spent += time.perf_counter() - start
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 
 import torch
 
+from hnfc.core.notebook import lines_html
 from hnfc.tracing.report import Trace
 from hnfc.watching.calls import ModelCall
 from hnfc.watching.series import ExponentSeries
@@ -31,7 +33,7 @@ class Bad:
         return "NaN" if math.isnan(self.size) else "infinite" if math.isinf(self.size) else f"{self.size:.3g}"
 
 
-@dataclass
+@dataclass(repr=False)
 class BadStep:
     """Step of a training run that went wrong. before: no optimizer had changed a parameter in it. by_optimizer: gradients were finite."""
 
@@ -59,6 +61,17 @@ class BadStep:
         if self.trace is not None and self.trace:
             lines.append(str(self.trace))
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"BadStep({str(self).split(chr(10))[0]})"
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self), "bad")
+
+
+def to_stderr(text: str) -> None:
+    """Prints a report."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _bytes(size: int) -> str:

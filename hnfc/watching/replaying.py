@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import UsageError
+from hnfc.core.notebook import lines_html
 from hnfc.tracing import trace
 from hnfc.tracing.attempts import ALL, attempt
 from hnfc.tracing.findings import trace_of
@@ -22,7 +23,7 @@ from hnfc.watching.folder import load
 from hnfc.watching.until import Arrival, ReachedOperation, RunUntil
 
 
-@dataclass
+@dataclass(repr=False)
 class Replay:
     """A step from a folder. report: the words of the watch. model: with the parameters of the step."""
 
@@ -86,8 +87,14 @@ class Replay:
             step = Step(copied, self._call)
             return trace(step, step.sample, backward=self._call.criterion is not None or self._call.has_finite_gradients)
 
+    def __repr__(self) -> str:
+        return f"Replay(step {self.step} of {type(self.model).__name__})"
+
     def __str__(self) -> str:
         return self.report
+
+    def _repr_html_(self) -> str:
+        return lines_html(self.report, "bad")
 
 
 def replay(folder: str | Path, model: torch.nn.Module | Callable[[], torch.nn.Module], *, loss: Callable[..., Any] | None = None) -> Replay:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import torch
 
@@ -106,3 +108,17 @@ def test_no_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path)]) == 1
     assert "no step of a watched run can be read" in capsys.readouterr().err
     assert main(["replay", str(tmp_path), "--in", "float64"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [([], "report"), (["--in", "float64"], "values"), (["--until", "exp"], "operations"), (["--with", "eps=1e-6"], "remedies")],
+)
+def test_json_has_its_schema(step: tuple[str, str], options: list[str], kind: str, tmp_path: Path) -> None:
+    folder, file = step
+    model = ["--model", f"{file}:make_model"] if options else []
+    assert main(["replay", folder, *model, *options, "--json", str(tmp_path / "r.json")]) == 0
+    found = json.loads((tmp_path / "r.json").read_text())
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "hnfc.schema.json").read_text())
+    jsonschema.Draft202012Validator({**schema, "$ref": "#/$defs/replay"}).validate(found)
+    assert found["kind"] == kind and bool(found["entries"]) == bool(options)

@@ -9,6 +9,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from hnfc.cli.parsing import COMMANDS as COMMANDS_OF_HNFC
+from hnfc.cli.parsing import command_parser
+from tests.sharded.tiny import write_llama
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +43,7 @@ COMMANDS = [
     ("explain", ["explain", "softmax_fusion"]),
     ("rules", ["rules", "r.hnf"]),
     ("test", ["test", "r.hnf"]),
+    ("doctor", ["doctor"]),
     ("discover", ["discover", "sqrt, square", "--size", "2", "-o", "f.hnf"]),
 ]
 
@@ -61,6 +65,29 @@ def test_the_output_has_its_schema(name, arguments, folder):
     found = json.loads((folder / "out.json").read_text(), parse_constant=pytest.fail)
     (folder / "out.json").unlink()
     jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{name}"}).validate(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("folder_analysis", ["analyze", "m"]),
+        pytest.param("folder_model", ["m", "-O", "stability"], marks=pytest.mark.slow),
+        pytest.param("folder_precision", ["precision", "m", "-o", "q", "--target-accuracy", "0.05"], marks=pytest.mark.slow),
+    ],
+)
+def test_models_in_folders_have_theirs(name, arguments, tmp_path):
+    pytest.importorskip("transformers")
+    write_llama(tmp_path / "m", 2)
+    np.savez(tmp_path / "s.npz", input_ids=np.arange(24).reshape(2, 12))
+    done = hnfc(*arguments, "--calibrate", "s.npz", "--json", "out.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out.json").read_text(), parse_constant=pytest.fail)
+    jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{name}"}).validate(found)
+
+
+def test_every_command_that_writes_json_has_a_schema():
+    commands = [name for name in COMMANDS_OF_HNFC if "--json" in command_parser(name)._option_string_actions]
+    assert [name for name in commands if name not in SCHEMA["$defs"]] == []
 
 
 def test_the_schema_forbids_what_it_does_not_name():

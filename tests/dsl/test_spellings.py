@@ -41,10 +41,21 @@ def test_a_definition_of_ones_own_comes_first():
         ("x > 0 ? x : 0", "where(c, x, y)"),
         ("torch.exp(x)", "without a module"),
         ("x.exp()", "not as methods"),
+        ("x.masked_fill(m, 0)", "`masked_fill(x, …)`"),
+        ("x.sum(dim=-1, keepdim=True)", "`sum[-1](x)`"),
+        ("x.amax(-1)", "`max[-1](x)`"),
+        ("x.T @ y", "`transpose(x)`"),
+        ("m.to(x.dtype) * x", "`cast(m, dtype(y))`"),
+        ("torch.nn.functional.softmax(x, -1)", "`softmax[-1](…)`"),
+        ("(x + y).exp()", "not as methods"),
+        ("exp(m : bool)", "`i1`"),
+        ("exp(m : bfloat16)", "`bf16`"),
+        ("exp(m : float128)", "there are "),
         ("x² + 1", "x ** 2"),
         ("exp(x) × y", "x * y"),
         ("!m", "`not`"),
-        ('einsum("ij,jk->ik", x, y)', "a @ b"),
+        ('exp("ij")', "einsum"),
+        ("cast(m)", "cast(x, dtype(y))"),
         ("exp(x", "write `)` where it ends"),
         ("exp(x + sum[k](x)", "write `)` where it ends"),
         ("attention(q, k, v)", "scale = const s"),
@@ -56,6 +67,13 @@ def test_the_way_out(text, help_):
         load_text(f"rule r\n    {text} => x\n", "f.hnf")
     (diagnostic,) = caught.value.diagnostics
     assert help_ in diagnostic.help and diagnostic.span is not None
+
+
+@pytest.mark.parametrize(("name", "type_"), [("bool", "i1"), ("float32", "f32"), ("int64", "si64"), ("f31", "f3")])
+def test_an_element_type_in_a_condition(name, type_):
+    with pytest.raises(HnfError) as caught:
+        load_text(f"rule r\n    exp(x) => x\n    where dtype(x) = {name}\n", "f.hnf")
+    assert type_ in caught.value.diagnostics[0].help
 
 
 @pytest.mark.parametrize("arrow", ["=>", "<=>", "~>"])

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from hnfc.accuracy.improving import improve
+from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.fpcore import read_programs
+from hnfc.pages.bits import element_with, rule_plots
 from tests.terminal import hnfc
 
 ATTENTION = Path(__file__).parents[2] / "examples" / "naive_attention.mlir"
@@ -71,3 +73,26 @@ def test_points_of_plots_have_the_mean_of_the_report(tmp_path: Path) -> None:
     before, after = improved.bits()
     assert before.mean() == pytest.approx(improved.before) and after.mean() == pytest.approx(improved.after)
     assert improved.improved and len(before) == len(improved.test)
+
+
+def test_pointwise_rewrites_have_plots_of_their_errors(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {\n"
+        "  %n = torch.constant.int 1\n  %f = torch.constant.float 1.0\n"
+        "  %0 = torch.aten.exp %x : !torch.vtensor<[64],f32> -> !torch.vtensor<[64],f32>\n"
+        "  %1 = torch.aten.sub.Scalar %0, %f, %n : !torch.vtensor<[64],f32>, !torch.float, !torch.int -> !torch.vtensor<[64],f32>\n"
+        "  return %1 : !torch.vtensor<[64],f32>\n}\n"
+    )
+    hnfc("m.mlir", "--range", "-1:1", "-o", "o.mlir", "--report", "r.html", cwd=tmp_path)
+    (plot,) = data_of(tmp_path / "r.html")["plots"].values()
+    rows = plot["data"]["values"]
+    lost = {form: max(row["bits"] for row in rows if row["form"] == form) for form in ("before", "after")}
+    # exp(x) - 1 in float32 loses digits near 0, expm1 all of them
+    assert lost["before"] > 9 and lost["after"] < 3
+
+
+def test_rules_over_axes_have_no_plots() -> None:
+    rules = {rule.name: rule for rule in shipped().rules}
+    assert rule_plots(rules["softmax_fusion"], "f32", False, 40) == []
+    assert rule_plots(rules["log1p_fusion"], "f16", False, 40) and rule_plots(rules["log1p_fusion"], "f64", True, 40)
+    assert element_with(2.0**-8) == "bf16"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import torch
 
 import hnfc
 from hnfc.core.notebook import MOST_ROWS, NotebookTable, notebook_html
+from hnfc.discovery.discover import discover
+from hnfc.dsl.description import rule_line
+from hnfc.sharded.analyzing import LayerErrors, ShardedErrors
+from hnfc.sharded.solving import LayerFormats, ShardedPrecision
 
 EVIL = "<script>alert(1)</script>\"'&"
 
@@ -105,3 +110,43 @@ def test_rules(tmp_path: Path) -> None:
     found = hnfc.load_rules("stability", tmp_path / "my.hnf")
     assert "a < b & <i>" in words_of(hnfc.load_rules(tmp_path / "my.hnf")) and "REFUTED" in words_of(hnfc.load_rules(tmp_path / "my.hnf"))
     assert "refuted  mine" in str(found) and repr(found).startswith("RuleSet(")
+
+
+def test_a_rule_with_its_verdict() -> None:
+    rules = hnfc.load_rules("fusion")
+    judged = rules["log1p_fusion"]
+    words = words_of(judged)
+    assert "log(1 + x) => log1p(x)" in words and "proved" in words and "Goldberg" in words
+    assert len(list(rules)) == len(rules) and str(judged).startswith("log1p_fusion: ")
+    with pytest.raises(KeyError, match="log1p_fusion"):
+        rules["log1p_fuson"]
+
+
+def test_a_refuted_rule_shows_its_counterexample(tmp_path: Path) -> None:
+    (tmp_path / "a.hnf").write_text('rule a "<b>"\n    sqrt(x * x) => x\n')
+    words = words_of(hnfc.load_rules(tmp_path / "a.hnf")["a"])
+    assert "a: refuted" in words and "counterexample" in words and "<b>" in words
+
+
+def test_a_discovery() -> None:
+    found = discover("sqrt, square", 2)
+    assert found.rules and rule_line(found.rules[0].rule) in words_of(found)
+    assert "rules of" in repr(found) and found.rules[0].rule.name in repr(found.rules[0])
+
+
+def test_a_watched_run_and_its_bad_step(model: Softmax, sample: torch.Tensor, tmp_path: Path) -> None:
+    with hnfc.watch(model, folder=str(tmp_path), report=lambda text: None) as watching:
+        model(sample).sum().backward()
+    words = words_of(watching)
+    assert "step 0" in words and words.count("exp overflows") == 1 and repr(watching) == "Watch(Softmax: 0 steps, 1 bad)"
+    assert "step 0" in words_of(watching.bad[0])
+    again = hnfc.replay(watching.bad[0].folder, model)
+    assert "exp overflows" in words_of(again) and repr(again) == "Replay(step 0 of Softmax)"
+
+
+def test_models_in_folders(tmp_path: Path) -> None:
+    layer = LayerErrors("a", "d", 8, error=0.5, added=0.25, worst="exp", worst_error=0.5, largest=2.0, infinite=0)
+    assert "0.25" in words_of(ShardedErrors((layer,), {}, "float64")) and "exp: 0.5" in str(ShardedErrors((layer,), {}, "float64"))
+    formats = LayerFormats("a", {"w": "int8", "b": "own"}, 4.0, 8.0, 1e-3, 1e-2, 2)
+    found = ShardedPrecision((formats,), {}, 1e-2, 1e-3, tmp_path)
+    assert "1 in int8" in words_of(found) and "met" in str(found) and "missed" in str(replace(found, measured=1.0))
