@@ -289,10 +289,9 @@ class Rescaling:
 
     def _beside_vector(self, taken: SSAValue, operand: SSAValue, other: SSAValue, axis: int) -> SSAValue:
         """The exponent of each sum: a product with a vector has no axis in the place of the one that was summed over."""
-        shape = list(_shape(taken))
         if len(_shape(operand)) > 1 and len(_shape(other)) > 1:
             return taken
-        if DYNAMIC in shape:
+        if DYNAMIC in (shape := list(_shape(taken))):
             raise TypeMismatch("a size that is not known when compiling")
         del shape[axis]
         return self._emit("reshape", taken, shape=tuple(shape))
@@ -346,8 +345,7 @@ def starts_of(block: Block, upstream: Collection[Operation]) -> list[Operation]:
 
 def name_of(made: Rescaling) -> str:
     """The name of a part that is rescaled from its exponentials on."""
-    marks = marks_of(made.block)
-    digest = hashlib.sha256(" ".join(marks[op] for op in made.starts).encode()).hexdigest()[:4]
+    digest = hashlib.sha256(" ".join(map(marks_of(made.block).__getitem__, made.starts)).encode()).hexdigest()[:4]
     return f"rescaled_{digest}" if made.zeros else f"rescaled_without_zeros_{digest}"
 
 
@@ -387,8 +385,8 @@ class Change:
         if not known or not all(verdict.proved for verdict in found.values()):
             self.undo()
             return Found(), {}
-        several = len(self.made.starts) > 1
-        counted = f"{len(self.made.starts)} exponential{'s' if several else ''}, and what is computed of {'them' if several else 'it'},"
+        many = len(self.made.starts) > 1
+        counted = f"{len(self.made.starts)} exponential{'s' if many else ''}, and what is computed of {'them' if many else 'it'},"
         reason = (
             f"{counted} as numbers of moderate size times another exponential, which leaves sums and enters logarithms: nothing overflows "
             "on the way"
