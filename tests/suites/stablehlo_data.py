@@ -1,6 +1,6 @@
 """StableHLO's own test data: each file through `hnfc FILE -O all --emit stablehlo`, original and result run by XLA.
 
-`python -m tests.suites.stablehlo_data --checkout FOLDER [--known] [PART OF A NAME …]` prints what is not right, and the counts. FOLDER is
+`python -m tests.suites.stablehlo_data --checkout FOLDER [PART OF A NAME …]` prints what is not right, and the counts. FOLDER is
 a checkout of github.com/openxla/stablehlo; of it the folders stablehlo/testdata and stablehlo/tests/interpret are read.
 A file with inputs of its own is tried twice: as it is, when all is constant, and with its inputs as arguments.
 """

@@ -153,7 +153,7 @@ def main() -> None:
     chosen = list(cases(options.checkout, options.names))[:: options.every]
     for name, reason in tests(options.checkout)[1].items():
         print(f"left out {name}: {reason}", flush=True)
-    forked.show(forked.run(chosen, jobs=options.jobs))
+    forked.show(forked.run(chosen, jobs=options.jobs, seconds=180))
 
 
 if __name__ == "__main__":
