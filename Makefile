@@ -61,7 +61,7 @@ slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -m slow
 
 suites: $(VENV)/.installed-dev
-	@echo "== other projects' tests run through hnfc (a quarter of an hour on two idle cores); docs/compatibility.md says what came out"
+	@echo "== other projects' tests run through hnfc (a quarter of an hour on two idle cores, hours with checkouts of StableHLO and torch-mlir); docs/compatibility.md says what came out"
 	$(BIN)/python -m pytest -q -s -m suites tests/suites
 
 fuzz: $(VENV)/.installed-dev

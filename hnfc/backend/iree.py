@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from hnfc.backend.stablehlo import emit_stablehlo, kept_operations
 from hnfc.backend.torch_mlir import emit_bytecode
+from hnfc.backend.unfolded import unfold
 from hnfc.core.errors import ModelError
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -28,7 +29,7 @@ def compile_iree(module: ir.Module) -> bytes:
         raise ModelError("this takes IREE's compiler, which is not here: `pip install iree-base-compiler`") from None
     # operations of StableHLO that torch lacks are compiled by IREE's own front end for them
     stays = next(kept_operations(module), None) is not None
-    source = emit_stablehlo(module).encode() if stays else emit_bytecode(module)
+    source = emit_stablehlo(module).encode() if stays else emit_bytecode(_unfolded(module))
     try:
         return bytes(
             compiler.compile_str(source, input_type="stablehlo" if stays else "torch", target_backends=["llvm-cpu"], extra_args=_FLAGS)
@@ -36,6 +37,12 @@ def compile_iree(module: ir.Module) -> bytes:
     except compiler.CompilerToolError as error:
         found = _ERROR.search(str(error))
         raise ModelError(f"IREE cannot compile the model: {found[1] if found else str(error).splitlines()[0]}") from None
+
+
+def _unfolded(module: ir.Module) -> ir.Module:
+    copy = ir.Module.parse(emit_bytecode(module), module.context)
+    unfold(copy)
+    return copy
 
 
 def run_iree(compiled: bytes, function: str, inputs: Sequence[Array]) -> list[Array]:

@@ -131,7 +131,7 @@ def _expand(operation: Operation, replaced: dict[SSAValue, SSAValue], forms: Run
 
 def form_of(operation: Operation, forms: RunnerForms = IREE) -> EmittedTerm | None:
     """The form of an operation; None where the runner's own is good, or no form of it is known."""
-    if not isinstance(operation, NumOp) or not isinstance(kind := operation.results[0].type, TensorType):
+    if not isinstance(operation, NumOp) or not operation.results or not isinstance(kind := operation.results[0].type, TensorType):
         return None
     element, name = ELEMENT_NAMES.get(kind.element_type, ""), operation.name.removeprefix("num.")
     attributes = operation.attributes_as_python()

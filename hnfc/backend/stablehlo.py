@@ -9,6 +9,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 from torch_mlir.passmanager import PassManager
 
+from hnfc.backend.stablehlo_forms import keep_bytes, prepare, tidy
+from hnfc.backend.stablehlo_sizes import pair_broadcasts, write_shapes
 from hnfc.backend.torch_mlir import lower_to_torch_backend
 from hnfc.core.errors import ModelError
 from hnfc.frontend import weights
@@ -16,7 +18,7 @@ from hnfc.frontend.stablehlo import register
 
 _TO_STABLEHLO = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
 _TIDY = """builtin.module(func.func(remove-shape-constraints,canonicalize,cse,shape-legalize-to-stablehlo,canonicalize,cse),
-  inline,symbol-dce)"""
+  inline,symbol-dce,func.func(chlo-legalize-to-stablehlo))"""
 """Sizes known at run time become arithmetic of StableHLO; torch-mlir leaves them to MLIR's shape dialect, which nobody runs."""
 
 
@@ -27,14 +29,18 @@ _HINTS = ("sdy.",)
 def lower_to_stablehlo(module: ir.Module) -> ir.Module:
     """A copy of the module in StableHLO by torch-mlir's own pipeline. Raises ModelError where that fails."""
     register(module.context)
-    copy = lower_to_torch_backend(module)
+    copy = lower_to_torch_backend(module, prepare)
+    keep_bytes(copy)
     try:
         PassManager.parse(_TO_STABLEHLO, module.context).run(copy.operation)
+        pair_broadcasts(copy)
+        write_shapes(copy)
         PassManager.parse(_TIDY.replace("\n", ""), module.context).run(copy.operation)
     except ir.MLIRError as error:
         message = "; ".join(diagnostic.message for diagnostic in error.error_diagnostics) or str(error.message)
         raise ModelError(f"torch-mlir cannot lower the module to StableHLO: {message}") from None
     _replace_constants(copy)
+    tidy(copy)
     return copy
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 import hnfc.backend.special  # noqa: F401  (registers its forms)
 from hnfc.backend.expansions import write
 from hnfc.backend.native import write_natively
-from hnfc.backend.unfolded import fold_divisions
+from hnfc.backend.unfolded import unfold
 from hnfc.core.errors import ModelError
 from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
@@ -317,20 +317,23 @@ _TO_BACKEND = "builtin.module(func.func(torch-match-quantized-custom-ops),torchd
 _TO_LINALG = "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)"
 
 
-def lower_to_torch_backend(module: ir.Module) -> ir.Module:
-    """A copy of the module in torch-mlir's backend form, composite operations taken apart. Raises ModelError where that fails."""
-    return _lowered(module, _TO_BACKEND)
+def lower_to_torch_backend(module: ir.Module, prepare: Callable[[ir.Module], None] = unfold) -> ir.Module:
+    """A copy of the module in torch-mlir's backend form, composite operations taken apart. Raises ModelError where that fails.
+
+    prepare: changes the copy before that.
+    """
+    return _lowered(module, prepare, _TO_BACKEND)
 
 
 def lower_to_linalg(module: ir.Module) -> ir.Module:
     """A copy of the module, lowered to linalg on tensors by torch-mlir's own pipelines. Raises ModelError where that fails."""
-    return _lowered(module, _TO_BACKEND, _TO_LINALG)
+    return _lowered(module, unfold, _TO_BACKEND, _TO_LINALG)
 
 
-def _lowered(module: ir.Module, *pipelines: str) -> ir.Module:
+def _lowered(module: ir.Module, prepare: Callable[[ir.Module], None], *pipelines: str) -> ir.Module:
     # bytes that were written just now need no trial
     copy = ir.Module.parse(emit_bytecode(module), module.context)
-    fold_divisions(copy)
+    prepare(copy)
     try:
         for pipeline in pipelines:
             PassManager.parse(pipeline, module.context).run(copy.operation)

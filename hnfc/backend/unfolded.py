@@ -1,7 +1,8 @@
-"""Operations that torch-mlir folds to wrong constants: folded here, or written so that it sees no constants."""
+"""Operations that torch-mlir folds or lowers to wrong values: folded here, or written in others."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,33 +10,84 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from hnfc.dialects.types import FORMATS
 from hnfc.frontend import weights
 
 _INTEGER = re.compile(r"!torch\.vtensor<\[[\d,?]*\],(?:[su]i\d+|i1)>")
+_FLOAT = re.compile(r"!torch\.vtensor<\[[\d,?]*\],(?:b?f\d+\w*)>")
+_VECTOR = re.compile(r"!torch\.vtensor<\[[\d,?]*\],(\w+)>")
+_BY_NUMBERS = ("torch.aten.remainder.Scalar", "torch.aten.fmod.Scalar")
+_NUMBERS = ("torch.constant.int", "torch.constant.float")
 _DIVISION = "torch.aten.div.Tensor_mode"
 _SUM = "torch.aten.add.Tensor"
 
 
-def fold_divisions(module: ir.Module) -> None:
-    """Writes quotients of literal integers as literals; of other constants it takes max(b, b) for b, which nothing folds.
+def unfold(module: ir.Module) -> None:
+    """Writes operations that torch-mlir folds, or lowers, to wrong values in others.
 
-    torch-mlir divides constants as if they had no sign, by way of float32, and ends the process where a divisor is 0. A sum of
-    constant booleans it takes for an exclusive or.
+    It divides constants as if they had no sign, by way of float32, and ends the process where a divisor is 0; a sum of constant
+    booleans it takes for an exclusive or; that a float equals itself it takes for true, NaN or not; remainders by a number get the
+    sign of the dividend in StableHLO, and fmod by a number is not known at all.
     """
-    for operation in list(_operations(module.operation)):
-        kind = str(operation.operands[1].type) if operation.name in (_DIVISION, _SUM) else ""
-        if not _INTEGER.fullmatch(kind) or (operation.name == _SUM and not kind.endswith("i1>")) or not _is_constant(operation):
-            continue
-        value = _quotient(operation) if operation.name == _DIVISION else None
-        if value is not None:
-            _replace(operation, value)
-            continue
-        b = operation.operands[1]
-        made = ir.Operation.create(
-            "torch.aten.logical_or" if kind.endswith("i1>") else "torch.aten.maximum", results=[b.type], operands=[b, b],
-            loc=operation.location, ip=ir.InsertionPoint(operation),
-        )  # fmt: skip
-        operation.operands[1] = made.results[0]
+    for operation in list(operations_within(module.operation)):
+        if operation.name in (_DIVISION, _SUM):
+            _unfold_constants(operation)
+        elif operation.name == "torch.aten.eq.Tensor" and _FLOAT.fullmatch(str(operation.operands[0].type)):
+            _unfold_equality(operation)
+        elif operation.name in _BY_NUMBERS:
+            _unfold_number(operation)
+
+
+def _unfold_constants(operation: ir.Operation) -> None:
+    """Writes quotients of literal integers as literals; of other constants it takes max(b, b) for b, which nothing folds."""
+    kind = str(operation.operands[1].type)
+    if not _INTEGER.fullmatch(kind) or (operation.name == _SUM and not kind.endswith("i1>")) or not _is_constant(operation):
+        return
+    value = _quotient(operation) if operation.name == _DIVISION else None
+    if value is not None:
+        _replace(operation, value)
+        return
+    b = operation.operands[1]
+    name = "torch.aten.logical_or" if kind.endswith("i1>") else "torch.aten.maximum"
+    operation.operands[1] = _before(operation, name, [b, b], b.type)
+
+
+def _unfold_equality(operation: ir.Operation) -> None:
+    """Writes a = b as not a ≠ b, which is right of NaN when a is b, or becomes b."""
+    kind = operation.results[0].type
+    unequal = _before(operation, "torch.aten.ne.Tensor", list(operation.operands), kind)
+    operation.results[0].replace_all_uses_with(_before(operation, "torch.aten.logical_not", [unequal], kind))
+    operation.erase()
+
+
+def _unfold_number(operation: ir.Operation) -> None:
+    """Makes a tensor of the number that is divided by."""
+    x, number = operation.operands
+    owner = getattr(number.owner, "operation", number.owner)
+    found = _VECTOR.fullmatch(str(x.type))
+    if found is None or x.type != operation.results[0].type or getattr(owner, "name", "") not in _NUMBERS:
+        return
+    value, element = owner.attributes["value"], found[1]
+    plain = value.value
+    text = repr(float(plain)) if element in FORMATS else str(int(plain))
+    if not math.isfinite(plain):
+        return
+    literal = ir.Attribute.parse(f"dense<{text}> : tensor<{element}>", operation.context)
+    b = _before(
+        operation, "torch.vtensor.literal", [], ir.Type.parse(f"!torch.vtensor<[],{element}>", operation.context), {"value": literal}
+    )
+    name = operation.name.replace(".Scalar", ".Tensor")
+    operation.results[0].replace_all_uses_with(_before(operation, name, [x, b], operation.results[0].type))
+    operation.erase()
+
+
+def _before(
+    operation: ir.Operation, name: str, operands: list[ir.Value], kind: ir.Type, attributes: dict[str, ir.Attribute] | None = None
+) -> ir.Value:  # fmt: skip
+    made = ir.Operation.create(
+        name, results=[kind], operands=operands, attributes=attributes or {}, loc=operation.location, ip=ir.InsertionPoint(operation)
+    )
+    return made.results[0]
 
 
 def _is_constant(operation: ir.Operation) -> bool:
@@ -80,9 +132,10 @@ def _replace(operation: ir.Operation, array: Any) -> None:
     operation.erase()
 
 
-def _operations(root: ir.Operation) -> Iterator[ir.Operation]:
+def operations_within(root: ir.Operation) -> Iterator[ir.Operation]:
+    """Every operation in the regions of one, in order."""
     for region in root.regions:
         for block in region.blocks:
             for view in block.operations:
                 yield view.operation
-                yield from _operations(view.operation)
+                yield from operations_within(view.operation)

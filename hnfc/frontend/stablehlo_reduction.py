@@ -24,6 +24,8 @@ def _combiner(op: ir.Operation) -> str | None:
     arguments = list(op.regions[0].blocks[0].arguments)
     if len(operations) != 2 or len(arguments) != 2 or set(operations[0].operands) != set(arguments):
         return None
+    if list(operations[1].operands) != list(operations[0].results):
+        return None
     commutes = operations[0].name.removeprefix("stablehlo.")
     return commutes if commutes in ("add", "multiply", "maximum", "minimum", "and", "or") else None
 
@@ -92,24 +94,41 @@ def _one_by_one(t: Translation, name: str, x: ir.Value, axes: list[int], *rest: 
     return x
 
 
-_ARG = ["compare", "compare", "or", "compare", "compare", "and", "or", "select", "select", "return"]
-"""JAX's argmax and argmin: the greater, the first NaN, of equal ones the first."""
+_ARG = (
+    ("compare", "x", "y"), ("compare", "x", "x"), ("or", 0, 1), ("compare", "x", "y"), ("compare", "i", "j"), ("and", 3, 4), ("or", 2, 5),
+    ("select", 2, "x", "y"), ("select", 6, "i", "j"), ("return", 7, 8),
+)  # fmt: skip
+"""JAX's argmax and argmin of elements x, y with indices i, j: the greater, the first NaN, of equal ones the first. A number is a line."""
+_DIRECTIONS = {("GT", "NE", "EQ", "LT"): "max", ("LT", "NE", "EQ", "LT"): "min"}
 
 
 def _arg_reduce(t: Translation, op: ir.Operation, operands: list[ir.Value], axes: list[int]) -> Made:
-    body, places = _body(op), op.operands[1].owner
-    names = [operation.name.removeprefix("stablehlo.") for operation in body]
+    places = op.operands[1].owner
     counts = getattr(places, "name", "") == "stablehlo.iota" and [int(places.attributes["iota_dimension"])] == axes
-    if names != _ARG or not counts or t.element(operands[0]) == "i1":
+    which = _which(op)
+    x, _, initial, first = operands
+    element = t.element(x)
+    if which is None or not counts or element == "i1" or t.number(first) != 0:
         return None
-    directions = [str(_stablehlo.ComparisonDirectionAttr(body[i].attributes["comparison_direction"]).value) for i in (0, 1, 3, 4)]
-    if directions not in (["GT", "NE", "EQ", "LT"], ["LT", "NE", "EQ", "LT"]):
+    if not _is_neutral(f"{which}imum", t.number(initial), element):
         return None
-    x, which = operands[0], "max" if directions[0] == "GT" else "min"
     shape = shape_of(op.results[0].type)
     place = t.aten(f"arg{which}", [x, axes[0], False], "si64", shape)
-    value = t.aten(f"a{which}", [x, axes, False], t.element(x), shape)
+    value = t.aten(f"a{which}", [x, axes, False], element, shape)
     return value, t.cast(place, t.element(operands[1]))
+
+
+def _which(op: ir.Operation) -> str | None:
+    """`max` or `min` where the body of a reduction is that of an argmax or argmin, line by line."""
+    body = _body(op)
+    names: dict[ir.Value, Any] = dict(zip(op.regions[0].blocks[0].arguments, "xiyj", strict=True))
+    names |= {result: line for line, operation in enumerate(body) for result in operation.results}
+    lines = tuple((one.name.removeprefix("stablehlo."), *(names.get(operand) for operand in one.operands)) for one in body)
+    if lines != _ARG:
+        return None
+    comparisons = (body[line].attributes["comparison_direction"] for line in (0, 1, 3, 4))
+    better, nan, equal, before = (str(_stablehlo.ComparisonDirectionAttr(one).value) for one in comparisons)
+    return _DIRECTIONS.get((better, nan, equal, before))
 
 
 # windows

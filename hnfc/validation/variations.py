@@ -25,8 +25,10 @@ def varied(
     """Variations of the first sample as far as they are cheap: those near it, and those on other scales."""
     if not samples or any(argument not in samples[0] for argument in block.args):
         return [], []
+    affordable = MOST_VARIED // max(1, elements_of(block), *(array.size for array in samples[0].values()))
+    if not affordable:
+        return [], []
     slots = slots_of(block, samples[0], intervals, fixed, 0)
-    affordable = MOST_VARIED // max(1, elements_of(block))
     arguments: list[SSAValue] = list(block.args)
     near = list(islice(_nearby(slots, fixed), affordable))
     scales = islice(_on_other_scales(slots, fixed), affordable - len(near))

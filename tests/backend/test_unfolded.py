@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.stablehlo import emit_stablehlo
 from hnfc.backend.torch_mlir import lower_to_linalg
 from hnfc.frontend.models import read_model
@@ -67,3 +68,14 @@ def test_complex_constants():
 }""")
     text = emit_stablehlo(compile_module(module, Request(phases=load_rules("stability").allowed())).export())
     assert "(5.000000e-01,-0.000000e+00)" in text and "stablehlo.multiply" in text
+
+
+@pytest.mark.parametrize("run", [run_torch_mlir, lambda module, inputs: run_iree(compile_iree(module), "main", inputs)])
+def test_a_float_that_may_be_nan_is_not_taken_for_equal_to_itself(run):
+    kind = "!torch.vtensor<[3],f32>"
+    module = read_model(f"""func.func @main(%x: {kind}) -> !torch.vtensor<[3],i1> {{
+  %r = torch.aten.eq.Tensor %x, %x : {kind}, {kind} -> !torch.vtensor<[3],i1>
+  return %r : !torch.vtensor<[3],i1>
+}}""".encode())
+    (found,) = run(module, [np.array([1.0, np.nan, np.inf], np.float32)])
+    assert found.astype(bool).tolist() == [True, False, True]

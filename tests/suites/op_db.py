@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from torch.utils import _pytree as pytree
 import hnfc
 from hnfc.core.errors import ModelError
 from tests.suites import forked
+from tests.suites.comparing import copied, difference, is_nearer
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool", "complex64")
 _SEED = 11
@@ -76,7 +76,7 @@ def judged(info: Any, name: str, samples: int) -> tuple[str, str]:
 def _judged(call: Call, differentiable: bool) -> tuple[str, str]:
     if not call.sample:
         return forked.RIGHT, "no tensor is given"
-    ours, theirs, sample = (_copied(call.sample) for _ in range(3))
+    ours, theirs, sample = (copied(call.sample) for _ in range(3))
     try:
         with _seedings() as seedings:
             wanted = _results(call, theirs)
@@ -90,7 +90,7 @@ def _judged(call: Call, differentiable: bool) -> tuple[str, str]:
         found, wanted, ours, theirs = pytree.tree_map_only(torch.Tensor, torch.zeros_like, (found, wanted, ours, theirs))
         differentiable = False
     fault = difference(found, wanted) or difference(ours, theirs)
-    if fault and not _is_nearer(found, wanted, partial(_results, call), call.sample):
+    if fault and not is_nearer(found, wanted, partial(_results, call), call.sample):
         return forked.WRONG, fault
     fault = difference(sample, call.sample)
     if fault:
@@ -111,31 +111,8 @@ def _seedings() -> Iterator[list[Any]]:
         del seeds[:1]  # our own, before the call
 
 
-def _is_nearer(found: Any, wanted: Any, exactly: Callable[[Any], Any], inputs: Sequence[torch.Tensor]) -> bool:
-    """Return whether no result is further from the same in float64 than the operation's own furthest."""
-    wide = [tensor.detach().double() if tensor.is_floating_point() else tensor for tensor in inputs]
-    for tensor, given in zip(wide, inputs, strict=True):
-        tensor.requires_grad_(given.requires_grad)
-    try:
-        true = exactly(wide)
-    except Exception:
-        return False
-    triples = list(zip(*map(pytree.tree_leaves, (found, wanted, true)), strict=True))
-    same_kind = all((one.dtype, one.shape) == (other.dtype, other.shape) for one, other, _ in triples)
-    return same_kind and all(_furthest(one, exact) <= _furthest(other, exact) for one, other, exact in triples)
-
-
-def _furthest(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found.detach().double() - exact.detach()).abs().max())
-
-
-def _copied(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Copies with the same strides; of sparse ones, which `deepcopy` refuses, plain copies."""
-    return tuple(copy.deepcopy(tensor) if tensor.layout is torch.strided else tensor.clone() for tensor in tensors)
-
-
 def _judged_gradients(call: Call) -> tuple[str, str]:
-    ours, theirs, sample = (_copied(call.sample) for _ in range(3))
+    ours, theirs, sample = (copied(call.sample) for _ in range(3))
     for tensor in (*ours, *theirs, *sample):
         if tensor.is_floating_point() or tensor.is_complex():
             tensor.requires_grad_()
@@ -148,7 +125,7 @@ def _judged_gradients(call: Call) -> tuple[str, str]:
     except ModelError as error:
         return forked.REFUSED, "with gradients: " + " ".join(str(error).split())
     fault = difference(found, expected)
-    if fault and not _is_nearer(found, expected, partial(_gradients, call), theirs):
+    if fault and not is_nearer(found, expected, partial(_gradients, call), theirs):
         return forked.WRONG, f"gradient: {fault}"
     return forked.RIGHT, ""
 
@@ -164,22 +141,6 @@ def _gradients(call: Any, inputs: Sequence[torch.Tensor]) -> list[Any]:
     torch.manual_seed(_SEED + 1)
     weights = [torch.randn(one.shape, dtype=torch.complex128 if one.is_complex() else torch.float64).to(one.dtype) for one in outputs]
     return list(torch.autograd.grad(outputs, wanted, weights, allow_unused=True)) if outputs else []
-
-
-def difference(found: Any, wanted: Any) -> str:
-    """Description of the first difference beyond torch's tolerances for a type; empty where there is none."""
-    found_leaves, found_tree = pytree.tree_flatten(found)
-    wanted_leaves, wanted_tree = pytree.tree_flatten(wanted)
-    if len(found_leaves) != len(wanted_leaves):
-        return f"{found_tree} instead of {wanted_tree}"
-    for index, (one, other) in enumerate(zip(found_leaves, wanted_leaves, strict=True)):
-        if type(one) is not type(other):
-            return f"output {index}: {type(one).__name__} instead of {type(other).__name__}"
-        try:
-            torch.testing.assert_close(one, other, equal_nan=True, check_stride=False)
-        except AssertionError as error:
-            return f"output {index}: {' '.join(str(error).split())}"
-    return ""
 
 
 def main() -> None:
