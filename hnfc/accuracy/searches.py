@@ -81,7 +81,7 @@ class PartsForGradients:
         found, origins = self.values(block, observations, outcome, place, excluded)
         region = [op for op in block.ops if can_be_wide(op, self.element)]
         chosen = [part for part in parted(region, block, self.element) if part.name not in excluded]
-        parts, more = _applied(chosen, outcome, place, "a gradient is no number, or has no digit,")
+        parts, more = _applied(chosen, outcome, place, "a gradient is no number")
         return found.with_(parts), {**origins, **more}
 
 

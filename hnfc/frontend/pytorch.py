@@ -26,6 +26,7 @@ from torch_mlir import ir
 from torch_mlir.extras import fx_importer
 
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.frontend.decompositions import decompositions_for
 from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
 from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Signature, Sink, Source, State, TensorConstant
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
@@ -127,7 +128,7 @@ def export(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
             with _quiet():
                 _detach_where_no_gradient_is_wanted(program.graph_module)
                 _write_numbers_as_constants(program)
-                functional: ExportedProgram = program.run_decompositions(_decompositions(program.graph))
+                functional: ExportedProgram = program.run_decompositions(decompositions_for(program.graph))
     except UsageError:
         raise
     except Exception as error:  # whatever the model's own code raises comes through here
@@ -172,15 +173,6 @@ def _apart(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any
 
     apart: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(own, (tuple(args), dict(kwargs)))
     return apart
-
-
-def _decompositions(graph: torch.fx.Graph) -> dict[Any, Any]:
-    """Decompositions of operations that write to their arguments without saying so in their schema: running statistics."""
-    writes = any(node.target is _INSTANCE_NORM and node.args[3] is not None and node.args[5] for node in graph.nodes)
-    return {_INSTANCE_NORM: torch.export.default_decompositions()[_INSTANCE_NORM]} if writes else {}
-
-
-_INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
 
 @contextlib.contextmanager

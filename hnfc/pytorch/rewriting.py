@@ -32,7 +32,6 @@ from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.gradients import GradientTrial, ignoring_unused
 from hnfc.pytorch.settings import Settings
 from hnfc.report.text import report_data, text_report
-from hnfc.validation.measurement import NO_DIGIT
 
 _MOST_REASONS = 3
 
@@ -137,15 +136,14 @@ class _Trials:
         return request, made
 
     def with_lost_gradients(self, request: Request, made: Made) -> Made:
-        """The same, or in a wider type where a gradient on the sample is no number, or has no digit, that the wider type has."""
+        """The same, or in a wider type where elements of a gradient on the sample are no numbers, and are some in that type."""
         if request.widening is None:
             return made
         least = self._lost(made)
         for element in WIDE_ELEMENTS:
-            if least[0] or least[1] > NO_DIGIT:
+            if least:
                 found = self._right(self.made(replace(request, widening=PartsForGradients(request.widening, element))))
-                now = self._lost(found) if found is not None else least
-                if found is not None and now < least and now[1] <= NO_DIGIT:
+                if found is not None and (now := self._lost(found)) < least:
                     least, made = now, found
         return made
 
@@ -157,10 +155,9 @@ class _Trials:
             made.compiled.notes.append(f"gradients were not compared: {trial.skipped}")
         return found
 
-    def _lost(self, made: Made) -> tuple[int, float]:
-        """Elements of gradients on the sample that are no numbers and should be; the largest error of the others beside the largest."""
-        errors = self._trial(made).losses(self.given)
-        return sum(error.not_finite for error in errors), max((error.scaled for error in errors), default=0.0)
+    def _lost(self, made: Made) -> int:
+        """Elements of gradients on the sample that are no numbers and should be."""
+        return sum(error.not_finite for error in self._trial(made).losses(self.given))
 
     def _trial(self, made: Made) -> GradientTrial:
         return GradientTrial(self._before, made.graph, self._returned, self.fixed, self.captured.module)
