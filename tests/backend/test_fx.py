@@ -17,7 +17,7 @@ from tests.dialects.samples import ALL, NOT_IN_TORCH, NUMPY, SAMPLES, SOURCES, S
 from tests.exporting import export_torch
 
 
-@pytest.mark.sampled(150)
+@pytest.mark.sampled(110)
 @pytest.mark.parametrize(
     ("name", "sample", "precision"),
     [(*case.values, "f32") for case in ALL] + [(name, samples[0], p) for name, samples in SAMPLES.items() for p in ("f64", "bf16")],

@@ -57,7 +57,7 @@ def test_text_is_read_back(name: str, sample: Sample) -> None:
     assert again.attributes_as_python() == made.attributes_as_python()
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(90)
 @pytest.mark.parametrize(
     ("name", "sample", "precision"),
     [(*case.values, "f32") for case in ALL] + [(name, samples[0], p) for name, samples in SAMPLES.items() for p in ("f64", "f16", "bf16")],

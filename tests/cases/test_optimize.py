@@ -51,7 +51,7 @@ def marked(slow: set[str]) -> list[object]:
     return [pytest.param(case, marks=[pytest.mark.slow] if case.name in slow else [], id=case.name) for case in cases()]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", marked(SLOW))
 def test_mended(case: Case) -> None:
     model = Model(case)

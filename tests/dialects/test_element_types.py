@@ -61,7 +61,7 @@ def meaning(name: str, arrays: list[Any], attributes: dict[str, Any]) -> Any:
     return evaluate(rule.pattern, {c.name: Balls.of(a) for c, a in zip(captures, arrays, strict=True)}, {}).to_float()
 
 
-@pytest.mark.sampled(200)
+@pytest.mark.sampled(150)
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize(("name", "sample"), CASES)
 def test_integers_and_truth_values(name: str, sample: Sample, element: str) -> None:

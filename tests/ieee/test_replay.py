@@ -91,7 +91,7 @@ def test_examples_of_the_corpus(rule: Rule) -> None:
             check_pointwise(rule, form, kind, example)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("rule", POINTWISE, ids=lambda r: r.name)
 def test_pointwise_examples(rule: Rule) -> None:
     for form, kind, example in examples(rule, ("f16",)):

@@ -198,7 +198,7 @@ def sides(rule: Rule, seed: int, tries: int) -> Iterator[tuple[Any, Any]]:
                 yield pair[0], pair[1]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("theorem", axioms.THEOREMS, ids=lambda t: t.name)
 def test_theorem(theorem: Theorem) -> None:
     """Fifty digits of both sides agree at a hundred elements and more; inequalities hold, and are decided but for ties."""

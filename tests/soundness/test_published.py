@@ -10,7 +10,7 @@ from tests.soundness.reading import corpus
 RULES = {rule.name: rule for rule in corpus("published.hnf")}
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", RULES)
 def test_is_proved(name: str) -> None:
     verdict = check(RULES[name])

@@ -19,7 +19,7 @@ PROVED = corpus("proved.hnf")
 REFUTED = corpus("refuted.hnf")
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
 def test_is_proved(rule: Rule) -> None:
     verdict = prove(rule)

@@ -24,7 +24,7 @@ WRONG_AT_A_POINT = [
 """Most of them fail at irrational points only."""
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("rule", corpus("wide.hnf"), ids=lambda r: r.name)
 def test_is_proved(rule: Rule) -> None:
     verdict = prove(rule)
