@@ -371,6 +371,7 @@ ON_TORCH = (
     "hnfc/sharded/",
     "hnfc/cli/folders.py",
     "hnfc/frontend/places.py",
+    "hnfc/frontend/decompositions.py",
     "hnfc/frontend/pytorch.py",
     "hnfc/frontend/training.py",
     "hnfc/frontend/signature.py",

@@ -44,6 +44,13 @@ def test_tails_of_the_normal_distribution(name: str) -> None:
     torch.testing.assert_close(narrow, exact, rtol=2e-4, atol=1e-37)
 
 
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distributions check their arguments, as they do until something runs under torch.compile."""
+    monkeypatch.setattr(distributions.Distribution, "_validate_args", True)
+
+
+@pytest.mark.usefixtures("checked")
 def test_arguments_are_not_checked_and_the_report_says_so() -> None:
     model = Plain(lambda x, s: distributions.Normal(x, s).log_prob(0 * x))
     x, s = torch.randn(3), torch.rand(3) + 0.5
