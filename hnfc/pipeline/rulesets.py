@@ -113,7 +113,8 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress
     try:
         names = [phase for level in levels for phase in phases(level, set(book.groups()))]
     except UnknownLevel as error:
-        raise UsageError(f"{error}; a file of rules ends in .hnf") from None
+        text = str(error)
+        raise UsageError(f"{text}{'' if text.endswith('?') else ';'} a file of rules ends in .hnf") from None
     plan = tuple(tuple(book.only(phase).rules) + own for phase in names) or ((own,) if own else ())
     known = {rule.name for phase in plan for rule in phase}
     _known(allow_unproved, known)
