@@ -34,6 +34,8 @@ from hnfc.pytorch.settings import Settings
 from hnfc.report.text import report_data, text_report
 
 _MOST_REASONS = 3
+_BECAME_NAN = " became nan"
+"""Part of a reason of `regression`."""
 
 
 def rewrite_values(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings) -> Compiled:
@@ -126,8 +128,8 @@ class _Trials:
         """The rewrites by which no gradient becomes worse."""
         excluded = list[str]()
         while reasons := self._worse(made) if made.compiled.applied else []:
-            calmed = Made(*ignoring_unused(*made))
-            if not self._worse(calmed):
+            calmed = self._calmed(made, reasons)
+            if calmed is not None:
                 return request, calmed
             guilty = sorted({applied.rule.name for applied in made.compiled.applied})
             excluded += sufficient(guilty, partial(self._is_right_without, replace(request, excluded=tuple(excluded))))
@@ -164,8 +166,13 @@ class _Trials:
 
     def _right(self, made: Made) -> Made | None:
         """The same, or where elements that no caller uses add nothing; None where a gradient is worse in both."""
-        if not self._worse(made):
-            return made
+        reasons = self._worse(made)
+        return self._calmed(made, reasons) if reasons else made
+
+    def _calmed(self, made: Made, reasons: Sequence[str]) -> Made | None:
+        """The same where elements that no caller uses add nothing, if what was worse is only that they made NaN of numbers."""
+        if not all(_BECAME_NAN in reason for reason in reasons):
+            return None
         calmed = Made(*ignoring_unused(*made))
         return None if self._worse(calmed) else calmed
 
