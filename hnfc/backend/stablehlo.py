@@ -12,11 +12,17 @@ from torch_mlir.passmanager import PassManager
 from hnfc.backend.stablehlo_forms import keep_bytes, prepare, tidy
 from hnfc.backend.stablehlo_sizes import pair_broadcasts, write_shapes
 from hnfc.backend.torch_mlir import lower_to_torch_backend
+from hnfc.backend.unfolded import operations_within
 from hnfc.core.errors import ModelError
 from hnfc.frontend import weights
 from hnfc.frontend.stablehlo import register
 
 _TO_STABLEHLO = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
+_OF_QUANTISED = """builtin.module(
+  func.func(convert-torch-to-stablehlo,chlo-legalize-to-stablehlo,convert-torch-to-arith,canonicalize,cse),
+  torch-func-backend-type-conversion-for-stablehlo,func.func(canonicalize,torch-finalizing-backend-type-conversion-for-stablehlo),
+  torch-verify-stablehlo-backend-contract,func.func(stablehlo-canonicalize-dynamism,canonicalize,stablehlo-legalize-deprecated-ops))"""
+"""The same without the refinement of shapes, which ends the process at some operations on quantised types."""
 _TIDY = """builtin.module(func.func(remove-shape-constraints,canonicalize,cse,shape-legalize-to-stablehlo,canonicalize,cse),
   inline,symbol-dce,func.func(chlo-legalize-to-stablehlo))"""
 """Sizes known at run time become arithmetic of StableHLO; torch-mlir leaves them to MLIR's shape dialect, which nobody runs."""
@@ -32,7 +38,7 @@ def lower_to_stablehlo(module: ir.Module) -> ir.Module:
     copy = lower_to_torch_backend(module, prepare)
     keep_bytes(copy)
     try:
-        PassManager.parse(_TO_STABLEHLO, module.context).run(copy.operation)
+        PassManager.parse((_OF_QUANTISED if _is_quantised(copy) else _TO_STABLEHLO).replace("\n", ""), module.context).run(copy.operation)
         pair_broadcasts(copy)
         write_shapes(copy)
         PassManager.parse(_TIDY.replace("\n", ""), module.context).run(copy.operation)
@@ -42,6 +48,10 @@ def lower_to_stablehlo(module: ir.Module) -> ir.Module:
     _replace_constants(copy)
     tidy(copy)
     return copy
+
+
+def _is_quantised(module: ir.Module) -> bool:
+    return any("!quant." in str(result.type) for operation in operations_within(module.operation) for result in operation.results)
 
 
 def _replace_constants(module: ir.Module) -> None:

@@ -145,7 +145,7 @@ _UNCHECKED = "hnfc_unchecked"
 def _checks_a_distribution(error: BaseException) -> bool:
     """Return whether torch.distributions looked at numbers to see if they are valid, which no graph does."""
     frames = traceback.extract_tb(error.__traceback__)
-    return any(Path(frame.filename).parent.name == "distributions" for frame in frames)
+    return any(Path(frame.filename).parent == Path(torch.distributions.__file__).parent for frame in frames)
 
 
 @contextlib.contextmanager

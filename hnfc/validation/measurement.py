@@ -198,7 +198,7 @@ class Original:
         truth = evaluate_exactly(self._region.block, given, known, weights, budget=budget)
         spread = {value: np.zeros(array.shape) for value, array in truth.items()}
         for draw in range(_DRAWS if truth else 0):
-            near = {value: _moved_alike(value, array, (draw, same.get(value, numbers.of(value)))) for value, array in given.items()}
+            near = given | {value: _moved_alike(value, given[value], (draw, same[value])) for value in same if value in given}
             found = evaluate_exactly(self._region.block, near, known, weights, budget=budget)
             for value in truth:
                 with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What torch-mlir writes badly in StableHLO, or not at all, is right in what hnfc emits, at -O none too."""
+"""Forms that torch-mlir writes badly in StableHLO, or not at all: hnfc emits them right, at -O none too."""
 
 from __future__ import annotations
 
@@ -169,3 +169,17 @@ def test_a_sort_of_the_users_keeps_its_order():
 }"""
     emitted = emit_stablehlo(read_model(text.encode()))
     assert "hnfc" not in emitted and "is_stable = false" in emitted and emitted.count("stablehlo.compare") == 1
+
+
+@pytest.mark.parametrize("scales", ["f32, 0.5:-20", "f32:0, {0.1:-30,0.5:-20}"])
+def test_quantised_types_are_handed_on(scales):
+    """Refinement of shapes, a pass of StableHLO, ends the process at some of these."""
+    kind = f"tensor<2x!quant.uniform<i8:{scales}>>"
+    text = f"""func.func @main() -> tensor<2xi8> {{
+  %0 = stablehlo.constant dense<[4.0, 15.0]> : tensor<2xf32>
+  %1 = stablehlo.uniform_quantize %0 : (tensor<2xf32>) -> {kind}
+  %2 = stablehlo.bitcast_convert %1 : ({kind}) -> tensor<2xi8>
+  return %2 : tensor<2xi8>
+}}"""
+    emitted = emit_stablehlo(read_model(text.encode()))
+    assert "stablehlo.uniform_quantize" in emitted and "stablehlo.bitcast_convert" in emitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 
@@ -18,3 +19,13 @@ def checkout(project: tuple[str, str]) -> Path:
     if not given:
         pytest.skip(f"{variable} names no checkout: git clone --depth 1 {address} FOLDER, then {variable}=FOLDER")
     return Path(given)
+
+
+def parsed_arguments(description: str | None) -> argparse.Namespace:
+    """The command line of a suite that reads a checkout."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--checkout", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--every", type=int, default=1, help="take each n-th case")
+    return parser.parse_args()

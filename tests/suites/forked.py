@@ -30,6 +30,11 @@ class Outcome:
         return f"{self.kind:8} {self.name}: {self.detail}"
 
 
+def faults(found: Iterable[Outcome]) -> list[str]:
+    """The outcomes that no refusal excuses, in words."""
+    return [str(outcome) for outcome in found if outcome.kind in FAULTS]
+
+
 Case = Callable[[], tuple[str, str]]
 """Returns the kind of outcome and its detail."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ import hnfc
 from hnfc.core.errors import ModelError
 from tests.suites import forked
 from tests.suites.comparing import copied, difference, is_nearer
+from tests.suites.preparing import prepared
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool", "complex64")
 _SEED = 11
@@ -150,10 +150,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
-    forked.show(forked.run(cases(options.names, options.types, options.samples), jobs=options.jobs))
+    with prepared():
+        forked.show(forked.run(cases(options.names, options.types, options.samples), jobs=options.jobs))
 
 
 if __name__ == "__main__":

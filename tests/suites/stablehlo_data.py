@@ -7,7 +7,6 @@ A file with inputs of its own is tried twice: as it is, when all is constant, an
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import itertools
@@ -24,11 +23,12 @@ import numpy as np
 from hnfc.cli.main import main as hnfc
 from hnfc.pipeline.rulesets import load_rules
 from tests.suites import forked, xla
+from tests.suites.checkouts import parsed_arguments
 
 FOLDERS = ("stablehlo/testdata", "stablehlo/tests/interpret")
 SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 _SIZES = (4, 6, 8)
-"""What unknown sizes are, until XLA takes the original."""
+"""Numbers for unknown sizes, tried until XLA takes the original."""
 _LEFT_OUT = ("interpreter.", "check.expect_serialized_eq", "expected-error")
 """Programs of many devices and of the interpreter's own operations, and tests of errors."""
 _KIND = r"tensor<[^\n{]*?>"
@@ -165,12 +165,7 @@ def _is_close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--checkout", type=Path, required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="take each n-th case")
-    options = parser.parse_args()
+    options = parsed_arguments(__doc__)
     load_rules("all")
     chosen = list(cases(options.checkout, options.names))[:: options.every]
     forked.show(forked.run(chosen, jobs=options.jobs, seconds=120))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
-import torch
 
-import hnfc
 from tests.suites import forked
+from tests.suites.preparing import prepared
 
 DAILY = (
     "nn.functional.softmax", "nn.functional.layer_norm", "nn.functional.scaled_dot_product_attention", "nn.functional.conv2d",
@@ -22,15 +19,8 @@ def outcomes(**options):
     pytest.importorskip("expecttest")  # op_db needs it
     from tests.suites import op_db
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
-            return list(forked.run(op_db.cases(**options), seconds=180))
-    finally:
-        torch.set_num_threads(threads)
+    with prepared():
+        return list(forked.run(op_db.cases(**options), seconds=180))
 
 
 def faults(found):

@@ -1,48 +1,39 @@
-"""torch-mlir's end-to-end suite, by `make suites`: none wrong, none that raises or ends the process; each hundredth module by default."""
+"""torch-mlir's end-to-end suite, by `make suites`: none wrong, none that raises or dies; each hundredth module by `make slow`."""
 
 from __future__ import annotations
-
-import warnings
 
 import pytest
 import torch
 
-import hnfc
 from tests.suites import forked, torch_mlir_modules
 from tests.suites.checkouts import TORCH_MLIR, checkout
+from tests.suites.preparing import prepared
 
 REASONS = (
     "data-dependent", "quantized",
     "alias annotations", "__obj_flatten__", "higher order operator", "int_repr", "failed to match any schema",
-    "Unsupported builtin function", "new_empty", "out of bounds",
+    "Unsupported builtin function", "new_empty",
 )  # fmt: skip
 """Parts of the messages of modules that torch.export cannot capture, or torch-mlir cannot import."""
 
 
 def outcomes(every):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
-            cases = list(torch_mlir_modules.cases(checkout(TORCH_MLIR)))
-            assert len(cases) > 1400
-            return list(forked.run(cases[::every], seconds=180))
-    finally:
-        torch.set_num_threads(threads)
+    with prepared():
+        cases = list(torch_mlir_modules.cases(checkout(TORCH_MLIR)))
+        assert len(cases) > 1400
+        return list(forked.run(cases[::every], seconds=180))
 
 
 @pytest.mark.slow
 def test_a_hundredth():
-    assert [str(outcome) for outcome in outcomes(100) if outcome.kind in forked.FAULTS] == []
+    assert forked.faults(outcomes(100)) == []
 
 
 @pytest.mark.suites
 def test_all():
     found = outcomes(1)
     print(forked.counts(found))
-    assert [str(outcome) for outcome in found if outcome.kind in forked.FAULTS] == []
+    assert forked.faults(found) == []
     refused = [outcome for outcome in found if outcome.kind == forked.REFUSED]
     assert [str(outcome) for outcome in refused if not any(reason in outcome.detail for reason in REASONS)] == []
 

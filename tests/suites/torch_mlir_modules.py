@@ -6,14 +6,12 @@ github.com/llvm/torch-mlir; of it the package projects/pt1/python/torch_mlir_e2e
 
 from __future__ import annotations
 
-import argparse
 import copy
 import functools
 import importlib
 import multiprocessing
 import sys
 import types
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,9 @@ import torch
 import hnfc
 from hnfc.core.errors import ModelError
 from tests.suites import forked
+from tests.suites.checkouts import parsed_arguments
 from tests.suites.comparing import copied, difference, is_nearer
+from tests.suites.preparing import prepared
 
 PACKAGE = "projects/pt1/python"
 _SEED = 5
@@ -141,19 +141,12 @@ def _judged(module: torch.nn.Module, name: str, arguments: tuple[Any, ...]) -> t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--checkout", type=Path, required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="take each n-th case")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    hnfc.optimize(torch.nn.Tanh(), torch.ones(2))  # loads the rules once, for all children
-    chosen = list(cases(options.checkout, options.names))[:: options.every]
-    for name, reason in tests(options.checkout)[1].items():
-        print(f"left out {name}: {reason}", flush=True)
-    forked.show(forked.run(chosen, jobs=options.jobs, seconds=180))
+    options = parsed_arguments(__doc__)
+    with prepared():
+        chosen = list(cases(options.checkout, options.names))[:: options.every]
+        for name, reason in tests(options.checkout)[1].items():
+            print(f"left out {name}: {reason}", flush=True)
+        forked.show(forked.run(chosen, jobs=options.jobs, seconds=180))
 
 
 if __name__ == "__main__":

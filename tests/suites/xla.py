@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """What XLA compiles, the types of its arguments, such as `tensor<2x3xf32>`, and how many results it has that no call checked."""
+    """Program that XLA compiles, the types of its inputs, such as `tensor<2x3xf32>`, and how many results it has that no call checked."""
 
     code: str | bytes
     inputs: tuple[str, ...]
