@@ -27,7 +27,7 @@ from hnfc.accuracy.widening import (
 from hnfc.core.interpreter import upstream
 from hnfc.core.verdicts import verdicts
 from hnfc.pipeline.levels import Searches
-from hnfc.pipeline.request import Found, Widening
+from hnfc.pipeline.request import Found
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 
@@ -69,20 +69,17 @@ class PartsWhereLost:
 
 @dataclass(frozen=True)
 class PartsForGradients:
-    """All that can compute in a wider type, after the parts that values need: the gradients may lose what the values do not."""
+    """All that can compute in a wider type, in one part wherever it is connected: gradients add up what each cast between parts rounds."""
 
-    values: Widening
     element: str
 
     def __call__(
         self, block: Block, observations: Observations, outcome: RewriteOutcome,
         place: Callable[[Operation], str], excluded: Collection[str],
     ) -> tuple[Found, Mapping[Operation, Operation]]:  # fmt: skip
-        found, origins = self.values(block, observations, outcome, place, excluded)
         region = [op for op in block.ops if can_be_wide(op, self.element)]
         chosen = [part for part in parted(region, block, self.element) if part.name not in excluded]
-        parts, more = _applied(chosen, outcome, place, "a gradient is no number")
-        return found.with_(parts), {**origins, **more}
+        return _applied(chosen, outcome, place, "a gradient is no number")
 
 
 @dataclass(frozen=True)

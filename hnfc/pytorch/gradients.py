@@ -27,7 +27,6 @@ from hnfc.pytorch.kept_values import WithKept
 from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
-from hnfc.validation.measurement import Error, measure
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -96,9 +95,9 @@ class GradientTrial:
                 if reason:
                     yield f"the gradient by argument {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 
-    def losses(self, tensors: Sequence[Any]) -> list[Error]:
-        """Errors of the gradients after the rewrite on the sample, beside those of the graph before in float64; empty where torch has none
-        of these, or where they would take long."""
+    def on_sample(self, tensors: Sequence[Any]) -> list[tuple[Array, Array, Any]]:
+        """The gradients after the rewrite on the sample, beside those of the graph before in float64, with their formats; empty where torch
+        has none of these, or where they would take long."""
         wanted = [i for i, t in enumerate(tensors) if _is_differentiable(t) and (t.requires_grad or i not in self.fixed)]
         operations = sum(node.op == "call_function" for node in self.before.graph.nodes)
         if not wanted or operations > MOST_OPERATIONS or sum(t.numel() for t in tensors if isinstance(t, torch.Tensor)) > MOST_NUMBERS:
@@ -112,7 +111,7 @@ class GradientTrial:
         )
         if narrow is None or wide is None:
             return []
-        return [measure(to_numpy(a), to_numpy(b), _format(tensors[i])) for a, b, i in zip(narrow, wide, wanted, strict=True)]
+        return [(to_numpy(a), to_numpy(b), _format(tensors[i])) for a, b, i in zip(narrow, wide, wanted, strict=True)]
 
     def _of_kept(
         self, wide: fx.GraphModule, calls: tuple[Sequence[Any], Sequence[Any]], index: int, defined: Sequence[Any]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import fx
 from torch._subclasses import FakeTensor
@@ -32,7 +33,11 @@ from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.gradients import GradientTrial, ignoring_unused
 from hnfc.pytorch.settings import Settings
 from hnfc.report.text import report_data, text_report
+from hnfc.validation.measurement import Array, measure
+from hnfc.validation.tolerance import TOLERATED_ULPS
 
+OnSample: TypeAlias = "tuple[Array, Array, Any]"
+"""A gradient, the same in float64, and its format."""
 _MOST_REASONS = 3
 _BECAME_NAN = " became nan"
 """Part of a reason of `regression`."""
@@ -141,12 +146,13 @@ class _Trials:
         """The same, or in a wider type where elements of a gradient on the sample are no numbers, and are some in that type."""
         if request.widening is None:
             return made
-        least = self._lost(made)
+        before = self._trial(made).on_sample(self.given)
         for element in WIDE_ELEMENTS:
-            if least:
-                found = self._right(self.made(replace(request, widening=PartsForGradients(request.widening, element))))
-                if found is not None and (now := self._lost(found)) < least:
-                    least, made = now, found
+            if _lost(before):
+                found = self._right(self.made(replace(request, widening=PartsForGradients(element))))
+                after = self._trial(found).on_sample(self.given) if found is not None else before
+                if found is not None and _lost(after) < _lost(before) and all(map(_keeps, before, after)) and not _errs_more(found, made):
+                    before, made = after, found
         return made
 
     def _worse(self, made: Made) -> list[str]:
@@ -156,10 +162,6 @@ class _Trials:
         if trial.skipped:
             made.compiled.notes.append(f"gradients were not compared: {trial.skipped}")
         return found
-
-    def _lost(self, made: Made) -> int:
-        """Elements of gradients on the sample that are no numbers and should be."""
-        return sum(error.not_finite for error in self._trial(made).losses(self.given))
 
     def _trial(self, made: Made) -> GradientTrial:
         return GradientTrial(self._before, made.graph, self._returned, self.fixed, self.captured.module)
@@ -178,6 +180,26 @@ class _Trials:
 
     def _is_right_without(self, request: Request, rule: str) -> bool:
         return self._right(self.made(replace(request, excluded=(*request.excluded, rule)))) is not None
+
+
+def _lost(gradients: Sequence[OnSample]) -> int:
+    """Elements of gradients that are no numbers and should be."""
+    return sum(measure(*gradient).not_finite for gradient in gradients)
+
+
+def _keeps(before: OnSample, after: OnSample) -> bool:
+    """Return whether no element of a gradient that was a number errs by more than some units in the last place more."""
+    old, true, form = before
+    with np.errstate(all="ignore"):
+        first, second = (np.abs(array.astype(np.float64) - true) for array in (old, after[0]))
+        units = TOLERATED_ULPS * (2 * form.unit_roundoff * np.abs(true) + form.tiny)
+        return bool(np.all((second <= first + units) | ~np.isfinite(first)))
+
+
+def _errs_more(found: Made, made: Made) -> bool:
+    """Return whether a result of the first errs by more than the tolerance beyond that of the second."""
+    pairs = ((new.after, old.after, new.unit_roundoff) for new, old in zip(found.compiled.outputs, made.compiled.outputs, strict=True))
+    return any(new is not None and old is not None and new.worse_than(old, unit) for new, old, unit in pairs)
 
 
 def seen(given: Any) -> Interval | None:
