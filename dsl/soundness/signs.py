@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 
 from hnfc.dsl.soundness.term import (
     ONE,
@@ -306,6 +307,9 @@ class Signs:
         return self._sum_sign(x.num)
 
     def _sum_sign(self, terms: Terms) -> int:
+        squared = _without_root(terms)
+        if squared is not None:
+            return self.sign(squared)
         mask = ZEROS
         for mono, c in terms.items():
             part = POS if c > 0 else NEG
@@ -351,6 +355,18 @@ class Signs:
                 inner = self.sign(base.args[0])
                 return NONNEG if not inner & NEG else NEG if inner == NEG else NONPOS if not inner & POS else ANY
         return ANY
+
+
+def _without_root(terms: Terms) -> Rational | None:
+    """A term of the sign of a·x^(1/q) + c, where a and c are numbers of different signs: ±(x - (-c/a)^q); None for another sum."""
+    lone = next((mono for mono in terms if mono), ())
+    if len(terms) != 2 or () not in terms or len(lone) != 1:
+        return None
+    (base, exponent), slope, rest = lone[0], terms[lone], terms[()]
+    if base.kind != "root" or Fraction(exponent).numerator != 1 or slope * rest > 0:
+        return None
+    beyond: Rational = base.args[0] - const(Fraction(-rest / slope) ** Fraction(exponent).denominator)
+    return beyond if slope > 0 else -beyond
 
 
 def primitive(x: Rational) -> Rational:
