@@ -85,8 +85,8 @@ class Made(NamedTuple):
 def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, settings: Settings, like: Report | None = None) -> Made:
     """A captured model with the rules of the settings applied, the call being the sample; what was done to it, and the graph.
 
-    A rule by which a result or a gradient becomes worse is taken back. like: what was done to another capture of the model, which is done
-    here too.
+    A rule by which a result or a gradient becomes worse is taken back; where that is one that the search of an earlier capture found, the
+    search begins anew. like: what was done to another capture of the model, which is done here too.
     """
     request, given = _request(model, captured, pytree.tree_leaves((args, kwargs)), settings)
     request = replace(request, native=True)
@@ -102,6 +102,8 @@ def rewrite(model: torch.nn.Module, captured: Captured, args: Any, kwargs: Any, 
         return made
     if made.compiled.applied:
         request, made = trials.without_worse_gradients(request, made)
+    if settings.found is not None and settings.found.verdicts.keys() & {*made.compiled.rolled_back}:
+        return rewrite(model, captured, args, kwargs, replace(settings, found=None))
     return trials.with_lost_gradients(request, made)
 
 
