@@ -18,8 +18,8 @@ from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday, short_numbers
 from hnfc.accuracy.harm import worse
-from hnfc.accuracy.ordinals import Floats, bits_of_error
-from hnfc.accuracy.points import Domain, Sample, draw, joined, measured
+from hnfc.accuracy.ordinals import bits_of_error
+from hnfc.accuracy.points import Domain, Sample, draw, joined, measured, neighbours
 from hnfc.accuracy.reach import proved
 from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound, Leaf, Tree, assembled, leaves, merged, paths
@@ -33,12 +33,14 @@ _CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
 
 @dataclass
 class Guard:
-    """Objections to the candidates. unproved: neither conditions that fail nor remainders without a proof do."""
+    """Objections to the candidates. lost: bits that a form may lose at an everyday point. unproved: whether conditions that fail and
+    remainders without a proof are none."""
 
     terms: Terms
     domain: Domain
     original: Candidate
     candidates: list[Candidate]
+    lost: float
     unproved: bool = False
     sample: Sample | None = None
     of_everyday: Any = field(default_factory=lambda: np.zeros(0, bool))
@@ -86,25 +88,19 @@ class Guard:
             if not len(worst):
                 return False
             places = np.repeat(worst, _NEIGHBOURS)
-            moved = {name: self._moved(name, x[places], rng) for name, x in self.sample.inputs.items()}
+            moved = neighbours(self.domain, {name: x[places] for name, x in self.sample.inputs.items()}, rng)
             found = measured(self.original.term, self.domain, moved, len(places))
             self.see(found.part(slice(0, 0)), found)
             if self._refused(tree):
                 return True
         return False
 
-    def _moved(self, name: str, x: Floats, rng: np.random.Generator) -> Floats:
-        """Numbers near those given: some as they were, others a little or a few parts in ten away."""
-        scale = 10.0 ** rng.uniform(-15, -0.5, len(x)) * (rng.random(len(x)) < 0.7)
-        lo, hi = self.domain.interval(name)
-        return np.asarray(np.clip(x * (1 + rng.normal(size=len(x)) * scale), lo, hi))
-
     def _counterexamples(self) -> tuple[Sample, Any]:
         """The points seen at which one of the candidates must not be used, and which of them are everyday ones."""
         assert self.sample is not None and self._evaluator is not None
         found = np.zeros(len(self.sample), bool)
         for candidate in self.candidates:
-            found |= worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday)
+            found |= worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday, self.lost)
         return self.sample.part(found), self.of_everyday[found]
 
     def passes(self, tree: Tree, even: Sample) -> bool:
@@ -133,7 +129,8 @@ class Guard:
 
     def _allowed(self, candidate: Candidate, where: tuple[Bound, ...], here: Any) -> bool:
         assert self.sample is not None and self._evaluator is not None
-        if (worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday) & here).any():
+        harm = worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday, self.lost)
+        if (harm & here).any():
             return False
         if self.unproved:
             return True

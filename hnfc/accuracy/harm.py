@@ -26,11 +26,11 @@ def costs(computed: Floats, exact: Floats) -> Floats:
     return np.where(~np.isfinite(computed) | (errors > 48.0), 64.0, errors)
 
 
-def harmed(before: Floats, after: Floats, exact: Floats) -> Any:
-    """Everyday points at which `after` must not stand for `before`: more than MOST_LOST bits worse, or wrong instead of not finite."""
+def harmed(before: Floats, after: Floats, exact: Floats, lost: float = MOST_LOST) -> Any:
+    """Everyday points at which `after` must not stand for `before`: more than `lost` bits worse, or wrong instead of not finite."""
     old, new = bits_of_error(before, exact), bits_of_error(after, exact)
     had, has = np.isfinite(before), np.isfinite(after)
-    return np.where(has, np.where(had, new > old + MOST_LOST, new > WRONG), had & (old < 64.0 - MOST_LOST))
+    return np.where(has, np.where(had, new > old + lost, new > WRONG), had & (old < 64.0 - MOST_LOST))
 
 
 def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:
@@ -38,7 +38,7 @@ def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:
     return np.isfinite(before) & (bits_of_error(before, exact) <= MOST_LOST) & ~np.isfinite(after)
 
 
-def worse(form: Term, original: Term, evaluator: TermEvaluator, exact: Floats, of_everyday: Any) -> Any:
+def worse(form: Term, original: Term, evaluator: TermEvaluator, exact: Floats, of_everyday: Any, lost: float) -> Any:
     """Points at which the form must not stand for the program: `harmed` at everyday points, `overflowed` at the others."""
     before, after = evaluator.values(original), evaluator.values(form)
-    return np.where(of_everyday, harmed(before, after, exact), overflowed(before, after, exact))
+    return np.where(of_everyday, harmed(before, after, exact, lost), overflowed(before, after, exact))

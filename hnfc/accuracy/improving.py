@@ -15,7 +15,7 @@ from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.expanding import Expander
 from hnfc.accuracy.guarding import Guard, asking
-from hnfc.accuracy.harm import costs, worse
+from hnfc.accuracy.harm import MOST_LOST, costs, worse
 from hnfc.accuracy.ordinals import Floats, bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.reach import reach
@@ -38,16 +38,19 @@ GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 
 @dataclass(frozen=True)
 class ImprovementSettings:
-    """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least: mean bits that an improvement must
-    bring. daily: whether half of the points for training and testing are everyday ones. unfold: whether the search also starts from
-    the term with functions such as log1p written out, which no step accounts for. series: whether series may stand for the term.
-    unproved: whether series without a proved remainder, and rules whose condition failed at points, may be used."""
+    """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least, branch: mean bits that an improvement
+    and each of its branches must bring. lost: bits that a form may lose at an everyday point. daily: whether half of the points for
+    training and testing are everyday ones. unfold: whether the search also starts from the term with functions such as log1p written out,
+    which no step accounts for. series: whether series may stand for the term. unproved: whether series without a proved remainder, and
+    rules whose condition failed at points, may be used."""
 
     training: int = 256
     branching: int = 768
     testing: int = 1000
     guarding: int = 4000
     least: float = 0.1
+    branch: float = 0.04
+    lost: float = MOST_LOST
     daily: bool = False
     unfold: bool = False
     series: bool = True
@@ -129,28 +132,41 @@ def improve(
     return ImprovedProgram(*(getattr(found, f.name) for f in fields(found)), program=program)
 
 
-def improve_term(terms: Terms, original: Term, domain: Domain, rules: Sequence[core.Rule], chosen: ImprovementSettings) -> Improved:
-    """A term with a smaller mean error on the domain, or the term itself. Raises NotImproved where it cannot be measured."""
+def improve_term(
+    terms: Terms,
+    original: Term,
+    domain: Domain,
+    rules: Sequence[core.Rule],
+    chosen: ImprovementSettings,
+    seen: Sample | None = None,
+) -> Improved:
+    """A term with a smaller mean error on the domain, or the term itself. Raises NotImproved where it cannot be measured.
+
+    seen: points of samples, which count as everyday points do.
+    """
     began = time.perf_counter()
     rng = np.random.default_rng(chosen.seed)
-    training = _points(original, domain, chosen.training, rng, chosen.daily)
+    seen = Sample({name: np.zeros(0) for name in domain.names}, np.zeros(0), np.zeros(0, np.int8)) if seen is None else seen
+    drawn = _points(original, domain, chosen.training, rng, chosen.daily)
+    training = joined(drawn, seen)
     if len(training) < 16:
         raise NotImproved("hardly any point meets the precondition and has a finite value")
     pool = _search(terms, original, training, rules, chosen, domain)
     first = pool.found[original]
     candidates = _candidates(terms, pool, first, domain, rng, chosen)
-    guard = Guard(terms, domain, first, candidates, chosen.unproved)
-    tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(training))
+    guard = Guard(terms, domain, first, candidates, chosen.lost, chosen.unproved)
+    guard.see(seen.part(slice(0, 0)), seen)
+    tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(drawn), seen)
     term = assembled(terms, tree)
-    test = _points(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily)
+    test = joined(_points(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily), seen)
     evaluator = TermEvaluator(test.inputs)
     before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
     branches = tuple(Branch(where, form) for where, form in paths(tree))
-    seen = int(guard.of_everyday.sum())
+    compared = int(guard.of_everyday.sum())
     if after > before - chosen.least or not guard.passes(tree, test):
-        term, after, branches, seen = original, before, (Branch((), first),), 0
+        term, after, branches, compared = original, before, (Branch((), first),), 0
     before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
-    return Improved(terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, seen)
+    return Improved(terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, compared)
 
 
 def _points(term: Term, domain: Domain, count: int, rng: np.random.Generator, daily: bool) -> Sample:
@@ -170,7 +186,7 @@ def _candidates(
     of_everyday = np.ones(len(daily), bool)
 
     def there(c: Candidate) -> Any:
-        bad = worse(c.term, first.term, evaluator, daily.exact, of_everyday)
+        bad = worse(c.term, first.term, evaluator, daily.exact, of_everyday, settings.lost)
         return np.where(bad, 64.0, errors_of(c, evaluator, daily.exact))
 
     errors = np.stack([np.concatenate([c.errors, there(c)]) for c in found])
@@ -232,15 +248,18 @@ def _expand(pool: Pool, original: Term, arithmetic: TermSimplifier, proved_on: D
     return useful
 
 
-def _branches(terms: Terms, guard: Guard, rng: np.random.Generator, settings: ImprovementSettings, found: int) -> Tree:
+def _branches(
+    terms: Terms, guard: Guard, rng: np.random.Generator, settings: ImprovementSettings, found: int, seen: Sample
+) -> Tree:  # fmt: skip
     count = settings.branching if found == settings.training else 2 * found
     original, domain = guard.original.term, guard.domain
-    even, daily = draw(original, domain, count, rng), everyday(original, domain, count, rng)
+    even, daily = draw(original, domain, count, rng), joined(everyday(original, domain, count, rng), seen)
 
     def grow(more: Sample, of_everyday: Any) -> Tree:
         # twice, since one half of the points grows branches and the other cuts them
         far, near = (np.repeat(np.flatnonzero(chosen), 2) for chosen in (~of_everyday, of_everyday))
-        regimes = Regimes(terms, guard.candidates, original, joined(even, more.part(far)), joined(daily, more.part(near)))
+        points = joined(even, more.part(far)), joined(daily, more.part(near))
+        regimes = Regimes(terms, guard.candidates, original, *points, settings.branch, settings.lost)
         tree = regimes.tree()
         regimes.refine(tree, original, domain, rng)
         return tree

@@ -97,6 +97,15 @@ def measured(term: Term, domain: Domain, inputs: dict[str, Floats], most: int) -
     return Sample({name: x[kept] for name, x in part.items()}, exact[kept], level[kept])
 
 
+def neighbours(domain: Domain, inputs: Mapping[str, Floats], rng: np.random.Generator) -> dict[str, Floats]:
+    """A point near each of those given: some arguments as they were, others a little or a few parts in ten away."""
+    moved = {}
+    for name, x in inputs.items():
+        scale = 10.0 ** rng.uniform(-15, -0.5, len(x)) * (rng.random(len(x)) < 0.7)
+        moved[name] = np.asarray(np.clip(x * (1 + rng.normal(size=len(x)) * scale), *domain.interval(name)))
+    return moved
+
+
 def _nearly_admitted(inputs: dict[str, Floats], conditions: Sequence[Term]) -> dict[str, Floats]:
     """The points that meet the conditions as floating point computes them: few of very many."""
     if not conditions:

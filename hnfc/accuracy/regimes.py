@@ -7,8 +7,9 @@ chosen for. A threshold is then moved by bisection, on fresh points between the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,8 +21,6 @@ from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.search import Candidate, errors_of
 from hnfc.accuracy.terms import Term, Terms, subterms
 
-_LEAST_GAIN = 0.04
-"""Mean bits over all points that a branch must gain."""
 _FORBIDDEN = 2000.0
 """Bits that count for a point at which a form must not be used."""
 _LEAST_POINTS = 6
@@ -54,25 +53,41 @@ Tree: TypeAlias = "Leaf | Split"
 
 @dataclass
 class _Table:
-    """Errors of the candidates (points × candidates) and values of the features at the points."""
+    """Errors of the candidates (points × candidates) and values of the features at the points.
+
+    least: bits over all points that a branch must gain. prices: bits at each point where a candidate is used. sizes: bits by which a larger
+    form must be better than a smaller one in its place, and which a branch costs for each form that it adds, since both sides are computed.
+    """
 
     errors: Floats
     features: list[tuple[Term, Floats]]
-    whole: int
-    prices: Floats = field(default_factory=lambda: np.zeros(0))
+    least: float
+    prices: Floats
+    sizes: Floats
 
     def part(self, chosen: Any) -> _Table:
-        return _Table(self.errors[chosen], [(t, v[chosen]) for t, v in self.features], self.whole, self.prices)
+        return _Table(self.errors[chosen], [(t, v[chosen]) for t, v in self.features], self.least, self.prices, self.sizes)
 
     def costs(self) -> Floats:
         """The cost of each candidate on all of the points."""
         return np.asarray(self.errors.sum(axis=0) + self.prices * len(self.errors))
 
+    def best(self) -> int:
+        """The candidate for all of the points."""
+        return int(np.argmin(self.costs() + self.sizes * len(self.errors)))
+
+    def added(self) -> float:
+        """The least cost of a second form."""
+        return float(self.sizes.min()) * len(self.errors)
+
 
 class Regimes:
     """Trees over the candidates, from a sample that was not searched on."""
 
-    def __init__(self, terms: Terms, candidates: Sequence[Candidate], original: Term, even: Sample, daily: Sample) -> None:
+    def __init__(
+        self, terms: Terms, candidates: Sequence[Candidate], original: Term, even: Sample, daily: Sample, least: float, lost: float
+    ) -> None:  # fmt: skip
+        """least: mean bits over all points that a branch must gain. lost: bits that a form may lose at an everyday point."""
         self.terms = terms
         self.candidates = list(candidates)
         self.sample = sample = joined(even, daily)
@@ -83,18 +98,20 @@ class Regimes:
         weight = np.where(of_everyday, min(1.0, len(even) / max(len(daily), 1)), 1.0)
 
         def cost(c: Candidate) -> Floats:
-            bad = worse(c.term, original, self.evaluator, sample.exact, of_everyday)
+            bad = worse(c.term, original, self.evaluator, sample.exact, of_everyday, lost)
             return np.asarray(weight * errors_of(c, self.evaluator, sample.exact) + _FORBIDDEN * bad)
 
         errors = np.stack([cost(c) for c in candidates], axis=1)
-        prices = np.array([0.002 * c.term.size + price_of(c, len(sample.inputs)) for c in candidates])
+        prices = np.array([price_of(c, len(sample.inputs)) for c in candidates])
+        sizes = np.array([0.002 * c.term.size for c in candidates])
         values = [(f, self.evaluator.values(f)) for f in features]
-        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], len(even) // 2, prices)
+        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], least * (len(even) // 2), prices, sizes)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
-        """Quantities that thresholds are set on: each argument, its size, and the expressions that rules compare with 0."""
+        """Quantities that thresholds are set on: arguments, their sizes, the largest of these, and what rules compare with 0."""
         own = [self.terms.var(name) for name in names]
         sizes = [self.terms.make("abs", x) for x in own]
+        largest = reduce(partial(self.terms.make, "maximum"), sizes)
         compared: list[Term] = []
         for candidate in self.candidates:
             for step in candidate.steps:
@@ -103,7 +120,7 @@ class Regimes:
                         feature = part.args[0]
                         if feature.args and feature not in compared and feature not in sizes:
                             compared.append(feature)
-        return [*own, *sizes, *sorted(compared, key=lambda t: t.size)[:4]]
+        return [*own, *sizes, *([largest] if len(own) > 1 else []), *sorted(compared, key=lambda t: t.size)[:4]]
 
     def tree(self) -> Tree:
         """The tree for this sample; a single leaf where no branch pays."""
@@ -112,16 +129,15 @@ class Regimes:
         return self._pruned(grown, self.table.part(order % 2 == 1))
 
     def _grow(self, table: _Table, depth: int) -> Tree:
-        costs = table.costs()
-        best = int(np.argmin(costs))
-        leaf = Leaf(self.candidates[best])
+        cost, least = float(table.costs().min()), table.least + table.added()
+        leaf = Leaf(self.candidates[table.best()])
         if depth == 0 or len(table.errors) < 2 * _LEAST_POINTS or len(self.candidates) == 1:
             return leaf
         found = _best_split(table)
-        if found is None or (costs[best] - found[0]) < _LEAST_GAIN * table.whole:
+        if found is None or cost - found[0] < least:
             # signs of two arguments may matter only together
-            found = self._sign_pair(table, float(costs[best])) or found
-        if found is None or (costs[best] - found[0]) < _LEAST_GAIN * table.whole:
+            found = self._sign_pair(table, cost) or found
+        if found is None or cost - found[0] < least:
             return leaf
         _, place, gap = found
         feature, values = table.features[place]
@@ -142,7 +158,7 @@ class Regimes:
                 total += min(whole, found[0]) if found is not None else whole
             if best is None or total < best[0]:
                 best = total, place, (float(values[low].max()), float(values[~low].min()))
-        return best if best is not None and cost - best[0] > 2 * _LEAST_GAIN * table.whole else None
+        return best if best is not None and cost - best[0] > 2 * table.least else None
 
     def _pruned(self, tree: Tree, table: _Table) -> Tree:
         """Without the branches that do not pay on these points."""
@@ -158,8 +174,9 @@ class Regimes:
         low, low_cost = self._cut(tree.low, table.part(below))
         high, high_cost = self._cut(tree.high, table.part(~below))
         choices = {id(leaf.choice): leaf.choice for leaf in leaves(tree)}
-        single = min(choices.values(), key=lambda c: costs[index[id(c)]])
-        if costs[index[id(single)]] <= low_cost + high_cost + _LEAST_GAIN / 2 * table.whole or _same(low, high):
+        sized = costs + table.sizes * len(table.errors)
+        single = min(choices.values(), key=lambda c: sized[index[id(c)]])
+        if costs[index[id(single)]] <= low_cost + high_cost + table.least / 2 or _same(low, high):
             return Leaf(single), float(costs[index[id(single)]])
         return Split(tree.feature, tree.gap, tree.threshold, low, high), low_cost + high_cost
 
@@ -235,7 +252,7 @@ def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
             ties = np.flatnonzero(costs <= least + 1e-9)
             i = int(ties[len(ties) // 2])
             zero = int(np.searchsorted(ordered, 0.0)) - 1
-            if 0 <= zero < n - 1 and costs[zero] <= least + _LEAST_GAIN / 2 * table.whole:
+            if 0 <= zero < n - 1 and costs[zero] <= least + table.least / 2:
                 # the signs of numbers are a better reason than what a few points happen to say
                 i = zero
             best = least, place, (float(ordered[i]), float(ordered[i + 1]))

@@ -7,7 +7,7 @@ by the prover, and left to the rewriter, which tries it on probes, and to valida
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -20,13 +20,14 @@ from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.improving import ImprovementSettings, NotImproved, improve_term, rules_for_programs
 from hnfc.accuracy.losses import lossy_operations
 from hnfc.accuracy.ordinals import Floats
-from hnfc.accuracy.points import Domain
+from hnfc.accuracy.points import Domain, Sample, measured, neighbours
 from hnfc.accuracy.reference import exact_values
 from hnfc.accuracy.regions import PointwiseRegion, expression_of, region_at
 from hnfc.accuracy.search import SearchLimits
 from hnfc.accuracy.terms import Term, Terms
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.verdicts import verdicts
+from hnfc.dialects.facts import RealDomain
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
 from hnfc.dsl.soundness import Verdict
@@ -42,11 +43,24 @@ MOST_LOST = 3.0
 """Bits that it may lose at any of these points: 8 units roundoff."""
 NOTABLE = 4.0
 """Bits: a region that loses less at every point is left as it is."""
+MOST_BRANCHES = 2
+"""Forms of which a better one may choose, each proved by itself."""
 MOST_FAILURES = 12
 """Regions that may be searched in vain."""
 LEAST_POINTS = 16
+NEAR = 128
+"""Points of the samples, and next to them, that a form is chosen by."""
 _SETTINGS = ImprovementSettings(
-    daily=True, unfold=True, series=False, training=192, branching=384, testing=500, guarding=2000, limits=SearchLimits(seconds=3.0)
+    daily=True,
+    unfold=True,
+    series=False,
+    training=192,
+    branching=384,
+    testing=500,
+    guarding=2000,
+    branch=0.25,
+    lost=MOST_LOST,
+    limits=SearchLimits(seconds=3.0),
 )
 
 
@@ -90,7 +104,7 @@ class RegionForms:
             if points is None:
                 continue
             failed += 1
-            form = self._form(region, domain, identities)
+            form = self._form(region, domain, identities, points.near)
             if form is None or not _gains(form, region, points):
                 continue
             both = region.pattern, expression_of(form)
@@ -110,12 +124,12 @@ class RegionForms:
             self._measured[key] = _measured(region, domain, seen)
         return self._measured[key]
 
-    def _form(self, region: PointwiseRegion, domain: Domain, identities: Sequence[core.Rule]) -> Term | None:
-        """The form that the search finds for the region's term on the domain."""
-        key = (region.term, tuple(domain.interval(name) for name in domain.names))
+    def _form(self, region: PointwiseRegion, domain: Domain, identities: Sequence[core.Rule], near: Sample) -> Term | None:
+        """The form that the search finds for the region's term on the domain. near: points of the samples and next to them."""
+        key = (region.term, tuple(domain.interval(name) for name in domain.names), near.exact.tobytes())
         if key not in self._searched:
             try:
-                made = improve_term(self._terms, region.term, domain, identities, _SETTINGS)
+                made = improve_term(self._terms, region.term, domain, identities, _SETTINGS, near)
                 self._searched[key] = made.term if made.improved else None
             except NotImproved:
                 self._searched[key] = None
@@ -130,11 +144,12 @@ def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:
 
 @dataclass(frozen=True)
 class _MeasuredPoints:
-    """Points of a region, the true values there, and the bits that the region loses."""
+    """Points of a region, the true values there, and the bits that the region loses. near: points of the samples and next to them."""
 
     inputs: dict[str, Floats]
     exact: Floats
     before: Floats
+    near: Sample
 
 
 def _measured(region: PointwiseRegion, domain: Domain, seen: Mapping[str, Floats] | None) -> _MeasuredPoints | None:
@@ -147,8 +162,22 @@ def _measured(region: PointwiseRegion, domain: Domain, seen: Mapping[str, Floats
     if len(exact) < LEAST_POINTS:
         return None
     before = _lost(region.term, points, exact, region.element)
-    accurate = before.mean() < LEAST_GAIN or before.max() < NOTABLE
-    return None if accurate else _MeasuredPoints(points, exact, before)
+    if before.mean() < LEAST_GAIN or before.max() < NOTABLE:
+        return None
+    of_samples = np.flatnonzero(counted) >= len(next(iter(daily.values())))
+    order = np.argsort(-before[of_samples], kind="stable")
+    return _MeasuredPoints(points, exact, before, _near(region, domain, {name: x[of_samples][order] for name, x in points.items()}))
+
+
+def _near(region: PointwiseRegion, domain: Domain, seen: Mapping[str, Floats]) -> Sample:
+    """Points of the samples and others next to them. seen: where the region loses most comes first."""
+    rng = np.random.default_rng(2)
+    count = len(next(iter(seen.values())))
+    worst = np.arange(min(count, NEAR // 4))
+    others = rng.integers(0, count, NEAR // 4) if count > len(worst) else worst
+    chosen = {name: x[np.concatenate([worst, others])] for name, x in seen.items()}
+    moved = neighbours(domain, {name: np.tile(x, 2) for name, x in chosen.items()}, rng)
+    return measured(region.term, domain, {name: np.concatenate([x, moved[name]]) for name, x in chosen.items()}, 2 * NEAR)
 
 
 def _gains(form: Term, region: PointwiseRegion, points: _MeasuredPoints) -> bool:
@@ -189,10 +218,41 @@ def _proved(name: str, pattern: core.Expr, replacement: core.Expr, where: core.C
     reason = "a form with less error, found for this model by the identities of hnfc's rules"
     free = core.Rule(name, FOUND, reason, "hnfc -O accuracy", pattern, replacement, structural=True)
     for rule in (free, replace(free, where=where)):
-        verdict = verdicts([rule])[name]
+        verdict = _of_branches(rule) or verdicts([rule])[name]
         if verdict.proved:
             return rule, verdict
     return None
+
+
+def _of_branches(rule: core.Rule) -> Verdict | None:
+    """The verdict where each branch of the right side is equal to the left side, whatever their conditions are; None where some is not."""
+    branches = list(dict.fromkeys(_branches(rule.replacement)))
+    if not 1 < len(branches) <= MOST_BRANCHES:
+        return None
+    found = None
+    for branch in branches:
+        if branch != rule.pattern:
+            found = verdicts([replace(rule, replacement=branch)])[rule.name]
+            if not found.proved:
+                return None
+    return found
+
+
+def _branches(side: core.Expr) -> Iterator[core.Expr]:
+    """The values that a side chooses among by comparisons that always have a value."""
+    if isinstance(side, core.Apply) and side.name == "where" and _is_defined(side.operands[0]):
+        yield from _branches(side.operands[1])
+        yield from _branches(side.operands[2])
+    else:
+        yield side
+
+
+def _is_defined(condition: core.Expr) -> bool:
+    """Return whether a condition has a value for all numbers."""
+    if not isinstance(condition, core.Apply):
+        return True
+    facts = condition.facts
+    return facts.domain == RealDomain() and not facts.divisor and all(map(_is_defined, condition.operands))
 
 
 def _within(region: PointwiseRegion, domain: Domain) -> core.Condition:

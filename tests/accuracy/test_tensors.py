@@ -127,6 +127,41 @@ def test_other_sizes_take_the_forms_that_were_found(monkeypatch: pytest.MonkeyPa
     assert float(abs(better(y).double() - true) / true.abs()) < 1e-6
 
 
+def great_circle(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+    return torch.acos(torch.sin(a) * torch.sin(b) + torch.cos(a) * torch.cos(b) * torch.cos(d))
+
+
+def haversine(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+    h = torch.sin((a - b) / 2) ** 2 + torch.cos(a) * torch.cos(b) * torch.sin(d / 2) ** 2
+    return 2 * torch.asin(torch.sqrt(h))
+
+
+@pytest.mark.parametrize("latitude", [0.3, -1.2])
+def test_a_form_is_chosen_at_the_samples_too(latitude: float) -> None:
+    """Both latitudes near each other and the longitudes too: everyday points hardly have that."""
+    near = torch.tensor([0.0, 2e-5, -3e-4, 0.02, 0.5])
+    points = latitude + 0 * near, latitude + near, torch.tensor([3e-5, 0.0, 2e-4, -0.03, 1.5])
+    model = Plain(great_circle)
+    better = hnfc.optimize(model, points)
+    true = haversine(*(x.double() for x in points))
+    assert not float(((model(*points).double() - true).abs() / true).max()) < 1e-2
+    assert float(((better(*points).double() - true).abs() / true).max()) < 4e-7
+    assert "form_1" in str(hnfc.diff(model, better))
+
+
+def test_the_search_begins_anew_where_a_form_is_taken_back() -> None:
+    """Of two elements the search knows little; of many it finds what holds for them."""
+    model = Plain(lambda a, b: torch.log(torch.exp(a) - torch.exp(b)))
+    better = hnfc.optimize(model, (torch.tensor([1000.0, 3.0]), torch.tensor([990.0, 2.0])))
+    g = torch.Generator().manual_seed(0)
+    a = 0.01 * torch.randn(2000, generator=g)
+    b = a - torch.rand(2000, generator=g) * 10.0 ** torch.randint(-4, 3, (2000,), generator=g)
+    b = torch.where(b < a, b, a - 1)
+    true = a.double() + torch.log(-torch.expm1(b.double() - a.double()))
+    assert float((model(a, b) - true).abs().max()) > 1e-3
+    assert float((better(a, b) - true).abs().max()) < 1e-5
+
+
 def test_a_module_on_masks_and_complex_numbers() -> None:
     class Masked(torch.nn.Module):
         def forward(self, p: torch.Tensor, q: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
