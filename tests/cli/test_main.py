@@ -71,7 +71,7 @@ RULE = 'library own\n\nrule inverse "one is the inverse of the other"\n    exp(l
     ("arguments", "code", "words"),
     [
         (["missing.mlir"], 1, "no such file"),
-        (["."], 1, "not a file"),
+        (["."], 1, "the folder has no config.json"),
         (["broken.mlir"], 1, "broken.mlir:1"),
         ([ATTENTION, "-O", "stabilty"], 2, "there is no level or rule group"),
         ([ATTENTION, "--range", "arg0=1"], 1, "cannot read the range"),

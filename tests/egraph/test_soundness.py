@@ -23,7 +23,8 @@ from tests.rewrite.test_random_graphs import MORE, text
 from tests.soundness.reading import rules_of
 
 BOOK = shipped()
-RULES = [rule for rule in (*BOOK.rules, *MORE) if rule.group != "accuracy"]
+# identities of rescaling are steps of one pass; as rules they may uncover a value that a `where` does not take and that is undefined
+RULES = [rule for rule in (*BOOK.rules, *MORE) if rule.group not in ("accuracy", "rescaling")]
 DIRECTIONS = both_ways(RULES)
 LIMITS = Limits(nodes=250, rounds=3, matches=60, seconds=3)
 

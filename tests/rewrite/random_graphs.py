@@ -401,6 +401,6 @@ def difference(old: Any, new: Any, tolerance: float = 1e-10) -> str:
                     return f"{b} instead of {a}"
                 continue
             x, y = arb(a), arb(b)
-            if surely_different(a, b) and abs(x - y) > tolerance * abs(x) + arb(1e-15):
+            if surely_different(a, b) and abs(x - y) > tolerance * abs(x) + arb(1e-12):
                 return f"{y.str(15)} instead of {x.str(15)}"
     return ""
