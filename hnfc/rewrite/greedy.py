@@ -175,7 +175,7 @@ class Greedy:
                 if key is not None:
                     self._no_gain[key] = [b.type for b in match.bindings.values() if isinstance(b, SSAValue)]
             elif self.prober is not None and rule.within is None and rule.name not in self.vouched and value is not op.results[0]:
-                reason, cause = self.prober.objection(match, builder.operations, value), "probe"
+                reason, cause = self.prober.objection(match, builder.operations, value, self.numbering), "probe"
         except DoesNotFit as error:
             reason = str(error)
         if reason or value is op.results[0]:

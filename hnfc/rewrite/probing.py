@@ -8,7 +8,7 @@ element type, and a rewrite under which a result becomes worse on one of them is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import EXACT_BITS, compute_exactly, compute_into, exact_input
+from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.facts import Access
 from hnfc.dialects.num import COMPUTING
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, ReductionOp
@@ -55,13 +56,13 @@ class Prober:
     least_size: int = 0
     _known: dict[Any, str] = field(default_factory=dict)
 
-    def objection(self, match: Match, made: Sequence[Operation], value: SSAValue) -> str:
+    def objection(self, match: Match, made: Sequence[Operation], value: SSAValue, numbering: Numbering) -> str:
         """The probe on which `value` is worse than the root that it would replace, and how; empty if there is none."""
         root = match.root.results[0]
         form = _format(root)
         if form is None:
             return ""
-        region = _Region.between(match, made, value)
+        region = _Region.between(match, made, value, numbering)
         key = (id(match.compiled), region.signature(), tuple(self.ranges.of(leaf) for leaf in region.leaves))
         if key not in self._known:
             self._known[key] = self._search(region, root, value)
@@ -129,13 +130,14 @@ class Prober:
 
 @dataclass
 class _Region:
-    """The operations between leaves and both values, in order."""
+    """The operations between leaves and both values, in order. again: values that are computed as a leaf is, with its place."""
 
     leaves: tuple[SSAValue, ...]
     operations: tuple[NumOp, ...]
+    again: Mapping[SSAValue, int]
 
     @staticmethod
-    def between(match: Match, made: Sequence[Operation], value: SSAValue) -> _Region:
+    def between(match: Match, made: Sequence[Operation], value: SSAValue, numbering: Numbering) -> _Region:
         fixed = set(_bound(match))
         new = {result for operation in made for result in operation.results}
         fixed |= {operand for operation in made for operand in operation.operands if operand not in new}
@@ -145,31 +147,38 @@ class _Region:
         root = match.root.results[0]
         fixed.discard(root)
         derived = {leaf for leaf in fixed if _follows(leaf, fixed - {leaf})}
+        numbered = {numbering.of(leaf): leaf for leaf in fixed - derived}
         leaves: dict[SSAValue, None] = {}
+        again: dict[SSAValue, SSAValue] = {}
         operations: dict[NumOp, None] = {}
         stack = [value, root]
         while stack:
             current = stack[-1]
             owner = current.owner
             free = current in fixed and current not in derived
-            if current in leaves or owner in operations:
+            if current in leaves or current in again or owner in operations:
+                stack.pop()
+            elif not free and numbering.of(current) in numbered:
+                again[current] = numbered[numbering.of(current)]
+                leaves[again[current]] = None
                 stack.pop()
             elif free or type(owner) not in COMPUTING:
                 leaves[current] = None
                 stack.pop()
             else:
                 assert isinstance(owner, NumOp)
-                missing = [operand for operand in owner.operands if operand not in leaves and operand.owner not in operations]
+                missing = [v for v in owner.operands if v not in leaves and v not in again and v.owner not in operations]
                 if missing:
                     stack += missing
                 else:
                     operations[owner] = None
                     stack.pop()
-        return _Region(tuple(leaves), tuple(operations))
+        places = {leaf: index for index, leaf in enumerate(leaves)}
+        return _Region(tuple(leaves), tuple(operations), {other: places[leaf] for other, leaf in again.items()})
 
     def signature(self) -> tuple[Any, ...]:
         """Everything that the values of the region depend on besides its leaves' values."""
-        numbers = {leaf: index for index, leaf in enumerate(self.leaves)}
+        numbers = {leaf: index for index, leaf in enumerate(self.leaves)} | dict(self.again)
         parts: list[Any] = [leaf.type for leaf in self.leaves]
         for operation in self.operations:
             operands = tuple(numbers[operand] for operand in operation.operands)
@@ -179,10 +188,14 @@ class _Region:
         return tuple(parts)
 
     def run(self, arrays: Sequence[Array], wide: bool) -> dict[SSAValue, Array]:
-        found: dict[SSAValue, Array] = dict(zip(self.leaves, arrays, strict=True))
+        found: dict[SSAValue, Array] = self._filled(arrays)
         for operation in self.operations:
             compute_into(found, operation, None, wide)
         return found
+
+    def _filled(self, inputs: Sequence[Any]) -> dict[SSAValue, Any]:
+        """The leaves, and what is computed as they are, with these inputs."""
+        return {**dict(zip(self.leaves, inputs, strict=True)), **{value: inputs[index] for value, index in self.again.items()}}
 
     def exactly(self, arrays: Sequence[Array], wanted: SSAValue) -> Array | None:
         """The wanted value over the reals, NaN where there is none; None where that cannot be computed, or only slowly."""
@@ -190,7 +203,7 @@ class _Region:
             return None
         for bits in EXACT_BITS:
             with precision(bits):
-                exact: dict[SSAValue, Any] = {leaf: exact_input(array) for leaf, array in zip(self.leaves, arrays, strict=True)}
+                exact: dict[SSAValue, Any] = self._filled([exact_input(array) for array in arrays])
                 math_ = ArbMath()
                 for operation in self.operations:
                     compute_exactly(operation, exact, math_, None)
@@ -204,7 +217,7 @@ class _Region:
 
     def selects(self, value: SSAValue) -> bool:
         """Return whether the value is computed with a `where`."""
-        seen, stack = set(self.leaves), [value]
+        seen, stack = {*self.leaves, *self.again}, [value]
         while stack:
             current = stack.pop()
             if current not in seen:

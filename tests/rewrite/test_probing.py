@@ -77,3 +77,13 @@ def test_a_lossless_rewrite_passes_every_size() -> None:
     (x,) = g.args
     g.returns(g.log(g.sum(g.exp(x), axes=(1,))))
     assert probed(g, "rule r log(sum[k](exp(x))) => logsumexp[k](x)").rewrites
+
+
+def test_what_is_computed_twice_is_one_value_for_probes_too() -> None:
+    """(1-x)·log2(1-x), each 1-x an operation of its own, as two lines of a model make them."""
+    g = Graph(("f32", 4))
+    one = g.constant(1.0, element="f32")
+    first, second = g.sub(one, g.args[0]), g.sub(one, g.args[0])
+    g.returns(g.mul(first, g.log2(second)))
+    outcome = probed(g, "rule r x * log2(x) => x * log2(where(x == 0, 1, x))")
+    assert len(outcome.rewrites) == 1
