@@ -41,6 +41,8 @@ MOST_WORK = 2.0**27
 """Multiplications and additions that may move to the wider type."""
 SECONDS = 10.0
 """Time for the choice of the parts."""
+_MOST_OF_KERNEL = 32
+"""Operations of a kernel that rounds its result at the end."""
 LEAST_GAIN = 2.0
 """Bits beyond chance that some output must gain."""
 SLACK = 0.5
@@ -101,7 +103,7 @@ class _Choice:
         found = parted(region, self.block, self.element)
         if any(part.name in excluded for part in found):
             # what was too small for some probe may be right with all that its operands and results are made of
-            grown = list(_growing({*region, *_uses(region, self._can_be_wide)}, self._can_be_wide))
+            grown = list(_growing({*region, *_uses(region, self._is_of_narrow)}, self._is_of_narrow))
             larger = [part for part in parted(grown[-1], self.block, self.element) if part.name not in excluded] if grown else []
             if larger:
                 return larger
@@ -142,6 +144,9 @@ class _Choice:
 
     def _can_be_wide(self, op: Operation) -> TypeGuard[NumOp]:
         return can_be_wide(op, self.element)
+
+    def _is_of_narrow(self, op: Operation) -> bool:
+        return can_be_wide(op, self.element) or comes_back(op, self.element)
 
     def _late(self) -> bool:
         return time.monotonic() > self.deadline
@@ -186,6 +191,23 @@ def can_be_wide(op: Operation, element: str) -> TypeGuard[NumOp]:
         return False
     # what hnfc does not know may be run by torch, in the type of its operands
     return any(map(float_type, _tensors(op))) if isinstance(op, OpaqueOp) else op.FACTS.evaluate is not None
+
+
+def comes_back(op: Operation, element: str) -> bool:
+    """Return whether a cast rounds to the type, narrower than `element`, of all that its operand is computed of, as a kernel does that
+    accumulates in a wider type. A cast of wider inputs is the model's own."""
+    if not isinstance(op, _CAST) or element not in WIDER.get(float_type(op.results[0]), ()):
+        return False
+    narrow, seen, stack = op.results[0].type.element_type, set[SSAValue](), list(op.operands)  # type: ignore[attr-defined]
+    while stack:
+        value = stack.pop()
+        if value in seen or not float_type(value) or value.type.element_type == narrow or isinstance(value.owner, ConstantOp):  # type: ignore[attr-defined]
+            continue
+        if not isinstance(value.owner, NumOp) or not value.owner.operands or len(seen) == _MOST_OF_KERNEL:
+            return False
+        seen.add(value)
+        stack += _tensors(value.owner)
+    return True
 
 
 def _tensors(op: Operation) -> Iterator[SSAValue]:
@@ -235,7 +257,8 @@ def marked_parts(block: Block, known: Collection[str], excluded: Collection[str]
     marks = marks_of(block)
     parts = []
     for element in WIDE_ELEMENTS:
-        region = [op for op, mark in marks.items() if f"{element} {mark}" in known and can_be_wide(op, element)]
+        marked = (op for op, mark in marks.items() if f"{element} {mark}" in known)
+        region = [op for op in marked if can_be_wide(op, element) or comes_back(op, element)]
         parts += parted(region, block, element)
     return [part for part in parts if part.name not in excluded]
 

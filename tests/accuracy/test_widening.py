@@ -11,6 +11,7 @@ import torch
 import hnfc
 from hnfc.accuracy.losses import beyond_chance
 from hnfc.accuracy.searches import PartsWhereLost
+from hnfc.accuracy.widening import comes_back
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.record import RewriteOutcome
 from tests.graphs import Graph
@@ -122,3 +123,25 @@ def test_only_what_needs_it_is_wide() -> None:
     wide = [op.name for op in g.block.ops if op.results and "f64" in str(op.results[0].type)]
     assert sorted(wide) == ["num.cast", "num.cast", "num.cos", "num.cos", "num.sub"]
     assert len(outcome.rewrites) == 1
+
+
+def test_what_a_kernel_rounds_at_its_end_stays_wide_where_a_smaller_part_fails() -> None:
+    """Norms are numbers of float16 on the sample, and no longer at 1e4: with products alone in float32 the cosine is 0 there."""
+    model = Plain(lambda a, b: (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1) + 1e-8))
+    g = torch.Generator().manual_seed(3)
+    a, b = ((200 * torch.randn(3, 64, generator=g)).half() for _ in range(2))
+    better = hnfc.optimize(model, (a, b))
+    assert not model(a, b).isfinite().any()
+    for scale in (1, 40):
+        torch.testing.assert_close(better(scale * a, scale * b), model(a.double(), b.double()).half(), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("narrow", ["f16", "bf16"])
+@pytest.mark.parametrize("own", [True, False])
+def test_the_rounding_of_a_model_is_its_own(own: bool, narrow: str) -> None:
+    """What rounds inputs of the narrow type again belongs to a kernel; what rounds wider inputs is the model's."""
+    g = Graph(("f32" if own else narrow, 4))
+    wide = g.args[0] if own else g.cast(g.args[0], to="f32")
+    rounded = g.cast(g.sqrt(g.square(wide)), to=narrow)
+    g.returns(rounded)
+    assert comes_back(rounded.owner, "f32") is not own
