@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import warnings
@@ -28,6 +29,7 @@ from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
 from hnfc.validation.probes import Slot, probes
+from hnfc.validation.tolerance import NEGLIGIBLE
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MOST_OPERATIONS, MOST_NUMBERS = 200, 100_000
@@ -88,6 +90,10 @@ class GradientTrial:
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
                 rules = leniency(form, mixing, size, largest, negligible, count == 0)
                 reason = worse(arrays, form, arbiter.derivative, rules)
+                if reason and mixing:
+                    # sums of float64 that cancel leave its rounding, where sums of whole numbers may leave none
+                    rest = NEGLIGIBLE * _largest_on_the_way(wide[0], doubled) / max(largest, form.tiny)
+                    reason = worse(arrays, form, arbiter.derivative, replace(rules, noise=max(rules.noise, rest)))
                 if reason and not np.isfinite(arrays[0].astype(np.float64)).all():
                     # what came before the rewrite may have no digit left, as the scores of a softmax; its gradient is right for those
                     kept = self._of_kept(wide[1], (inputs, doubled), index, defined)
@@ -184,6 +190,23 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
         masks.append(known)
         size = max(size, float(torch.where(known, b.abs(), torch.zeros_like(b)).max()) if b.numel() else 0.0)
     return masks, size
+
+
+def _largest_on_the_way(graph: fx.GraphModule, inputs: Sequence[Any]) -> float:
+    """The size of the largest finite number that a graph computes; 0 where torch refuses the inputs."""
+    largest = 0.0
+
+    class Looking(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            nonlocal largest
+            result = super().run_node(n)
+            if _is_differentiable(result) and result.numel():
+                largest = max(largest, float(torch.nan_to_num(result.detach(), nan=0.0, posinf=0.0, neginf=0.0).abs().max()))
+            return result
+
+    with torch.no_grad(), contextlib.suppress(*_REFUSALS):
+        Looking(graph).run(*map(_plain, inputs))
+    return largest
 
 
 def _gradients(
