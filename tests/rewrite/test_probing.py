@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from hnfc.analysis.ranges import Ranges
@@ -77,3 +79,41 @@ def test_a_lossless_rewrite_passes_every_size() -> None:
     (x,) = g.args
     g.returns(g.log(g.sum(g.exp(x), axes=(1,))))
     assert probed(g, "rule r log(sum[k](exp(x))) => logsumexp[k](x)").rewrites
+
+
+def of_one(*names: str) -> Callable[[], Graph]:
+    def made() -> Graph:
+        g = Graph((4,))
+        value = g.args[0]
+        for name in names:
+            value = getattr(g, name)(value)
+        return g.returns(value)
+
+    return made
+
+
+OUTSIDE = {
+    "log of a negative number": ("rule r exp(log(x)) => x", of_one("log", "exp")),
+    "root of a negative number": ("rule r square(sqrt(x)) => x", of_one("sqrt", "square")),
+    "angle of a number above 1": ("rule r cos(acos(x)) => x", of_one("acos", "cos")),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_nan_stays_where_the_function_has_no_value(name: str) -> None:
+    text, graph = OUTSIDE[name]
+    outcome = probed(graph(), text)
+    assert not outcome.rewrites
+    assert any("where there is no value" in miss.reason for miss in outcome.near_misses)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_inside_its_domain_the_rewrite_is_made(name: str) -> None:
+    text, graph = OUTSIDE[name]
+    assert probed(graph(), text, Interval(0.25, 0.75)).rewrites
+
+
+def test_a_limit_may_take_the_place_of_nan() -> None:
+    g = Graph((4,))
+    x = g.args[0]
+    assert probed(g.returns(g.div(g.sub(g.exp(x), g.constant(1.0)), x)), "rule r (exp(x) - 1) / x => where(x == 0, 1, expm1(x) / x)").rewrites
