@@ -141,7 +141,10 @@ _DRIFT = 2.0**10
 
 def moved(array: Array, element: str, units: float, random: np.random.Generator) -> Array:
     """Numbers of an element type, each moved by at most so many units in the last place, in float64."""
-    return array.astype(np.float64) * (1 + units * 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape))
+    factors = 1 + units * 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape)
+    # the largest float64 may move beyond it
+    with np.errstate(all="ignore"):
+        return array.astype(np.float64) * factors
 
 
 def lasting(observed: Interval) -> Interval:
