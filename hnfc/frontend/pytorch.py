@@ -161,8 +161,8 @@ def _unchecked_distributions() -> Iterator[None]:
 
 
 def _apart(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The inputs, with a copy of each tensor that shares memory with one before it or with the model: torch.export takes such for one value,
-    or refuses them, and they need not be so in another call."""
+    """The inputs, with a copy of each tensor that shares memory with one before it or with the model: torch.export takes such for one
+    value, or refuses them, and they need not be so in another call."""
     seen = {_memory(tensor) for tensor in (*model.parameters(), *model.buffers())}
 
     def own(value: Any) -> Any:
