@@ -29,7 +29,7 @@ from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.nary_terms import Product, Root, Sum
-from hnfc.validation.measurement import Leniency, regression
+from hnfc.validation.measurement import Leniency, regression, vanished
 from hnfc.validation.probes import Probe, Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -96,6 +96,10 @@ class Prober:
             return "a NaN became a number"
         if root in narrow and value in narrow and self._invents(region, root, probe, narrow[root], narrow[value]):
             return "a NaN became a number where there is no value"
+        if root in narrow and value in narrow and any(np.isnan(a).any() for a in probe.arrays):
+            # what a model does with NaN, as torch.nan_to_num, has no value over the reals
+            if reason := vanished(narrow[root], narrow[value], np.full((), math.nan)):
+                return reason
         wide = region.run(probe.arrays, wide=True)
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""

@@ -37,6 +37,12 @@ def product_of_quotient(element: str) -> Graph:
     return g.returns(g.div(g.mul(x, y), y))
 
 
+def without_nan() -> Graph:
+    g = Graph((4,), (4,))
+    x, y = g.args
+    return g.returns(g.where(g.isnan(x), y, x))
+
+
 def larger() -> Graph:
     g = Graph((4,), (4,))
     return g.returns(g.maximum(*g.args))
@@ -56,6 +62,7 @@ LOSSES = {
     "everyday exponentials": (log_sum_exp(2, 3), PLAIN, "±90"),
     "a NaN in a comparison": (larger(), "rule r maximum(x, y) => where(x > y, x, y)", "nan"),
     "a NaN in what cancels": (product_of_quotient("f32"), "rule r x * y / y => x", "nan"),
+    "a NaN that the model takes out": (without_nan(), "rule r where(isnan(x), y, x) => x", "nan"),
     "no elements": (log_sum_exp(2, DYNAMIC), SHIFTED, "size 0"),
 }
 
