@@ -43,9 +43,14 @@ _OF_ANY_STRIDES = {"torch.aten.view": "torch.aten.reshape", "torch.aten._unsafe_
 _INSTEAD: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.copy.default: functions.copied, torch.ops.aten.as_strided_scatter.default: functions.scattered,
     torch.ops.aten.__interpolate.size_list_scale_list: interpolated, torch.ops.prims.squeeze.default: torch.ops.aten.squeeze.dims,
+    **{
+        getattr(getattr(torch.ops.aten, name), overload): getattr(torch, name)
+        for name in ("var", "std", "var_mean", "std_mean") for overload in ("correction", "dim", "default")
+    },
 }  # fmt: skip
 """Functions that stand for operations: for writes in place, of which torch has no derivative or a wrong one, as torch.export puts them;
-for one that takes other coordinates than the scale says; for one that cannot be traced with axes that count from the end."""
+for one that takes other coordinates than the scale says; for one that cannot be traced with axes that count from the end; for those that
+warn of few elements, in text on stderr where they are not called as functions of Python."""
 _ONNX = "torch.onnx."
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")

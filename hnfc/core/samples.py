@@ -87,10 +87,15 @@ def _column(array: Array, value: SSAValue, name: str, path: str) -> list[Array]:
         raise ModelError(f"`{name}` is complex, but the model takes {element}", path)
     if element in FORMATS and array.size and np.isnan(array.astype(np.float64)).all():
         raise ModelError(f"`{name}` holds nothing but NaN", path)
+    with np.errstate(all="ignore"):
+        cast = array.astype(NUMPY_TYPES[element])
+        lost = element in FORMATS and np.isfinite(array.astype(np.float64)) & ~np.isfinite(cast.astype(np.float64))
+    if np.any(lost):
+        raise ModelError(f"`{name}` holds numbers that {element} cannot", path)
     if _fits(array.shape, shape):
-        return [array.astype(NUMPY_TYPES[element])]
+        return [cast]
     if array.ndim == len(shape) + 1 and _fits(array.shape[1:], shape):
-        return list(array.astype(NUMPY_TYPES[element]))
+        return list(cast)
     raise ModelError(f"`{name}` has shape {list(array.shape)}, but the model takes {[s if s != DYNAMIC else '?' for s in shape]}", path)
 
 
@@ -141,7 +146,10 @@ _DRIFT = 2.0**10
 
 def moved(array: Array, element: str, units: float, random: np.random.Generator) -> Array:
     """Numbers of an element type, each moved by at most so many units in the last place, in float64."""
-    return array.astype(np.float64) * (1 + units * 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape))
+    factors = 1 + units * 2 * FORMATS[element].unit_roundoff * random.uniform(-1, 1, array.shape)
+    # the largest float64 may move beyond it
+    with np.errstate(all="ignore"):
+        return array.astype(np.float64) * factors
 
 
 def lasting(observed: Interval) -> Interval:

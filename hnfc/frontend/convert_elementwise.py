@@ -137,12 +137,24 @@ def addcdiv(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue 
 
 @converts("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
-    """x + weight·(y - x)."""
+    """x + weight·(y - x); y - (y - x)·(1 - weight) for weights from ½ on, as torch computes it."""
     x, y, weight = args
-    if not isinstance(result, TensorType):
+    if not isinstance(result, TensorType) or not (is_tensor(x) and is_tensor(y) and element(x) == element(y) == result.element_type):
         return None
-    difference = b.make(SubOp, y, x) if is_tensor(x) and is_tensor(y) and element(x) == element(y) else None
-    return None if difference is None else elementwise(b, AddOp, x, _times(b, difference, weight, result.element_type), result)
+    w = b.operand(weight, result.element_type)
+    if w is None:
+        return None
+    difference, varies = b.make(SubOp, y, x), isinstance(weight, SSAValue)
+    starts, ends = None, None
+    if varies or abs(weight) < 0.5:
+        starts = elementwise(b, AddOp, x, b.make(MulOp, w, difference), result)
+    if varies or not abs(weight) < 0.5:
+        rest = b.make(SubOp, b.constant(1.0, result.element_type), w)
+        ends = elementwise(b, SubOp, y, b.make(MulOp, difference, rest), result)
+    if starts is None or ends is None:
+        return starts or ends
+    near = b.make(CompareOp, b.make(OPERATIONS["abs"], w), b.constant(0.5, result.element_type), predicate="lt")
+    return b.emit(WhereOp, (near, starts, ends), result)
 
 
 @converts("aten.pow.Tensor_Scalar")
@@ -245,12 +257,13 @@ def logit(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | 
 
 @converts("aten.special_ndtr")
 def ndtr(b: ImportBuilder, args: list[Entry], result: Attribute) -> SSAValue | None:
-    """erfc(-x/√2) / 2."""
+    """(1 + erf(x·√½)) / 2, as torch computes it."""
     x = args[0]
     if not isinstance(result, TensorType) or x.type != result:
         return None
-    scaled = b.emit(DivOp, (x, b.constant(-math.sqrt(2), result.element_type)), result)
-    return b.emit(DivOp, (b.emit(OPERATIONS["erfc"], (scaled,), result), b.constant(2.0, result.element_type)), result)
+    one, half, root = (b.constant(number, result.element_type) for number in (1.0, 0.5, math.sqrt(0.5)))
+    error = b.emit(OPERATIONS["erf"], (b.emit(MulOp, (x, root), result),), result)
+    return b.emit(MulOp, (b.emit(AddOp, (one, error), result), half), result)
 
 
 # conditions

@@ -85,20 +85,52 @@ class Signature:
             return tensor_of(module, source.name)
         return inputs[source.index] if isinstance(source, Given) else source.tensor
 
+    def writes_shared(self, module: Any, inputs: Sequence[Any]) -> bool:
+        """Return whether a tensor that is written over shares memory with another argument, which a graph would not see change."""
+        targets = {sink.target for sink in self.results if isinstance(sink, Mutation)}
+        if not targets:
+            return False
+        found = [(self.argument(module, inputs, source), source in targets) for source in self.arguments]
+        if torch.compiler.is_compiling():
+            # Dynamo cannot trace addresses
+            return any(a is b for i, (a, written) in enumerate(found) for b, too in found[:i] if written or too)
+        extents = sorted((*extent, written) for tensor, written in found if (extent := _extent(tensor)))
+        end, written_end = 0, 0
+        for start, stop, written in extents:
+            if start < (end if written else written_end):
+                return True
+            end = max(end, stop)
+            written_end = max(written_end, stop) if written else written_end
+        return False
+
     def scatter(self, module: Any, inputs: Sequence[Any], results: Iterable[Any]) -> list[Any]:
-        """Results of the model, flattened; new values of buffers and inputs are written to them."""
+        """Results of the model, flattened; new values of buffers and inputs are written to them, and returned as these."""
         found = iter(results)
-        returned = []
+        returned: list[Any] = []
+        written: list[tuple[Any, Any]] = []
         for sink in self.results:
             if isinstance(sink, FixedResult):
                 returned.append(sink.value)
             elif isinstance(sink, Mutation):
                 value = next(found)
+                target = self.argument(module, inputs, sink.target)
                 with torch.set_grad_enabled(torch.is_grad_enabled() and value.requires_grad):
-                    self.argument(module, inputs, sink.target).copy_(value)
+                    target.copy_(value)
+                written.append((value, target))
             else:
-                returned.append(next(found))
+                result = next(found)
+                returned.append(next((target for value, target in written if value is result), result))
         return returned
+
+
+def _extent(tensor: Any) -> tuple[int, int] | None:
+    """The addresses between which a tensor lies; None for one without memory of its own, as those of torch.func and sparse ones."""
+    try:
+        start = tensor.data_ptr() if isinstance(tensor, torch.Tensor) and tensor.numel() else 0
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if start else 0
+    except (RuntimeError, NotImplementedError):
+        return None
+    return (start, start + (last + 1) * tensor.element_size()) if start else None
 
 
 def tensor_of(module: Any, name: str) -> Any:

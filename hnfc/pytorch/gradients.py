@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
 from hnfc.backend.gradients import ignore_unused
-from hnfc.backend.on_torch import same_draws, widened
+from hnfc.backend.on_torch import trial_run, widened
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
@@ -176,7 +175,7 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
         found = []
         for graph in graphs:
             try:
-                with same_draws(graph.graph):
+                with trial_run(graph.graph):
                     found.append(graph(*map(_plain, inputs)))
             except _REFUSALS:
                 return None
@@ -215,8 +214,7 @@ def _gradients(
     """The gradients of the weighted results by the wanted arguments."""
     leaves = [t.detach().clone().requires_grad_() if i in wanted else _plain(t) for i, t in enumerate(inputs)]
     try:
-        with same_draws(graph.graph), torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with trial_run(graph.graph), torch.enable_grad():
             results = zip(graph(*leaves), returned, defined, strict=True)
             chosen_results = [(r, known) for r, is_returned, known in results if is_returned and _is_differentiable(r) and r.requires_grad]
             outputs = [r for r, _ in chosen_results]

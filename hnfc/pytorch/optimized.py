@@ -191,7 +191,9 @@ class Programs:
         return None
 
     def _run(self, program: CapturedProgram, module: Any, inputs: list[Any], structure: Any, tensors: list[Any]) -> Any:
-        """The graph's answer; the original's, or what it raises, where the graph raises."""
+        """The graph's answer; the original's, or what it raises, where the graph raises or would not see what it writes."""
+        if program.signature.writes_shared(module, inputs):
+            return self._original(module, inputs, structure, "it writes to a tensor that shares memory with another")
         if torch.compiler.is_compiling():
             return program.run(module, inputs, tensors)
         try:
@@ -205,7 +207,7 @@ class Programs:
         return answer
 
     def _original(self, module: Any, inputs: list[Any], structure: Any, reason: str) -> Any:
-        """The original's answer, which has gradients that the graph does not have."""
+        """The original's answer, which differs from that of the graph."""
         self._refuse(reason)
         args, kwargs = pytree.tree_unflatten(inputs, structure)
         return plain(module).forward(*args, **kwargs)

@@ -30,7 +30,7 @@ from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.nary_terms import Product, Root, Sum
-from hnfc.validation.measurement import Leniency, regression
+from hnfc.validation.measurement import Leniency, regression, vanished
 from hnfc.validation.probes import Probe, Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -45,6 +45,10 @@ _DEPTH = 24
 _SIZE_OF_UNKNOWN = 4
 _ORDINARY = 0.5
 """A number in place of NaN, at which no formula has a pole."""
+
+_NEIGHBOURS = 6
+_NEAR = 2.0**-8
+"""Relative distance of a neighbour."""
 
 
 @dataclass
@@ -91,6 +95,12 @@ class Prober:
             return "there is no result any more"
         if root in narrow and value in narrow and self._swallows(region, root, probe, narrow[root], narrow[value]):
             return "a NaN became a number"
+        if root in narrow and value in narrow and self._invents(region, root, probe, narrow[root], narrow[value]):
+            return "a NaN became a number where there is no value"
+        if root in narrow and value in narrow and any(np.isnan(a).any() for a in probe.arrays):
+            # what a model does with NaN, as torch.nan_to_num, has no value over the reals
+            if reason := vanished(narrow[root], narrow[value], np.full((), math.nan)):
+                return reason
         wide = region.run(probe.arrays, wide=True)
         if root not in narrow or value not in narrow or root not in wide or value not in wide:
             return ""
@@ -114,6 +124,24 @@ class Prober:
             return False
         numbers = [np.where(np.isnan(a), np.asarray(_ORDINARY, a.dtype), a) for a in probe.arrays]
         return bool((lost & np.isfinite(region.run(numbers, wide=False)[root])).any())
+
+    def _invents(self, region: _Region, root: SSAValue, probe: Probe, before: Array, after: Array) -> bool:
+        """Return whether an element becomes a number that is NaN here and all around, since numbers leave the domain of an operation.
+
+        At a single point, as x/x at 0, a number may be the limit."""
+        lost = np.isnan(before) & np.isfinite(after)
+        if not lost.any() or not all(np.isfinite(a).all() for a in probe.arrays) or region.selects(root):
+            return False
+        random = np.random.default_rng(0)
+        for draw in range(_NEIGHBOURS + 1):
+            near = [_nearby(a, random) if draw and _format(leaf) else a for leaf, a in zip(region.leaves, probe.arrays, strict=True)]
+            found = region.run(near, wide=True)
+            if root not in found:
+                return False
+            lost &= region.left_domain(found, root) & np.isnan(found[root])
+            if not lost.any():
+                return False
+        return True
 
     def _slot(self, leaf: SSAValue, region: _Region) -> Slot | None:
         kind = leaf.type
@@ -197,6 +225,25 @@ class _Region:
         """The leaves, and what is computed as they are, with these inputs."""
         return {**dict(zip(self.leaves, inputs, strict=True)), **{value: inputs[index] for value, index in self.again.items()}}
 
+    def left_domain(self, values: dict[SSAValue, Array], wanted: SSAValue) -> Array:
+        """The elements of a value that depend on a NaN which an operation made of numbers. Zeros may have underflowed, as in 0/0."""
+        born: dict[SSAValue, Array] = {}
+        for operation in self.operations:
+            operands = [values[x] for x in operation.operands if x in values]
+            before = [born[x] for x in operation.operands if x in born]
+            for result in operation.results:
+                if result not in values or not _format(result):
+                    continue
+                nan = np.isnan(values[result])
+                if is_pointwise(operation):
+                    of_numbers = np.full(nan.shape, bool(operands))
+                    for x in operands:
+                        of_numbers &= np.isfinite(x) & (x != 0)
+                    born[result] = nan & np.logical_or.reduce(np.broadcast_arrays(of_numbers, *before))
+                else:
+                    born[result] = nan & any(x.any() for x in before)
+        return born.get(wanted, np.zeros((), np.bool_))
+
     def exactly(self, arrays: Sequence[Array], wanted: SSAValue) -> Array | None:
         """The wanted value over the reals, NaN where there is none; None where that cannot be computed, or only slowly."""
         if max((array.size for array in arrays), default=1) * len(self.operations) > _MOST_BALLS:
@@ -250,6 +297,13 @@ class _Region:
             elif not is_pointwise(operation):
                 return None
         return found
+
+
+def _nearby(array: Array, random: np.random.Generator) -> Array:
+    """Numbers near those of the array, and either side of 0."""
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.asarray(wide + random.uniform(-1, 1, wide.shape) * _NEAR * np.maximum(np.abs(wide), _NEAR)).astype(array.dtype)
 
 
 def _accumulated(arrays: Sequence[Array], results: Array, form: Any) -> float:

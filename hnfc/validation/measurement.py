@@ -126,9 +126,10 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
 
 
 def vanished(old: Array, new: Array, truth: Array) -> str:
-    """Description of an element without a true value that was a number and is none any more; empty where there is no such one."""
+    """Description of an element without a true value that was a number or an infinity and is none any more; empty where there is no such
+    one."""
     before, after, want = np.broadcast_arrays(*(np.asarray(a).astype(np.float64) for a in (old, new, truth)))
-    for at in np.flatnonzero(np.isnan(want) & np.isfinite(before) & ~np.isfinite(after))[:1]:
+    for at in np.flatnonzero(np.isnan(want) & ~np.isnan(before) & ~np.isfinite(after) & (after != before))[:1]:
         return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, where over the reals there is no value"
     return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,13 @@ def test_one_element_may_lose_what_all_of_them_may(dtype):
     x = torch.tensor([0.5, -1.0, 1.5, 0.25], dtype=dtype)
     better = hnfc.optimize(Probability(), x)
     assert not torch.isfinite(Probability()(1000 * x)) and better(1000 * x) == 1
+
+
+def test_an_infinite_result_on_the_sample_stays(tmp_path: Path) -> None:
+    """A call of another size is captured with its own inputs as the sample."""
+    path = tmp_path / "own.hnf"
+    path.write_text("rule own\n    log(exp(x) + exp(y)) => max(x, y) + log1p(exp(-abs(x - y)))\n", encoding="utf-8")
+    model, x = Plain(lambda x, y: torch.log(torch.exp(x) + torch.exp(y))), torch.linspace(0.1, 0.9, 6)
+    better = hnfc.optimize(model, (x, x.flip(0)), group=str(path))
+    infinite = torch.tensor([torch.inf, -torch.inf]).repeat(10)
+    assert torch.equal(better(infinite, infinite), infinite)

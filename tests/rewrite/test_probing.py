@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from hnfc.analysis.ranges import Ranges
@@ -35,6 +37,12 @@ def product_of_quotient(element: str) -> Graph:
     return g.returns(g.div(g.mul(x, y), y))
 
 
+def without_nan() -> Graph:
+    g = Graph((4,), (4,))
+    x, y = g.args
+    return g.returns(g.where(g.isnan(x), y, x))
+
+
 def larger() -> Graph:
     g = Graph((4,), (4,))
     return g.returns(g.maximum(*g.args))
@@ -54,6 +62,7 @@ LOSSES = {
     "everyday exponentials": (log_sum_exp(2, 3), PLAIN, "±90"),
     "a NaN in a comparison": (larger(), "rule r maximum(x, y) => where(x > y, x, y)", "nan"),
     "a NaN in what cancels": (product_of_quotient("f32"), "rule r x * y / y => x", "nan"),
+    "a NaN that the model takes out": (without_nan(), "rule r where(isnan(x), y, x) => x", "nan"),
     "no elements": (log_sum_exp(2, DYNAMIC), SHIFTED, "size 0"),
 }
 
@@ -87,3 +96,42 @@ def test_what_is_computed_twice_is_one_value_for_probes_too() -> None:
     g.returns(g.mul(first, g.log2(second)))
     outcome = probed(g, "rule r x * log2(x) => x * log2(where(x == 0, 1, x))")
     assert len(outcome.rewrites) == 1
+
+
+def of_one(*names: str) -> Callable[[], Graph]:
+    def made() -> Graph:
+        g = Graph((4,))
+        value = g.args[0]
+        for name in names:
+            value = getattr(g, name)(value)
+        return g.returns(value)
+
+    return made
+
+
+OUTSIDE = {
+    "log of a negative number": ("rule r exp(log(x)) => x", of_one("log", "exp")),
+    "root of a negative number": ("rule r square(sqrt(x)) => x", of_one("sqrt", "square")),
+    "angle of a number above 1": ("rule r cos(acos(x)) => x", of_one("acos", "cos")),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_nan_stays_where_the_function_has_no_value(name: str) -> None:
+    text, graph = OUTSIDE[name]
+    outcome = probed(graph(), text)
+    assert not outcome.rewrites
+    assert any("where there is no value" in miss.reason for miss in outcome.near_misses)
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_inside_its_domain_the_rewrite_is_made(name: str) -> None:
+    text, graph = OUTSIDE[name]
+    assert probed(graph(), text, Interval(0.25, 0.75)).rewrites
+
+
+def test_a_limit_may_take_the_place_of_nan() -> None:
+    g = Graph((4,))
+    x = g.args[0]
+    g.returns(g.div(g.sub(g.exp(x), g.constant(1.0)), x))
+    assert probed(g, "rule r (exp(x) - 1) / x => where(x == 0, 1, expm1(x) / x)").rewrites
