@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from hnfc.pytorch.losses import with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.comparing import RunComparison, compare
+from hnfc.tracing.course import Change, Trained
 from hnfc.tracing.errors import is_wrong
 from hnfc.tracing.events import Event, first_of
 from hnfc.tracing.findings import trace_of
@@ -43,14 +44,30 @@ class RemedyTrial:
     changed: float = 0.0
     grown: float = 1.0
     """Size of the largest result or gradient relative to the one before, or to 1."""
+    trained: Trained | None = None
+    """What training on with it gives, where that was tried."""
+
+    @property
+    def mends_step(self) -> bool:
+        """Return whether it mends the step alone."""
+        return self.comparison.mends and self.changed <= _ALLOWED and self.grown <= _GROWN
 
     @property
     def mends(self) -> bool:
-        return self.comparison.mends and self.changed <= _ALLOWED and self.grown <= _GROWN
+        return self.mends_step and (self.trained is None or self.trained.is_finite)
+
+    def trained_on(self, patient: Patient, change: Change) -> RemedyTrial:
+        """The trial with what training on gives, if it mends the step."""
+        return replace(self, trained=patient.train(change)) if self.mends_step else self
 
     def __str__(self) -> str:
         moved = f", and changes what is finite by {self.changed:.1e}" if self.changed > 1e-6 else ""
-        return f"{self.code}: the error {self.comparison}{moved}"
+        return f"{self.code}: the error {self.comparison}{moved}{after(self.trained)}"
+
+
+def after(trained: Trained | None) -> str:
+    """The end of a remedy's text: what training on with it gave."""
+    return "" if trained is None else f"; {trained}"
 
 
 def guard_trial(patient: Patient, first: Event) -> RemedyTrial | None:
@@ -79,16 +96,18 @@ def guard_trial(patient: Patient, first: Event) -> RemedyTrial | None:
 
 def _guarded(patient: Patient, guards: Sequence[OperandGuard]) -> tuple[RemedyTrial, TracedStep] | None:
     mode = Guarded(guards)
-    whole = with_loss(patient.model, patient.loss)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with mode:
-            return whole(*args, **kwargs)
+    def guarded(module: torch.nn.Module) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with mode:
+                return module(*args, **kwargs)
 
-    step = _step(patient, call)
+        return call
+
+    step = _step(patient, guarded(with_loss(patient.model, patient.loss)))
     if step is None or not mode.count:
         return None
-    return _trial("guard", "; ".join(map(str, guards)), patient, step), step
+    return _trial("guard", "; ".join(map(str, guards)), patient, step).trained_on(patient, Change(guarded)), step
 
 
 def eps_trials(patient: Patient) -> Iterator[RemedyTrial]:
@@ -110,8 +129,17 @@ def eps_trial(patient: Patient, eps: float) -> RemedyTrial | None:
             part.__dict__[name] = eps
             stack.callback(partial(part.__dict__.__setitem__, name, old))
         step = _step(patient, None)
+    if step is None:
+        return None
+
+    def widened(module: torch.nn.Module) -> torch.nn.Module:
+        for part, name in widened_eps(module, eps):
+            part.__dict__[name] = eps
+        return module
+
     kinds = ", ".join(sorted({type(part).__name__ for part, _ in changed}))
-    return None if step is None else _trial(f"eps={eps:g}", f"eps={eps:g} for {kinds} (it is {min(before):g})", patient, step)
+    trial = _trial(f"eps={eps:g}", f"eps={eps:g} for {kinds} (it is {min(before):g})", patient, step)
+    return trial.trained_on(patient, Change(widened))
 
 
 def scale_trials(patient: Patient) -> Iterator[RemedyTrial]:
@@ -126,7 +154,7 @@ def scale_trial(patient: Patient, scale: float) -> RemedyTrial | None:
     """The loss, multiplied before its gradients are taken; these are divided in float32."""
     step = _step(patient, None, scale)
     code = f"(loss * {scale:g}).backward(), and the gradients in float32 divided by {scale:g} (torch.amp.GradScaler does so)"
-    return None if step is None else _trial(f"scale={scale:g}", code, patient, step)
+    return None if step is None else _trial(f"scale={scale:g}", code, patient, step).trained_on(patient, Change(scale=scale))
 
 
 def _step(patient: Patient, call: Any, scale: float = 1.0) -> TracedStep | None:
@@ -149,7 +177,7 @@ def _largest(step: TracedStep) -> float:
 
 
 def _change(old: TracedStep, new: TracedStep) -> float:
-    """The largest difference from exact values that are finite, relative to the largest of each tensor."""
+    """The largest difference from exact values that lie within their types, relative to the largest of each tensor."""
     others = {(final.kind, final.name): final for final in new.finals}
     most = 0.0
     for final in old.finals:
@@ -159,7 +187,8 @@ def _change(old: TracedStep, new: TracedStep) -> float:
         if not is_wrong(other.given, final.true, final.kind == "gradient", new.run.epsilon):
             continue  # rounding, as of a gradient that is exactly 0
         given = other.given.to(WIDE)
-        good = torch.isfinite(final.true) & torch.isfinite(given)
+        # what lies beyond the type nobody has ever had
+        good = (final.true.abs() <= torch.finfo(final.given.dtype).max) & torch.isfinite(given)
         size = float(torch.where(good, final.true.abs(), 0.0).max())
         off = float(torch.where(good, (given - final.true).abs(), 0.0).max())
         if size > torch.finfo(torch.float32).smallest_normal and math.isfinite(off):

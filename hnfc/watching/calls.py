@@ -116,6 +116,12 @@ class ModelCall:
         return self._versions() == self.versions
 
     @property
+    def has_loss(self) -> bool:
+        """Return whether it is known how the loss depends on parameters: by a criterion, or since the model returned it."""
+        one = len(self.gradients) == 1 and all(gradient.numel() == 1 for gradient in self.gradients.values())
+        return self.criterion is not None or one
+
+    @property
     def has_finite_gradients(self) -> bool:
         """Return whether the loss has finite gradients by what the model returned."""
         return all(bool(gradient.isfinite().all()) for gradient in self.gradients.values())

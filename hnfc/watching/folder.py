@@ -37,7 +37,8 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module, history: History, 
     arguments = arguments_as_data([call.args, call.kwargs], tensors)
     conditions = call.conditions
     known = {} if checkpoint is None else files.load_file(checkpoint)
-    tensors |= {f"parameter.{name}": p for name, p in model.named_parameters() if not _is_same(p, known.get(name))}
+    parameters = {name: step.start.get(name, p) for name, p in model.named_parameters()}
+    tensors |= {f"parameter.{name}": p for name, p in parameters.items() if not _is_same(p, known.get(name))}
     optimizer = optimizer_as_data(step.optimizer, model, tensors)
     tensors |= {f"buffer.{name}": b for name, b in conditions.buffers.items()}
     tensors |= {f"random.{index}": state for index, state in enumerate(conditions.random)}

@@ -17,7 +17,8 @@ from hnfc.core.errors import UsageError
 from hnfc.core.notebook import lines_html
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
-from hnfc.watching.explaining import explain, reasons_of_update, risks_of
+from hnfc.watching.detours import add_detours
+from hnfc.watching.explaining import explain_first, reasons_of_update, risks_of
 from hnfc.watching.folder import save
 from hnfc.watching.history import History, ObservedStep
 from hnfc.watching.hooks import Hook, follow_backward, leave_backward
@@ -25,6 +26,7 @@ from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
 from hnfc.watching.ranks import anywhere, of_rank
 from hnfc.watching.record import Bad, BadStep, to_stderr
+from hnfc.watching.rewinding import Rewind
 from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 from hnfc.watching.updates import dense, note_optimizer
@@ -56,7 +58,7 @@ class Watch:
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None,
         folder: str | None = "hnfc-watch", stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
         report: Callable[[str], None] | None = None, checkpoint: str | Path | None = None,
-        to: Sequence[Callable[[ObservedStep], None]] = (),
+        to: Sequence[Callable[[ObservedStep], None]] = (), rewind: int = 2**28,
     ) -> None:  # fmt: skip
         self.model = model
         inside = getattr(optimizer, "optimizer", None)  # accelerate wraps them
@@ -76,6 +78,7 @@ class Watch:
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
         self._checkpoint = Path(checkpoint) if checkpoint is not None else None
+        self._rewind = Rewind(self._inside, 0 if any(hasattr(p, "placements") for p in self._inside.parameters()) else rewind)
         self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
@@ -239,6 +242,7 @@ class Watch:
             has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
             self._updating = optimizer if has_closure else None
             if not has_closure:
+                self._rewind.note(self.step, optimizer, self._calls)
                 self._settle(self._gradients_of(optimizer))
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -324,26 +328,22 @@ class Watch:
         self._reported = True
         began = time.perf_counter()
         step = BadStep(self.step, bad, not self._updated, optimizer is not None)
+        step.optimizer = self._last_optimizer
         first = bad[0].call
         calls = self._calls if first is None else [first]
         if optimizer is not None:
             step.notes = reasons_of_update(optimizer, self._parameters)
             step.call, calls = (calls[-1] if calls else None), []
         for call in calls:
-            step.call = call
             self._outputs.leave_outside(call)
-            explain(step, self._inside)
-            if step.trace is not None and step.trace:
-                break
-        if step.trace is not None and not step.trace and of_rank():
-            step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
+        explain_first(step, calls, self._inside)
+        add_detours(step, self._rewind)
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
-            step.optimizer = self._last_optimizer
             self._save(step)
-            step.optimizer = None
         else:
             step.call = None
+        step.optimizer, step.start = None, {}
         self.bad.append(step)
         self._say(str(step))
         self._began += time.perf_counter() - began

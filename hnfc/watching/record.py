@@ -45,9 +45,13 @@ class BadStep:
     trace: Trace | None = None
     growth: list[ExponentSeries] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+    """Changes of the optimizer that mend it; those of the step itself are in the trace."""
     folder: str = ""
     size: int = 0
     """Bytes of the folder."""
+    start: dict[str, torch.Tensor] = field(default_factory=dict)
+    """The parameters before the update, by name, where those of the model are after it."""
     optimizer: torch.optim.Optimizer | None = None
     """The one that was about to run, or ran last, until the step is saved."""
 
@@ -60,6 +64,7 @@ class BadStep:
         lines += [f"    note    {note}" for note in self.notes]
         if self.trace is not None and self.trace:
             lines.append(str(self.trace))
+        lines += [f"    mend    {remedy}" for remedy in self.remedies]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
