@@ -101,19 +101,20 @@ class ModelCall:
     @staticmethod
     def now(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = ()) -> ModelCall:
         call = ModelCall(args, kwargs, Conditions.now(model, steady))
-        call.versions = call._versions()
+        call.versions = call.versions_now()
         return call
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
-    def _versions(self) -> list[int]:
+    def versions_now(self) -> list[int]:
+        """Counts of changes in place, by argument."""
         return [0 if tensor.is_inference() else tensor._version for tensor in self.tensors()]
 
     @property
     def is_as_it_was(self) -> bool:
         """Return whether no argument was changed in place since the call."""
-        return self._versions() == self.versions
+        return self.versions_now() == self.versions
 
     @property
     def has_loss(self) -> bool:

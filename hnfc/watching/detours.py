@@ -16,6 +16,7 @@ from hnfc.watching.rewinding import Detour, Rerun, Rewind
 
 DETOURS = ("clip=C", "rate=F", "optimizer-eps=E", "optimizer-float32")
 """Names of remedies of the optimizer; C, F and E are numbers."""
+ALL_DETOURS = ("rate=0.1", "clip=1", "optimizer-eps=1e-06", "optimizer-eps=0.0001", "optimizer-float32")
 _GROWN = 1e5
 """Growth of the loss, beside the first and 1, above which training goes astray."""
 _RATES = (0.1, 0.01)
@@ -59,7 +60,7 @@ def add_detours(step: BadStep, rewind: Rewind) -> None:
     if old is None or old.faulty != step.step:
         return
     if step.by_optimizer:
-        step.start = old.before
+        step.start = rewind.before(step.step)
     if poisoned:
         code = 'hnfc.watch(…, stop="skip"), which leaves out the update of a bad step'
         tried = [_trial(rewind, old, "skip", Detour(without=step.step), code)]

@@ -41,7 +41,11 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
     try:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
-            step.trace = traced(whole, whole.sample, "stability", not unseen, None, course_of(whole, call, step.optimizer))
+            course = course_of(whole, call, step.optimizer)
+            step.trace = traced(whole, whole.sample, "stability", not unseen, None, course)
+        if course is None and step.trace.first is not None and step.trace.first.remedies:
+            unknown = "no optimizer has run yet" if call.has_loss else "the function of the loss was not seen"
+            step.notes.append(f"remedies were tried on this step alone, and none by training on: {unknown}")
         # where the loss and its gradients are finite, the loss is not at fault: another rank is, or a hook
         of_loss = unseen or step.bad[0].kind in ("loss", "jump")
         if call.criterion is None and of_loss and not _is_explained(step.trace):

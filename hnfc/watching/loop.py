@@ -343,7 +343,7 @@ class Watch:
             self._save(step)
         else:
             step.call = None
-        step.optimizer, step.start = None, {}
+        step.optimizer = step.start = None
         self.bad.append(step)
         self._say(str(step))
         self._began += time.perf_counter() - began

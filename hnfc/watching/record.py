@@ -33,6 +33,14 @@ class Bad:
         return "NaN" if math.isnan(self.size) else "infinite" if math.isinf(self.size) else f"{self.size:.3g}"
 
 
+@dataclass(frozen=True)
+class StepStart:
+    """Parameters that a step began with, by name, and an optimizer on them with the state before the step."""
+
+    parameters: dict[str, torch.Tensor]
+    optimizer: torch.optim.Optimizer
+
+
 @dataclass(repr=False)
 class BadStep:
     """Step of a training run that went wrong. before: no optimizer had changed a parameter in it. by_optimizer: gradients were finite."""
@@ -50,8 +58,8 @@ class BadStep:
     folder: str = ""
     size: int = 0
     """Bytes of the folder."""
-    start: dict[str, torch.Tensor] = field(default_factory=dict)
-    """The parameters before the update, by name, where those of the model are after it."""
+    start: StepStart | None = None
+    """The state before the update, where that of the model is after it."""
     optimizer: torch.optim.Optimizer | None = None
     """The one that was about to run, or ran last, until the step is saved."""
 

@@ -17,7 +17,9 @@ from hnfc.tracing.optimizers import copied_optimizer, update
 from hnfc.tracing.patients import REFUSALS
 from hnfc.tracing.surroundings import plain_kernels
 from hnfc.watching.calls import ModelCall, Step
+from hnfc.watching.record import StepStart
 
+ANY_SIZE = 2**62
 _APART = 16
 """Steps between two states that are kept."""
 _MOST_BATCHES = 2**26
@@ -66,15 +68,14 @@ class Detour:
 
 @dataclass
 class Rerun:
-    """Steps made again. first: the one that they began with. losses and norms: of each step the loss and the norm of all gradients. faulty: the step that went wrong, and what
-    in it. before: the parameters with which it began, by name."""
+    """Steps made again. first: the one that they began with. losses and norms: of each step the loss and the norm of all gradients.
+    faulty: the step that went wrong, and what in it."""
 
     first: int
     losses: list[float] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     faulty: int | None = None
     wrong: str = ""
-    before: dict[str, torch.Tensor] = field(default_factory=dict)
     after: dict[str, torch.Tensor] = field(default_factory=dict)
     """The parameters after the last of the recorded steps."""
     further: int = 0
@@ -158,40 +159,52 @@ class Rewind:
             return None
 
 
+    def before(self, step: int) -> StepStart | None:
+        """The state before a step; None where the steps before it cannot be made again."""
+        start = self.start
+        if start is None:
+            return None
+        records = [record for record in self.records if start.step <= record.step < step]
+        again = _Rerunning(self._model, start, Detour())
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            done = again.run(records, 0)
+        return None if done.wrong else StepStart(dict(again.module.named_parameters()), again.optimizer)
+
+
 class _Rerunning:
     """A run of recorded steps on copies of an earlier state."""
 
     def __init__(self, model: torch.nn.Module, start: EarlierState, detour: Detour) -> None:
         self._detour = detour
         copies = {key: _copied(tensor) for key, tensor in start.tensors.items()}
-        self._module = shadow(model, copies)
+        self.module = shadow(model, copies)
         self._masters = {
             id(p): torch.nn.Parameter(copies[key].detach().to(detour.form)) if detour.form is not None else copies[key]
             for key, p in start.tensors.items() if isinstance(p, torch.nn.Parameter)
         }  # fmt: skip
         self._pairs = [(copies[key], self._masters[id(p)]) for key, p in start.tensors.items() if id(p) in self._masters]
-        self._optimizer = copied_optimizer(start.optimizer, self._masters)
+        self.optimizer = copied_optimizer(start.optimizer, self._masters)
 
     def run(self, records: Sequence[RecordedStep], further: int) -> Rerun:
-        done, began = Rerun(records[0].step), time.monotonic()
+        done, began = Rerun(records[0].step if records else 0), time.monotonic()
         taken = [record for record in records if record.step != self._detour.without]
         for index in range(len(taken) + further if taken else 0):
             known = index < len(taken)
             record = taken[index % len(taken)]
-            before = self._values() if known else {}
             wrong = self._step(record, (record if known else taken[-1]).settings, done)
             if wrong:
-                done.faulty, done.wrong, done.before = record.step if known else None, wrong, before
+                done.faulty, done.wrong = record.step if known else None, wrong
                 break
             if index == len(taken) - 1:
-                done.after = self._values()
+                done.after = self.values()
             done.further += not known
             if time.monotonic() - began > _SECONDS:
                 break
         return done
 
-    def _values(self) -> dict[str, torch.Tensor]:
-        return {name: p.detach().clone() for name, p in self._module.named_parameters()}
+    def values(self) -> dict[str, torch.Tensor]:
+        """The parameters by name."""
+        return {name: p.detach().clone() for name, p in self.module.named_parameters()}
 
     def _step(self, record: RecordedStep, settings: Sequence[dict[str, Any]], done: Rerun) -> str:
         for copied, _ in self._pairs:
@@ -211,7 +224,7 @@ class _Rerunning:
 
     def _add_gradients(self, call: ModelCall) -> float:
         """The loss of a call, without its scale; parameters get its gradients."""
-        with call.conditions.applied(self._module) as applied:
+        with call.conditions.applied(self.module) as applied:
             step = Step(applied, call)
             loss = summed(step(*step.sample))
             trained = [copied for copied, _ in self._pairs if copied.requires_grad]
@@ -224,13 +237,13 @@ class _Rerunning:
 
     @torch.no_grad()
     def _update(self, settings: Sequence[dict[str, Any]]) -> None:
-        for group, given in zip(self._optimizer.param_groups, settings, strict=True):
+        for group, given in zip(self.optimizer.param_groups, settings, strict=True):
             group.update(given)
             self._detour.settings(group)
         for copied, master in self._pairs:
             if master is not copied:
                 master.grad = None if copied.grad is None else copied.grad.to(master.dtype)
-        update(self._optimizer)
+        update(self.optimizer)
         for copied, master in self._pairs:
             if master is not copied:
                 copied.copy_(master)
