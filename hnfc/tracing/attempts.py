@@ -10,7 +10,7 @@ import torch
 from hnfc.core.errors import UsageError
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.pytorch.settings import Settings
-from hnfc.tracing.course import Change
+from hnfc.tracing.course import StepChange
 from hnfc.tracing.events import Event
 from hnfc.tracing.patients import Patient
 from hnfc.tracing.remedies import in_format, program_change, rewritten
@@ -71,4 +71,4 @@ def _format(patient: Patient, form: str) -> RemedyTrial | None:
     if comparison is None:
         return None
     trial = RemedyTrial(form, f"model.to(torch.{form}), and the inputs", comparison)
-    return trial.trained_on(patient, Change(form=getattr(torch, form)))
+    return trial.trained_on(patient, StepChange(form=getattr(torch, form)))

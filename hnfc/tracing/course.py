@@ -28,7 +28,7 @@ def _as_it_is(module: torch.nn.Module) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """A change of a step. call: what to call in the place of a module. scale: a factor of the loss. form: the type of all numbers."""
 
     call: Callable[[torch.nn.Module], Callable[..., Any]] = _as_it_is
@@ -66,7 +66,7 @@ class Course:
     optimizer: torch.optim.Optimizer
     scale: float = 1.0
 
-    def train(self, change: Change, steps: int = STEPS) -> Trained:
+    def train(self, change: StepChange, steps: int = STEPS) -> Trained:
         """Trains on with a change, on the same arguments."""
         replaced = copies_of(self.module, change.form)
         module = shadow(self.module, replaced)

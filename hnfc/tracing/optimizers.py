@@ -29,7 +29,7 @@ def _those(given: list[torch.Tensor], parameters: Mapping[int, torch.Tensor]) ->
 
 
 def _empty_like(optimizer: torch.optim.Optimizer, state: dict[Any, Any]) -> Any:
-    """The state in a dictionary of the kind that optimizers have, which makes entries that are asked for."""
+    """The state in a dictionary of the optimizer's own kind, which makes entries on demand."""
     made = copy.copy(optimizer.state)
     made.clear()
     made.update(state)
@@ -42,6 +42,8 @@ def _copied(value: Any, p: torch.Tensor) -> Any:
         return {key: _copied(part, p) for key, part in value.items()}
     if not isinstance(value, torch.Tensor):
         return copy.deepcopy(value)
+    if hasattr(value, "full_tensor") and not hasattr(p, "full_tensor"):  # all ranks take part
+        value = value.full_tensor()
     if value.is_floating_point() and value.dim() and value.shape == p.shape and value.dtype != p.dtype:
         return value.detach().to(p.dtype)
     return value.detach().clone()

@@ -9,7 +9,7 @@ import torch
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.pytorch.losses import Loss
-from hnfc.tracing.course import Change, Course, Trained
+from hnfc.tracing.course import Course, StepChange, Trained
 from hnfc.tracing.step import TracedStep
 
 REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
@@ -30,7 +30,7 @@ class Patient:
     backward: bool
     course: Course | None = None
 
-    def train(self, change: Change) -> Trained | None:
+    def train(self, change: StepChange) -> Trained | None:
         """Trains on with a change; None where the training is not known, or cannot be followed with it."""
         if self.course is None:
             return None

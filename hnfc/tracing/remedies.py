@@ -21,7 +21,7 @@ from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.pytorch.shadow import shadow
 from hnfc.tracing.comparing import RunComparison, compare
-from hnfc.tracing.course import Change
+from hnfc.tracing.course import StepChange
 from hnfc.tracing.events import GRADIENT, NOT_FINITE
 from hnfc.tracing.patients import INSIDE, REFUSALS, Patient
 from hnfc.tracing.report import Trace
@@ -81,7 +81,7 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
             return
 
 
-def program_change(program: CapturedProgram) -> Change:
+def program_change(program: CapturedProgram) -> StepChange:
     """A rewritten program in the place of the module that it was made from."""
 
     def call(module: torch.nn.Module) -> Any:
@@ -91,10 +91,10 @@ def program_change(program: CapturedProgram) -> Change:
 
         return run
 
-    return Change(call)
+    return StepChange(call)
 
 
-def module_change(made: torch.nn.Module) -> Change:
+def module_change(made: torch.nn.Module) -> StepChange:
     """A module with the same parameters, or copies of them in another type, in the place of another."""
 
     def call(module: torch.nn.Module) -> Any:
@@ -102,7 +102,7 @@ def module_change(made: torch.nn.Module) -> Change:
         return shadow(made, {id(tensor): given[name] for name, tensor in (*made.named_parameters(), *made.named_buffers())})
 
     forms = {tensor.dtype for tensor in made.parameters() if tensor.is_floating_point()}
-    return Change(call, form=forms.pop() if len(forms) == 1 else None)
+    return StepChange(call, form=forms.pop() if len(forms) == 1 else None)
 
 
 def rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
@@ -147,7 +147,7 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
         comparison = in_format(patient, dtype)
         if narrow is None or comparison is None or not comparison.accurate:
             continue
-        trained = patient.train(Change(form=dtype))
+        trained = patient.train(StepChange(form=dtype))
         if trained is not None and not trained.is_finite:
             continue
         name = str(dtype).removeprefix("torch.")

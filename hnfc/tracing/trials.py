@@ -14,7 +14,7 @@ import torch
 from hnfc.pytorch.losses import with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.tracing.comparing import RunComparison, compare
-from hnfc.tracing.course import Change, Trained
+from hnfc.tracing.course import StepChange, Trained
 from hnfc.tracing.errors import is_wrong
 from hnfc.tracing.events import Event, first_of
 from hnfc.tracing.findings import trace_of
@@ -27,7 +27,7 @@ _MOST_GUARDS = 3
 _WIDER_EPS = (1e-6, 1e-5, 1e-3)
 _SCALES = (2.0**-8, 2.0**8, 2.0**-16, 2.0**16, 2.0**24)
 _ALLOWED = 1e-2
-"""Change of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
+"""StepChange of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
 
 _GROWN = 1e5
 """Growth of results and gradients above which a step is finite, but training would go astray."""
@@ -45,7 +45,7 @@ class RemedyTrial:
     grown: float = 1.0
     """Size of the largest result or gradient relative to the one before, or to 1."""
     trained: Trained | None = None
-    """What training on with it gives, where that was tried."""
+    """Outcome of training on with it, where that was tried."""
 
     @property
     def mends_step(self) -> bool:
@@ -56,8 +56,8 @@ class RemedyTrial:
     def mends(self) -> bool:
         return self.mends_step and (self.trained is None or self.trained.is_finite)
 
-    def trained_on(self, patient: Patient, change: Change) -> RemedyTrial:
-        """The trial with what training on gives, if it mends the step."""
+    def trained_on(self, patient: Patient, change: StepChange) -> RemedyTrial:
+        """The trial with the outcome of training on, if it mends the step."""
         return replace(self, trained=patient.train(change)) if self.mends_step else self
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def _guarded(patient: Patient, guards: Sequence[OperandGuard]) -> tuple[RemedyTr
     step = _step(patient, guarded(with_loss(patient.model, patient.loss)))
     if step is None or not mode.count:
         return None
-    return _trial("guard", "; ".join(map(str, guards)), patient, step).trained_on(patient, Change(guarded)), step
+    return _trial("guard", "; ".join(map(str, guards)), patient, step).trained_on(patient, StepChange(guarded)), step
 
 
 def eps_trials(patient: Patient) -> Iterator[RemedyTrial]:
@@ -139,7 +139,7 @@ def eps_trial(patient: Patient, eps: float) -> RemedyTrial | None:
 
     kinds = ", ".join(sorted({type(part).__name__ for part, _ in changed}))
     trial = _trial(f"eps={eps:g}", f"eps={eps:g} for {kinds} (it is {min(before):g})", patient, step)
-    return trial.trained_on(patient, Change(widened))
+    return trial.trained_on(patient, StepChange(widened))
 
 
 def scale_trials(patient: Patient) -> Iterator[RemedyTrial]:
@@ -154,7 +154,7 @@ def scale_trial(patient: Patient, scale: float) -> RemedyTrial | None:
     """The loss, multiplied before its gradients are taken; these are divided in float32."""
     step = _step(patient, None, scale)
     code = f"(loss * {scale:g}).backward(), and the gradients in float32 divided by {scale:g} (torch.amp.GradScaler does so)"
-    return None if step is None else _trial(f"scale={scale:g}", code, patient, step).trained_on(patient, Change(scale=scale))
+    return None if step is None else _trial(f"scale={scale:g}", code, patient, step).trained_on(patient, StepChange(scale=scale))
 
 
 def _step(patient: Patient, call: Any, scale: float = 1.0) -> TracedStep | None:

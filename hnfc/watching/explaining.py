@@ -11,6 +11,7 @@ from hnfc.tracing import Trace, traced
 from hnfc.tracing.course import Course
 from hnfc.tracing.events import NOT_FINITE
 from hnfc.watching.calls import ModelCall, Step
+from hnfc.watching.gathering import gathered
 from hnfc.watching.ranks import of_rank
 from hnfc.watching.record import BadStep
 
@@ -29,6 +30,16 @@ def explain_first(step: BadStep, calls: Sequence[ModelCall], model: torch.nn.Mod
             break
     if step.trace is not None and not step.trace and of_rank():
         step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
+
+
+def gathered_for(step: BadStep, model: torch.nn.Module) -> torch.nn.Module:
+    """The whole of a sharded model, which all ranks gather together; the step has the whole state of its optimizer then."""
+    try:
+        whole, step.optimizer = gathered(model, step.optimizer)
+    except (ValueError, RuntimeError) as error:
+        step.notes.append(f"the parts of the model could not be gathered: {str(error).splitlines()[0]}")
+        return model
+    return whole
 
 
 def explain(step: BadStep, model: torch.nn.Module) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
-from hnfc.pytorch.saved_calls import STEP, TENSORS, arguments_as_data, arguments_from_data
+from hnfc.core.saved_steps import STEP, TENSORS
+from hnfc.pytorch.saved_calls import arguments_as_data, arguments_from_data
 from hnfc.watching.calls import Conditions, ModelCall
 from hnfc.watching.faults import Fault
 from hnfc.watching.history import History

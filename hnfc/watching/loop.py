@@ -18,13 +18,15 @@ from hnfc.core.notebook import lines_html
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
 from hnfc.watching.detours import add_detours
-from hnfc.watching.explaining import explain_first, reasons_of_update, risks_of
+from hnfc.watching.explaining import explain_first, gathered_for, reasons_of_update, risks_of
 from hnfc.watching.folder import save
+from hnfc.watching.gathering import is_sharded_model
 from hnfc.watching.history import History, ObservedStep
 from hnfc.watching.hooks import Hook, follow_backward, leave_backward
+from hnfc.watching.jumps import LossJumps
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
-from hnfc.watching.ranks import anywhere, of_rank
+from hnfc.watching.ranks import of_rank, with_other_ranks
 from hnfc.watching.record import Bad, BadStep, to_stderr
 from hnfc.watching.rewinding import Rewind
 from hnfc.watching.samples import sample_of
@@ -35,8 +37,6 @@ _MOST_CALLS = 64
 """Calls between two steps of the optimizer that are kept; of more, the last."""
 _MOST_SAVED = 3
 """Bad steps of a loop that goes on which are saved, and whose batches are kept."""
-_FAR_BACK = 20
-"""Losses whose median a jump is measured against."""
 _SKIPPED = 8
 """Steps in a row that a gradient scaler may leave out before it counts as a fault: one halves the scale."""
 _GREW, _LARGE = 2.0, 3.0
@@ -67,19 +67,19 @@ class Watch:
         self.bad: list[BadStep] = []
         self.history = History(to)
         self._inside = unwrapped(model)
-        self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
+        self._scaler, self._folder, self._stop, self._budget = scaler, folder, stop, budget
+        self._jumps = LossJumps(jump)
         self._say = report or to_stderr
         self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
         self._losses: list[tuple[ModelCall, torch.Tensor]] = []
-        self._past: list[float] = []
         self._names = {id(part): name for name, part in self._inside.named_modules()}
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
         self._checkpoint = Path(checkpoint) if checkpoint is not None else None
-        self._rewind = Rewind(self._inside, 0 if any(hasattr(p, "placements") for p in self._inside.parameters()) else rewind)
-        self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
+        self._is_sharded = is_sharded_model(self._inside)
+        self._rewind = Rewind(self._inside, 0 if self._is_sharded else rewind)
         # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
@@ -253,8 +253,9 @@ class Watch:
                 return
             self._updated = True
             sizes, wrong = not_finite([dense(p.detach()) for p in parameters], self._looking)
-            if wrong:
-                self._found([Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()], optimizer)
+            bad = [Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()]
+            if bad := with_other_ranks(bad, "parameter", self._is_sharded):
+                self._found(bad, optimizer)
             self._note_all("parameter", [self._parameters[id(p)] for p in parameters], [dense(p) for p in parameters], sizes)
             if self._looking:
                 note_optimizer(self.history, self.step, optimizer, self._parameters, self._old)
@@ -273,23 +274,15 @@ class Watch:
             for i, size in wrong.items()
             if i >= count or not self._is_scaled or math.isnan(size)  # a loss that is scaled may be too large for its type
         ]
-        bad += self._jumped(sizes[:count])
-        if self._is_sharded and gradients and anywhere(bool(bad)) and not bad:
-            bad = [Bad("gradient", "of another rank", math.nan)]
+        bad += self._jumps.found(sizes[:count])
+        if gradients:
+            bad = with_other_ranks(bad, "gradient", self._is_sharded)
         self._losses = []
         if losses:
             self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if self._is_scaled else None, losses[-1][1].dtype)
         self._note_all("gradient", [name for name, _ in gradients], tensors[count:], sizes[count:])
         if bad:
             self._found(bad, None, stop)
-
-    def _jumped(self, losses: list[float]) -> list[Bad]:
-        if self._jump is None or not losses:
-            return []
-        past, now = sorted(self._past[-_FAR_BACK:]), sum(losses) / len(losses)
-        self._past.append(now)
-        usual = past[len(past) // 2] if len(past) == _FAR_BACK else math.inf
-        return [Bad("jump", f"{usual:.3g}", now)] if 0 < usual < math.inf and now > self._jump * usual else []
 
     @property
     def _is_scaled(self) -> bool:
@@ -336,11 +329,12 @@ class Watch:
             step.call, calls = (calls[-1] if calls else None), []
         for call in calls:
             self._outputs.leave_outside(call)
-        explain_first(step, calls, self._inside)
+        inside = gathered_for(step, self._inside) if self._is_sharded and (optimizer is not None or stop is None) else self._inside
+        explain_first(step, calls, inside)
         add_detours(step, self._rewind)
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
-            self._save(step)
+            self._save(step, inside)
         else:
             step.call = None
         step.optimizer = step.start = None
@@ -354,12 +348,12 @@ class Watch:
         elif stop:
             raise StepStopped(self, str(step).splitlines()[0])
 
-    def _save(self, step: BadStep) -> None:
+    def _save(self, step: BadStep, inside: torch.nn.Module) -> None:
         if self._folder is None:
             return
         try:
             place = Path(self._folder) / f"step-{self.step}{of_rank()}"
-            folder, step.size = save(place, step, self._inside, self.history, self._checkpoint)
+            folder, step.size = save(place, step, inside, self.history, self._checkpoint)
             step.folder = str(folder)
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")

@@ -92,7 +92,7 @@ def test_the_page_of_a_run(step: tuple[str, str], tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [
-        ("make_model", 2, "--model is FILE.py:NAME"),
+        ("make_model", 2, "a model is FILE.py:NAME"),
         ("nowhere.py:make_model", 1, "no such file"),
         ("FILE:one", 1, "defines no function one"),
         ("FILE:two", 1, "defines no function two"),

@@ -14,7 +14,7 @@ from torch import nn
 
 import hnfc
 from hnfc.core.errors import UsageError
-from hnfc.tracing.course import Change, Course
+from hnfc.tracing.course import Course, StepChange
 from hnfc.tracing.optimizers import copied_optimizer, update
 from hnfc.tracing.remedies import add_remedies
 
@@ -160,9 +160,9 @@ def test_a_course_says_how_far_it_came() -> None:
     model = Squares()
     course = Course(model, data(), torch.optim.SGD(model.parameters(), 1.0))
     before = copy.deepcopy(model.state_dict())
-    found = course.train(Change())
+    found = course.train(StepChange())
     assert not found.is_finite and "the loss has grown from" in str(found) and 0 < found.steps < 50
-    assert course.train(Change(form=torch.float64)).wrong and course.train(Change(), 3).steps == 3
+    assert course.train(StepChange(form=torch.float64)).wrong and course.train(StepChange(), 3).steps == 3
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
