@@ -18,14 +18,14 @@ from hnfc.tracing.course import StepChange, Trained
 from hnfc.tracing.errors import is_wrong
 from hnfc.tracing.events import Event, first_of
 from hnfc.tracing.findings import trace_of
-from hnfc.tracing.guards import Guarded, OperandGuard, guards_of, widened_eps
+from hnfc.tracing.guards import MOST_STRENGTHS, Guarded, OperandGuard, guards_of, widened_eps
 from hnfc.tracing.memory import WIDE
 from hnfc.tracing.patients import REFUSALS, Patient
 from hnfc.tracing.step import TracedStep, step_of
 
 _MOST_GUARDS = 3
 _WIDER_EPS = (1e-6, 1e-5, 1e-3)
-_SCALES = (2.0**-8, 2.0**8, 2.0**-16, 2.0**16, 2.0**24)
+_SCALES = (2.0**-8, 2.0**8, 2.0**-16, 2.0**16, 2.0**-24, 2.0**24)
 _ALLOWED = 1e-2
 """StepChange of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
 
@@ -71,26 +71,34 @@ def after(trained: Trained | None) -> str:
 
 
 def guard_trial(patient: Patient, first: Event) -> RemedyTrial | None:
-    """Guards at the first event, and at what then comes first, until the step is mended; else the last that were tried."""
-    guards: list[OperandGuard] = []
+    """Guards of one strength at the first event, and at what then comes first, until the step is mended; else the last that were tried."""
+    last: RemedyTrial | None = None
+    tried: list[OperandGuard] = []
+    for strength in range(MOST_STRENGTHS):
+        guards: list[OperandGuard] = []
+        last = _guards_of_strength(patient, first, strength, guards) or last
+        if guards == tried or (last is not None and last.mends):
+            return last
+        tried = guards
+    return last
+
+
+def _guards_of_strength(patient: Patient, first: Event, strength: int, guards: list[OperandGuard]) -> RemedyTrial | None:
+    """The last trial of guards of a strength, which go to `guards`."""
     event: Event | None = first
     last: RemedyTrial | None = None
     while event is not None and len(guards) < _MOST_GUARDS:
-        following: tuple[OperandGuard, Event | None] | None = None
-        for guard in guards_of(event):
-            tried = _guarded(patient, [*guards, guard])
-            if tried is None:
-                continue
-            last, step = tried
-            if last.mends:
-                return last
-            then = first_of(trace_of(step).events)
-            if following is None and (then is None or (then.source, then.operation) != (event.source, event.operation)):
-                following = guard, then
-        if following is None:
+        found = guards_of(event)
+        if not found or found[min(strength, len(found) - 1)] in guards:
             return last
-        guards.append(following[0])
-        event = following[1]
+        guards.append(found[min(strength, len(found) - 1)])
+        tried = _guarded(patient, guards)
+        if tried is None:
+            return last
+        last, step = tried
+        if last.mends:
+            return last
+        event = first_of(trace_of(step).events)
     return last
 
 
@@ -177,7 +185,8 @@ def _largest(step: TracedStep) -> float:
 
 
 def _change(old: TracedStep, new: TracedStep) -> float:
-    """The largest difference from exact values that lie within their types, relative to the largest of each tensor."""
+    """The largest difference from exact values that lie within their types, and from what was there, relative to the largest of each
+    tensor."""
     others = {(final.kind, final.name): final for final in new.finals}
     most = 0.0
     for final in old.finals:
@@ -190,7 +199,9 @@ def _change(old: TracedStep, new: TracedStep) -> float:
         # what lies beyond the type nobody has ever had
         good = (final.true.abs() <= torch.finfo(final.given.dtype).max) & torch.isfinite(given)
         size = float(torch.where(good, final.true.abs(), 0.0).max())
-        off = float(torch.where(good, (given - final.true).abs(), 0.0).max())
+        before = final.given.to(WIDE)
+        moved = torch.where(before.isfinite(), (given - before).abs(), math.inf).minimum((given - final.true).abs())
+        off = float(torch.where(good, moved, 0.0).max())
         if size > torch.finfo(torch.float32).smallest_normal and math.isfinite(off):
             most = max(most, off / size)
     return most
