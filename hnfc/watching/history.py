@@ -66,7 +66,8 @@ class History:
         self._noted: list[_Noted] = []
         self._last: tuple[ObservedStep, list[_Noted]] | None = None
         self._scale: float | None = None
-        self._foretold: set[str] = set()
+        self._foretold: dict[str, int] = {}
+        """The last step of the forecast of each value that has one."""
 
     def note(self, step: int, name: str, kind: str, module: str, size: float, given: torch.Tensor) -> None:
         """Notes the largest element of a value at a step, and a sample of it where there are followers."""
@@ -116,10 +117,10 @@ class History:
         return step
 
     def _new(self, series: Iterable[ExponentSeries]) -> list[Forecast]:
-        """Forecasts of values of which there was none."""
-        found = (each.forecast() for each in series if each.name not in self._foretold)
+        """Forecasts of values of which there was none, or one whose steps have passed."""
+        found = (each.forecast() for each in series if each.steps and each.steps[-1] > self._foretold.get(each.name, -1))
         new = sorted((each for each in found if each is not None), key=lambda each: each.earliest)
-        self._foretold.update(each.series.name for each in new)
+        self._foretold.update({each.series.name: each.latest for each in new})
         return new
 
     def close(self) -> None:

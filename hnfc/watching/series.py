@@ -9,17 +9,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from hnfc.watching.lines import line
+
 _NARROW = (torch.float16, torch.bfloat16)
 _MOST = 512
 """Points that are kept of a series; every second one goes when there are more."""
 _FEWEST = 12
 """Points below which nothing is foretold."""
-_SURE = 3.0
-"""Standard errors of the slope on either side of a forecast."""
 _AHEAD = 1.0
 """A forecast reaches so many times as far as the steps that it rests on."""
 _INSIDE = 8.0
 """Bits by which sums and squares that a loss is made of, which nobody looks at, may be larger than it."""
+_MARGIN = 0.03
+"""Share of its distance by which a forecast is wider than the lines give it: a run ends a little before or after a value is full."""
+_STEADY = 0.8
+"""Slope of the second half of the points, beside that of the first, from which growth counts as steady."""
 _GROWN = 1.0
 """Bits that a value must have grown by, over the steps that a forecast rests on."""
 
@@ -67,22 +71,22 @@ class ExponentSeries:
         if len(self.steps) - first < _FEWEST or self.exponents[-1] - self.exponents[first] < _GROWN:
             return None
         steps, exponents = np.array(self.steps[first:], float), np.array(self.exponents[first:])
-        middle = len(steps) // 2
-        halves = [_slope(steps[part], exponents[part])[0] for part in (slice(None, middle), slice(middle, None))]
-        slope, error = _slope(steps, exponents)
-        low, high = slope - _SURE * error, slope + _SURE * error
-        # growth that slows down, as of weights that are being learned, ends of itself
-        if low <= 0 or halves[1] < 0.8 * halves[0] or self.headroom / slope > _AHEAD * (steps[-1] - steps[0]):
-            return None
         sooner = max(self.headroom - (_INSIDE if self.kind == "loss" else 0.0), 0.0)
-        now, change = self.steps[-1], 2 * (halves[1] - halves[0]) / (steps[-1] - steps[0])
-        soonest, last = sooner / high, self.headroom / low
-        if change > 0:  # it may go on to get faster
-            soonest = min(soonest, (math.sqrt(halves[1] ** 2 + 2 * change * sooner) - halves[1]) / change)
-        else:  # or slower, if it gets there at all
-            rest = halves[1] ** 2 + 2 * change * self.headroom
-            last = max(last, (halves[1] - math.sqrt(rest)) / -change if change and rest > 0 else 2 * last)
-        return Forecast(self, slope, now + math.floor(soonest), now + math.ceil(last))
+        reach = _AHEAD * (steps[-1] - steps[0])
+        even, slowing = line(steps, exponents), line(np.log2(1 + steps), exponents)
+        steady = even.low > 0 and even.late >= _STEADY * even.early and self.headroom / even.slope <= reach
+        # growth by a power of the steps slows down; what ends of itself, as weights that are being learned, does so faster
+        powers = slowing.low > 0 and slowing.late >= _STEADY * slowing.early and slowing.noise < even.noise
+        later = _later(steps[-1], self.headroom / slowing.slope) if powers else math.inf
+        if not steady and later > reach:
+            return None
+        found = [even.span(sooner, self.headroom, steps[-1] - steps[0])] if steady else []
+        if powers:
+            found.append((_later(steps[-1], sooner / slowing.high), _later(steps[-1], self.headroom / slowing.lowest)))
+        now = self.steps[-1]
+        soonest, last = min(each[0] for each in found), max(each[1] for each in found)
+        slope = even.slope if steady else slowing.slope / (1 + now) / math.log(2)
+        return Forecast(self, slope, now + math.floor(soonest * (1 - _MARGIN)), now + math.ceil(last * (1 + _MARGIN)))
 
 
 @dataclass(frozen=True)
@@ -101,14 +105,9 @@ class Forecast:
         )
 
 
-def _slope(x: np.ndarray[tuple[int], np.dtype[np.float64]], y: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float]:
-    """Slope of the line of least squares, and its standard error."""
-    spread = float(((x - x.mean()) ** 2).sum())
-    if len(x) < 3 or not spread:
-        return 0.0, math.inf
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
-    rest = y - y.mean() - slope * (x - x.mean())
-    return slope, math.sqrt(float((rest**2).sum()) / (len(x) - 2) / spread)
+def _later(now: float, doublings: float) -> float:
+    """Steps until the count of steps has doubled so many times."""
+    return (1 + now) * (2 ** min(doublings, 60.0) - 1)
 
 
 def size_of(tensor: torch.Tensor) -> torch.Tensor:
