@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +54,10 @@ class Conditions:
     training: list[bool]
 
     @staticmethod
-    def now(model: torch.nn.Module, steady: Collection[str] = ()) -> Conditions:
-        """The present state. steady: names of buffers that calls do not change, which are not copied."""
-        buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in model.named_buffers()}
+    def now(model: torch.nn.Module, steady: Collection[str] = (), named: Mapping[str, torch.Tensor] | None = None) -> Conditions:
+        """The present state. steady: names of buffers that calls do not change, which are not copied. named: the buffers, if known."""
+        known = dict(model.named_buffers()) if named is None else named
+        buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in known.items()}
         autocast = {device: torch.get_autocast_dtype(device) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)}
         return Conditions(buffers, random_states(), autocast, [part.training for part in model.modules()])
 
@@ -99,8 +100,11 @@ class ModelCall:
     versions: list[int] = field(default_factory=list)
 
     @staticmethod
-    def now(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = ()) -> ModelCall:
-        call = ModelCall(args, kwargs, Conditions.now(model, steady))
+    def now(
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = (),
+        named: Mapping[str, torch.Tensor] | None = None,
+    ) -> ModelCall:  # fmt: skip
+        call = ModelCall(args, kwargs, Conditions.now(model, steady, named))
         call.versions = call.versions_now()
         return call
 

@@ -13,6 +13,7 @@ from hnfc.watching.samples import Shares, sample_of, shares_of
 from hnfc.watching.series import ExponentSeries, Forecast
 
 _LOSS = "the loss"
+_NO_SAMPLE = torch.empty(0)
 _MOST_LOSSES = 4096
 """Losses that are kept; every second one goes when there are more."""
 
@@ -76,7 +77,7 @@ class History:
             form = str(given.dtype).removeprefix("torch.")
             series = self.series[name] = ExponentSeries(name, torch.finfo(given.dtype).max, kind=kind, module=module, format=form)
         series.add(step, size)
-        sample = sample_of(given) if self.is_followed else given.new_empty(0)
+        sample = sample_of(given) if self.is_followed else _NO_SAMPLE
         self._noted.append((name, kind, module, given.dtype, size, sample))
 
     def note_loss(self, step: int, losses: Sequence[float], scale: float | None, form: torch.dtype) -> None:

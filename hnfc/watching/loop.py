@@ -6,11 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import is_
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
@@ -22,7 +22,7 @@ from hnfc.watching.explaining import explain_first, gathered_for, reasons_of_upd
 from hnfc.watching.folder import save
 from hnfc.watching.gathering import is_sharded_model
 from hnfc.watching.history import History, ObservedStep
-from hnfc.watching.hooks import Hook, follow_backward, leave_backward
+from hnfc.watching.hooks import Hook, ModuleCalls, follow_backward, leave_backward
 from hnfc.watching.jumps import LossJumps
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
@@ -39,6 +39,8 @@ _MOST_SAVED = 3
 """Bad steps of a loop that goes on which are saved, and whose batches are kept."""
 _SKIPPED = 8
 """Steps in a row that a gradient scaler may leave out before it counts as a fault: one halves the scale."""
+_COUNTED = 0.8
+"""Share of the budget for what is counted; hooks and hand-overs of torch, which are not, take the rest."""
 _GREW, _LARGE = 2.0, 3.0
 """Bits that a value grew by, and log2 of its size, from which a report names it."""
 
@@ -67,8 +69,8 @@ class Watch:
         self.bad: list[BadStep] = []
         self.history = History(to)
         self._inside = unwrapped(model)
-        self._scaler, self._folder, self._stop, self._budget = scaler, folder, stop, budget
-        self._jumps = LossJumps(jump)
+        self._scaler, self._folder, self._stop, self._jumps = scaler, folder, stop, LossJumps(jump)
+        self._share = _COUNTED * budget if budget < 1 else 1.0
         self._say = report or to_stderr
         self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
@@ -80,14 +82,16 @@ class Watch:
         self._checkpoint = Path(checkpoint) if checkpoint is not None else None
         self._is_sharded = is_sharded_model(self._inside)
         self._rewind = Rewind(self._inside, 0 if self._is_sharded else rewind)
-        # torch warns of hooks on all modules where some are compiled
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
         self._last_optimizer: torch.optim.Optimizer | None = None
         self._old: dict[int, torch.Tensor] = {}
         """Samples of parameters before an update."""
+        self._those: tuple[Any, list[torch.Tensor], list[torch.Tensor]] = None, [], []
+        """An optimizer, all that it updates, and what of it belongs to the model."""
         self._skipped = 0
         self._removable: list[Any] = []
+        self._loss_modules = ModuleCalls(None if self._compiled else self._after_module)
         self._look: Look | None = None
         self._updating: torch.optim.Optimizer | None = None
         self._updated = self._reported = self._failed = False
@@ -102,17 +106,15 @@ class Watch:
             register_optimizer_step_pre_hook(self._before_update),
             register_optimizer_step_post_hook(self._after_update),
         ]
-        if not self._compiled:
-            self._removable.append(register_module_forward_hook(self._after_module, with_kwargs=True))
         follow_backward(self)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         leave_backward(self)
         self._updating = None
+        self._loss_modules.close()
         for hook in self._removable:
             hook.remove()
-            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # which torch 2.13 forgets
         self._removable = []
         self._end_look()
         if kind is None and self._losses:
@@ -169,8 +171,9 @@ class Watch:
             self._look_at_scale()
             if self._updated:
                 self._end_step()
-            self._calls.append(ModelCall.now(self._inside, args, kwargs, self._steady))
-            self._versions = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+            buffers = dict(self._inside.named_buffers())
+            self._calls.append(ModelCall.now(self._inside, args, kwargs, self._steady, buffers))
+            self._versions = {name: (id(b), b._version) for name, b in buffers.items()}
             del self._calls[:-_MOST_CALLS]
             if self._looking and self._look is None and not self._compiled:
                 self._look = Look(self._names, self.history.is_followed).__enter__()
@@ -182,7 +185,8 @@ class Watch:
             self._end_look()
             if self._calls and torch.is_grad_enabled() and output is not None:
                 self._outputs.add(self._calls[-1], output)
-                after = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+                self._loss_modules.open()
+                after = {name: (id(b), b._version) for name, b in self._inside.named_buffers()} if self._versions else {}
                 self._steady = {name for name, version in after.items() if self._versions.get(name) == version}
 
     def _after_module(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
@@ -212,6 +216,7 @@ class Watch:
 
     def before_backward(self, tensors: Any) -> None:
         """Notes what is about to be differentiated."""
+        self._loss_modules.close()
         with self._guarded():
             given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             self._pending = [loss for loss in given if isinstance(loss, torch.Tensor) and loss.numel() == 1]
@@ -304,7 +309,7 @@ class Watch:
     def _end_step(self) -> None:
         self._forget_step()
         self.step += 1
-        self._looking = self._spent <= self._budget * (time.perf_counter() - self._began)
+        self._looking = self._spent <= self._share * (time.perf_counter() - self._began)
         for each in self.history.end_step(self.step - 1):
             self._say(f"hnfc watch, step {self.step}: {each}")
 
@@ -370,9 +375,12 @@ class Watch:
         if self.optimizer is not None and optimizer is not self.optimizer:
             return []
         given = [p for group in optimizer.param_groups for p in group["params"]]
+        if self._those[0] is optimizer and len(self._those[1]) == len(given) and all(map(is_, self._those[1], given)):
+            return self._those[2]
         if any(id(p) not in self._parameters for p in given):  # of another model, or new in this one
             self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
-        return [p for p in given if id(p) in self._parameters and p.numel()]
+        self._those = optimizer, given, [p for p in given if id(p) in self._parameters and p.numel()]
+        return self._those[2]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ _APART = 16
 """Steps between two states that are kept."""
 _MOST_BATCHES = 2**26
 """Bytes of arguments that are kept."""
-_SHARE = 0.01
+_SHARE = 0.005
 """Share of the loop's time for copies of the state."""
 _SECONDS = 20.0
 
@@ -36,14 +36,13 @@ class RecordedStep:
     step: int
     calls: list[ModelCall]
     settings: list[dict[str, Any]]
+    size: int = 0
+    """Bytes of the arguments."""
 
     @property
     def is_whole(self) -> bool:
         """Return whether it can be made again: each loss is known, and no argument was changed in place."""
         return bool(self.calls) and all(call.has_loss and call.is_as_it_was for call in self.calls)
-
-    def bytes(self) -> int:
-        return sum(tensor.nbytes for call in self.calls for tensor in call.tensors())
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,7 @@ class Rewind:
         self.records: deque[RecordedStep] = deque()
         self._model, self._most = model, most
         self._states: list[EarlierState] = []
+        self._bytes = 0
         self._spent, self._began = 0.0, time.perf_counter()
         self._optimizer: torch.optim.Optimizer | None = None
 
@@ -103,7 +103,9 @@ class Rewind:
         start = time.perf_counter()
         if self._is_due(step, start):
             self._keep(step, optimizer)
-        self.records.append(RecordedStep(step, list(calls), settings_of(optimizer)))
+        size = sum(tensor.nbytes for call in calls for tensor in call.tensors())
+        self.records.append(RecordedStep(step, list(calls), settings_of(optimizer), size))
+        self._bytes += size
         self._drop()
         self._spent += time.perf_counter() - start
 
@@ -123,10 +125,9 @@ class Rewind:
 
     def _drop(self) -> None:
         """Leaves out steps before the first state, and states whose batches take too much."""
-        size = sum(record.bytes() for record in self.records)
-        while self.records and (not self._states or self.records[0].step < self._states[0].step or size > _MOST_BATCHES):
+        while self.records and (not self._states or self.records[0].step < self._states[0].step or self._bytes > _MOST_BATCHES):
             gone = self.records.popleft()
-            size -= gone.bytes()
+            self._bytes -= gone.size
             if self._states and gone.step >= self._states[0].step:
                 del self._states[0]
 

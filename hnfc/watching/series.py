@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from hnfc.watching.lines import line
 
+_NOTHING = torch.zeros(())
 _NARROW = (torch.float16, torch.bfloat16)
 _MOST = 512
 """Points that are kept of a series; every second one goes when there are more."""
@@ -20,6 +22,8 @@ _AHEAD = 1.0
 """A forecast reaches so many times as far as the steps that it rests on."""
 _INSIDE = 8.0
 """Bits by which sums and squares that a loss is made of, which nobody looks at, may be larger than it."""
+_STEEPEST = 4.0
+"""Rise of a line over its points, beside that from the first to the last point, that noise may give it at most."""
 _MARGIN = 0.03
 """Share of its distance by which a forecast is wider than the lines give it: a run ends a little before or after a value is full."""
 _STEADY = 0.8
@@ -39,6 +43,10 @@ class ExponentSeries:
     kind: str = "value"
     module: str = ""
     format: str = ""
+    _end: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._end = math.log2(self.largest)
 
     def add(self, step: int, size: float) -> None:
         """Notes the largest element of the value at a step; zeros and what is not finite have no exponent."""
@@ -52,7 +60,7 @@ class ExponentSeries:
     @property
     def headroom(self) -> float:
         """Bits between the last value and the largest number of its type."""
-        return math.log2(self.largest) - self.exponents[-1]
+        return self._end - self.exponents[-1]
 
     def growth(self, points: int = _FEWEST) -> float:
         """Bits that the value grew by over its last points."""
@@ -61,9 +69,19 @@ class ExponentSeries:
 
     def forecast(self) -> Forecast | None:
         """The steps at which the value leaves its type, if it grows on; None where growth is not steady, or its end too far to tell."""
+        if len(self.steps) < _FEWEST or self._may_not_end:
+            return None
         # growth that gets faster shows in the last points first
         found = (self._forecast(max(_FEWEST, len(self.steps) // part)) for part in (2, 4, len(self.steps) + 1))
         return next((each for each in found if each is not None), None)
+
+    @property
+    def _may_not_end(self) -> bool:
+        """Return whether no part of the points rises enough for its line to reach the end of the type in time."""
+        last, count = self.exponents[-1], len(self.exponents)
+        parts = (_FEWEST, max(_FEWEST, count // 2), max(_FEWEST, count // 4))
+        rise = max(last - self.exponents[count - part] for part in parts)
+        return rise < _GROWN / 2 or self._end - last > _STEEPEST * rise
 
     def _forecast(self, count: int) -> Forecast | None:
         """The forecast that the last `count` points give."""
@@ -110,18 +128,22 @@ def _later(now: float, doublings: float) -> float:
     return (1 + now) * (2 ** min(doublings, 60.0) - 1)
 
 
-def size_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Size of the largest element, NaN if there is one, as a tensor of one number. On a CPU torch's norm takes 20 times as long."""
+Size: TypeAlias = "torch.Tensor | tuple[torch.Tensor, torch.Tensor]"
+"""Size of the largest element, or the smallest and the largest element, as tensors of one number: nothing waits for a device."""
+
+
+def size_of(tensor: torch.Tensor) -> Size:
+    """Size of the largest element, NaN if there is one. On a CPU torch's norm takes 20 times as long as the smallest and the largest."""
     if tensor.device.type != "cpu" or tensor.is_complex():
         norm: torch.Tensor = torch.linalg.vector_norm(tensor, math.inf)
         return norm
     low, high = torch.aminmax(tensor)
-    return torch.maximum(-low, high)
+    return low, high
 
 
-def largest_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Size of the largest element of each tensor, NaN if it has one, as tensors of one number: nothing waits for a device."""
-    found: dict[int, torch.Tensor] = {}
+def largest_of(tensors: Sequence[torch.Tensor]) -> list[Size]:
+    """Size of the largest element of each tensor, NaN if it has one."""
+    found: dict[int, Size] = {}
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, tensor in enumerate(tensors):
         if tensor.numel():
@@ -129,7 +151,7 @@ def largest_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     for (device, _), indices in groups.items():
         given = [tensors[i] for i in indices]
         found.update(zip(indices, map(size_of, given) if device.type == "cpu" else torch._foreach_norm(given, math.inf), strict=True))
-    return [found.get(index, torch.zeros(())) for index in range(len(tensors))]
+    return [found.get(index, _NOTHING) for index in range(len(tensors))]
 
 
 def totals_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -149,15 +171,19 @@ def not_finite(tensors: Sequence[torch.Tensor], looking: bool, losses: int = 0) 
     return sizes, {index: size for index, size in zip(suspect, exact, strict=True) if not math.isfinite(size)}
 
 
-def numbers_of(sizes: Sequence[torch.Tensor]) -> list[float]:
-    """The numbers in tensors of one number: a device is waited for once for each type."""
-    if not sizes:
-        return []
-    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+def numbers_of(sizes: Sequence[Size]) -> list[float]:
+    """The numbers of sizes: a device is waited for once for each type."""
+    groups: dict[tuple[torch.device, torch.dtype, bool], list[int]] = {}
     for index, size in enumerate(sizes):
-        groups.setdefault((size.device, size.dtype), []).append(index)
+        one = size[0] if isinstance(size, tuple) else size
+        groups.setdefault((one.device, one.dtype, isinstance(size, tuple)), []).append(index)
     found = [0.0] * len(sizes)
-    for indices in groups.values():
-        for index, number in zip(indices, torch.stack([sizes[i] for i in indices]).tolist(), strict=True):
+    for (_, _, paired), indices in groups.items():
+        if paired:
+            low, high = (torch.stack([sizes[i][place] for i in indices]) for place in (0, 1))
+            numbers = torch.maximum(-low, high).tolist()
+        else:
+            numbers = torch.stack([sizes[i] for i in indices]).tolist()  # type: ignore[misc]
+        for index, number in zip(indices, numbers, strict=True):
             found[index] = number
     return found

@@ -132,4 +132,4 @@ def test_a_masked_element_that_is_added_up_is_the_fault() -> None:
 
 def test_a_divisor_of_0_is_named() -> None:
     found = hnfc.trace(Of(lambda z: ((z - z.mean(0)) / (z * 0).sum(0)).sum()), torch.ones(4, 3) + 0.1, backward=False)
-    assert found.first is not None and "2 of 2) is 0" in found.first.reason or "0/0" in found.first.reason
+    assert found.first is not None and ("2 of 2) is 0" in found.first.reason or "0/0" in found.first.reason)

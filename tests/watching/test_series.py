@@ -69,7 +69,7 @@ def test_few_points_and_many() -> None:
     assert made.steps[-1] < 10000
 
 
-@pytest.mark.parametrize("power", [2.0, 3.0, 5.0])
+@pytest.mark.parametrize("power", [2.0, 3.0, 4.0])
 def test_growth_by_a_power_of_the_steps_is_foretold_near_its_end(power: float) -> None:
     end = 2 ** (16 / power)
     made = ExponentSeries("scores", F16)
@@ -93,13 +93,12 @@ def test_errors_that_are_alike_widen_a_forecast() -> None:
 
 
 def test_a_forecast_that_did_not_come_true_is_made_anew() -> None:
-    history, said = History(), list[int]()
-    for step in range(400):
-        rate = 0.1 if step < 100 else 0.02
-        size = 2.0 ** (0.1 * min(step, 100) + rate * max(step - 100, 0))
-        history.note_loss(step, [], None, torch.float32)
-        history.note(step, "scores", "value", "", size, torch.empty(0, dtype=torch.float16))
-        said += [forecast.earliest for forecast in history.end_step(step)]
-        if size > F16:
+    history, said = History(), list[tuple[int, int]]()
+    exponent = 0.0
+    for step in range(1200):
+        exponent += 0.1 if step < 120 or step >= 900 else 0.0
+        history.note(step, "scores", "value", "", 2.0**exponent, torch.empty(0, dtype=torch.float16))
+        said += [(step, forecast.latest) for forecast in history.end_step(step)]
+        if exponent > 15.9:
             break
-    assert len(said) >= 2 and said == sorted(said)
+    assert len(said) == 2 and said[0][0] < 120 and said[1][0] > max(900, said[0][1])
