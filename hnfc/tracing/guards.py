@@ -82,7 +82,7 @@ def guards_of(event: Event) -> list[OperandGuard]:
     dtype = event.result.dtype
     if kind == "exp":
         most = math.floor(10 * math.log(torch.finfo(dtype).max)) / 10
-        return [OperandGuard(kind, event.source, bound) for bound in (most - 0.1, most / 2)]
+        return [OperandGuard(kind, event.source, bound) for bound in (most - 0.1, most / 2, most / 4)]
     if kind in ("masked", "targets", "alignment", "empty", "left out", "few", "difference"):
         return [OperandGuard(kind, event.source, 0.0)]
     if kind == "diagonal":

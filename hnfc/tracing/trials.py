@@ -30,7 +30,7 @@ _ALLOWED = 1e-2
 """StepChange of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
 
 _GROWN = 1e5
-"""Growth of results and gradients above which a step is finite, but training would go astray."""
+"""Growth of results and gradients above which training would go astray though the step is finite, where it cannot be tried."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class RemedyTrial:
     @property
     def mends_step(self) -> bool:
         """Return whether it mends the step alone."""
-        return self.comparison.mends and self.changed <= _ALLOWED and self.grown <= _GROWN
+        return self.comparison.mends and self.changed <= _ALLOWED
 
     @property
     def mends(self) -> bool:
-        return self.mends_step and (self.trained is None or self.trained.is_finite)
+        return self.mends_step and (self.grown <= _GROWN if self.trained is None else self.trained.is_finite)
 
     def trained_on(self, patient: Patient, change: StepChange) -> RemedyTrial:
         """The trial with the outcome of training on, if it mends the step."""
@@ -162,7 +162,12 @@ def scale_trial(patient: Patient, scale: float) -> RemedyTrial | None:
     """The loss, multiplied before its gradients are taken; these are divided in float32."""
     step = _step(patient, None, scale)
     code = f"(loss * {scale:g}).backward(), and the gradients in float32 divided by {scale:g} (torch.amp.GradScaler does so)"
-    return None if step is None else _trial(f"scale={scale:g}", code, patient, step).trained_on(patient, StepChange(scale=scale))
+    if step is None:
+        return None
+    trial = _trial(f"scale={scale:g}", code, patient, step)
+    # a parameter in a narrow type takes no gradient in float32, as the optimizer would get
+    narrow = any(p.dtype in (torch.float16, torch.bfloat16) for p in patient.model.parameters())
+    return trial if narrow else trial.trained_on(patient, StepChange(scale=scale))
 
 
 def _step(patient: Patient, call: Any, scale: float = 1.0) -> TracedStep | None:
@@ -196,8 +201,10 @@ def _change(old: TracedStep, new: TracedStep) -> float:
         if not is_wrong(other.given, final.true, final.kind == "gradient", new.run.epsilon):
             continue  # rounding, as of a gradient that is exactly 0
         given = other.given.to(WIDE)
-        # what lies beyond the type nobody has ever had
-        good = (final.true.abs() <= torch.finfo(final.given.dtype).max) & torch.isfinite(given)
+        # what lies beyond the type, or near its end and was lost, nobody has ever had
+        info = torch.finfo(final.given.dtype)
+        least = torch.where(final.given.isfinite(), info.max, info.max * info.eps)
+        good = (final.true.abs() <= least) & torch.isfinite(given)
         size = float(torch.where(good, final.true.abs(), 0.0).max())
         before = final.given.to(WIDE)
         moved = torch.where(before.isfinite(), (given - before).abs(), math.inf).minimum((given - final.true).abs())

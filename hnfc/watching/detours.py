@@ -19,6 +19,8 @@ DETOURS = ("clip=C", "rate=F", "optimizer-eps=E", "optimizer-float32")
 ALL_DETOURS = ("rate=0.1", "clip=1", "optimizer-eps=1e-06", "optimizer-eps=0.0001", "optimizer-float32")
 _GROWN = 1e5
 """Growth of the loss, beside the first and 1, above which training goes astray."""
+_DIVERGED = 10.0
+"""Growth of losses or gradients from an earlier state to the fault from which the updates are at fault."""
 _RATES = (0.1, 0.01)
 _EPS = (1e-8, 1e-6, 1e-4, 1e-3)
 
@@ -65,8 +67,17 @@ def add_detours(step: BadStep, rewind: Rewind) -> None:
         code = 'hnfc.watch(…, stop="skip"), which leaves out the update of a bad step'
         tried = [_trial(rewind, old, "skip", Detour(without=step.step), code)]
     else:
-        tried = [] if old.first == old.faulty and not step.by_optimizer else list(_first_of_each_kind(rewind, old))
+        tried = list(_first_of_each_kind(rewind, old)) if step.by_optimizer or _diverged(old) else []
     step.remedies = [str(trial) for trial in tried if trial is not None and trial.mends]
+
+
+def _diverged(old: Rerun) -> bool:
+    """Return whether losses or gradients grew towards the fault; else a slower training meets it later, and no better."""
+    for numbers in (old.losses, old.norms):
+        sizes = [abs(number) for number in numbers if math.isfinite(number)]
+        if len(sizes) > 1 and sizes[-1] > _DIVERGED * sizes[0] > 0:
+            return True
+    return False
 
 
 def _first_of_each_kind(rewind: Rewind, old: Rerun) -> Iterator[DetourTrial]:

@@ -22,6 +22,8 @@ from hnfc.watching.record import StepStart
 ANY_SIZE = 2**62
 _APART = 16
 """Steps between two states that are kept."""
+_FAR_APART = 64
+"""The same where copies take more than their share of time."""
 _MOST_BATCHES = 2**26
 """Bytes of arguments that are kept."""
 _SHARE = 0.005
@@ -112,7 +114,8 @@ class Rewind:
     def _is_due(self, step: int, now: float) -> bool:
         if not self._states:
             return True
-        return step - self._states[-1].step >= _APART and self._spent <= _SHARE * (now - self._began)
+        apart = step - self._states[-1].step
+        return apart >= _FAR_APART or (apart >= _APART and self._spent <= _SHARE * (now - self._began))
 
     def _keep(self, step: int, optimizer: torch.optim.Optimizer) -> None:
         copies = copies_of(self._model)

@@ -96,6 +96,30 @@ def test_what_no_optimizer_mends() -> None:
     assert watching.bad[0].trace.first.kind == "overflow" and remedies(watching) == []
 
 
+def test_growth_that_a_smaller_rate_only_slows_down() -> None:
+    class Scores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.z = nn.Parameter(torch.tensor([80.0, 79.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            e = torch.exp(self.z * x)
+            return -(e[0] / e.sum()).log() - 0.1 * self.z.mean()
+
+    model = Scores()
+    watching = run(model, torch.optim.SGD(model.parameters(), 3.0), lambda _: model(torch.ones(2)))
+    assert watching.bad[0].step > 16 and watching.bad[0].trace.first.kind == "overflow" and remedies(watching) == []
+
+
+def test_the_steps_since_an_earlier_state_are_few() -> None:
+    model = Squares()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    watching = run(model, optimizer, lambda step: model(*data()) * (math.nan if step == 300 else 1.0), 301)
+    records = watching._rewind.records
+    assert 16 <= len(records) <= 130 and watching._rewind.start is not None
+    assert sum(record.size for record in records) == watching._rewind._bytes
+
+
 def test_nothing_of_the_run_changes() -> None:
     model = Squares()
     optimizer = torch.optim.SGD(model.parameters(), 1.0, momentum=0.5)
