@@ -73,7 +73,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/rewrite/matcher.py": {"gains_by_shape": PROVER, "_RARITY": PROVER},
     "hnfc/rewrite/movement.py": {"MOVES": PROVER},
     "hnfc/tracing/guards.py": {"_KINDS": FOREIGN},
-    "hnfc/tracing/judging.py": {"_GROWING": FOREIGN, "_ADDING": FOREIGN},
+    "hnfc/tracing/judging.py": {"_GROWING": FOREIGN},
     "hnfc/tracing/words.py": {"_ELEMENTWISE": FOREIGN, "_SIGNS": WORDS},
 }
 

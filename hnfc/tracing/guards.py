@@ -163,7 +163,7 @@ def _mean(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> Any
 
 
 def _uncorrected(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> Any:
-    """Where the result is NaN, what it is without correction."""
+    """The result; where all of it is NaN, the one without correction."""
     result = function(*args, **kwargs)
     first = result[0] if isinstance(result, tuple) else result
     if not bool(first.isnan().all()) or not bool(args[0].isfinite().all()):
