@@ -104,7 +104,11 @@ class Rewind:
             return
         start = time.perf_counter()
         if self._is_due(step, start):
-            self._keep(step, optimizer)
+            try:
+                self._keep(step, optimizer)
+            except REFUSALS:  # an optimizer that cannot be copied
+                self._most = 0
+                return
         size = sum(tensor.nbytes for call in calls for tensor in call.tensors())
         self.records.append(RecordedStep(step, list(calls), settings_of(optimizer), size))
         self._bytes += size

@@ -120,6 +120,17 @@ def test_the_steps_since_an_earlier_state_are_few() -> None:
     assert sum(record.size for record in records) == watching._rewind._bytes
 
 
+def test_an_optimizer_that_cannot_be_copied() -> None:
+    class Odd(torch.optim.SGD):
+        def __setstate__(self, state: Any) -> None:
+            raise TypeError("no copies")
+
+    model = Squares()
+    said: list[str] = []
+    watching = run(model, Odd(model.parameters(), 1.0), lambda _: model(*data()), report=said.append)
+    assert watching.bad and remedies(watching) == [] and not any("could not be looked at" in words for words in said)
+
+
 def test_nothing_of_the_run_changes() -> None:
     model = Squares()
     optimizer = torch.optim.SGD(model.parameters(), 1.0, momentum=0.5)
