@@ -289,6 +289,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/report": "what is printed",
         "hnfc/precision": "hnfc precision",
         "hnfc/pages": "--report",
+        "hnfc/pytorch": "saved steps as samples",
+        "hnfc/tracing": "hnfc trace",
         "hnfc/watching": "hnfc replay",
         "hnfc/sharded": "models in folders",
         "hnfc/language_server": "hnfc lsp",
@@ -412,6 +414,7 @@ ON_TORCH = (
     "hnfc/precision/training.py",
     "hnfc/cli/precision.py",
     "hnfc/cli/replay.py",
+    "hnfc/cli/trace.py",
 )
 """What is about PyTorch's modules; everything else works where torch is not installed."""
 

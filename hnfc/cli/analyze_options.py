@@ -28,7 +28,8 @@ def parser(command: str) -> argparse.ArgumentParser:
                         "folder of safetensors with config.json, which is read layer by layer")  # fmt: skip
     made.add_argument("--range", dest="ranges", action="append", default=[], metavar="arg0=LO:HI",
                         help="all values of an input lie there (LO:HI alone: of every input)")  # fmt: skip
-    made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    made.add_argument("--calibrate", metavar="F.npz",
+                      help="samples of the inputs: arrays arg0, arg1, …; or the folder of a step\nthat hnfc.watch saved")  # fmt: skip
     made.add_argument("--bound", choices=("certified", "probabilistic", "estimate"),
                       help="level of the numbers: bounds that always hold (default), that hold with a probability if roundings are\n"
                       "independent and unbiased, or sensitivities by one backward pass; the last two need samples")  # fmt: skip

@@ -16,7 +16,9 @@ from hnfc.cli.parsing import command_parser
 from hnfc.cli.progress import Progress
 from hnfc.cli.terminal import DONE, WRONG, finite, say, show, write
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.saved_steps import is_step
 from hnfc.core.tensors import to_torch
+from hnfc.pytorch.saved_calls import saved_arguments
 from hnfc.report.table import table
 from hnfc.sharded.analyzing import HEADINGS
 
@@ -111,13 +113,18 @@ def _run(options: argparse.Namespace, run: Callable[[sharded.ShardedModel, Any, 
     with Progress() as progress:
         progress("reading …")
         model = sharded.open_folder(options.model)
-        return run(model, _sample(options.calibrate), progress)
+        return run(model, sample_from(options.calibrate), progress)
 
 
-def _sample(file: str | None) -> Any:
-    """Arrays arg0, arg1 … as positional arguments, or arrays by the names of arguments."""
+def sample_from(file: str | None) -> Any:
+    """Arrays arg0, arg1 … as positional arguments, or arrays by the names of arguments; or those of a step that `hnfc.watch` saved."""
     if file is None:
         raise UsageError("a model in a folder needs a sample: --calibrate F.npz, with arrays by the names of its arguments, as input_ids")
+    if is_step(file):
+        args, kwargs = saved_arguments(Path(file))
+        if args and kwargs:
+            raise ModelError("the step has positional and keyword arguments; give one kind in a .npz", file)
+        return args or kwargs
     try:
         with np.load(file, allow_pickle=False) as arrays:
             found = {name: to_torch(arrays[name]) for name in arrays.files}

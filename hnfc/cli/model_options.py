@@ -15,7 +15,7 @@ EXAMPLE = """example:
   hnfc programs.fpcore -O accuracy -o better.fpcore
 
 commands (`hnfc help COMMAND` explains one):
-  models    run, analyze, precision, replay
+  models    run, analyze, precision, trace, replay
   rules     check, explain, test, fmt, rules, discover
   hnfc      lsp, serve, doctor, completion, help"""
 
@@ -37,7 +37,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument("model", metavar="MODEL", help=_MODEL)
     add_rewriting(made, "stability")
-    made.add_argument("--calibrate", metavar="F.npz", help="samples of the inputs: arrays arg0, arg1, …")
+    made.add_argument("--calibrate", metavar="F.npz",
+                      help="samples of the inputs: arrays arg0, arg1, …; or the folder of a step\nthat hnfc.watch saved")  # fmt: skip
     made.add_argument("--work", metavar="DIR", help="a model in a folder: where a run that was ended goes on; deleted at its end")
     made.add_argument("-o", dest="output", metavar="OUT", help="write the model to this file instead of stdout")
     made.add_argument(

@@ -13,7 +13,7 @@ from hnfc.core.errors import suggestion
 COMMANDS = {
     "check": "rule_options", "explain": "rule_options", "test": "rule_options", "fmt": "rule_options", "rules": "rule_options",
     "discover": "discover_options", "run": "run_options", "analyze": "analyze_options", "precision": "precision_options",
-    "replay": "replay_options", "doctor": "own_options", "completion": "own_options", "lsp": "lsp_options",
+    "trace": "trace_options", "replay": "replay_options", "doctor": "own_options", "completion": "own_options", "lsp": "lsp_options",
     "serve": "serve_options", "model": "model_options",
 }  # fmt: skip
 """By command the module of its options, which loads nothing heavy; the module that runs it has its name."""

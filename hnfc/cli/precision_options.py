@@ -22,7 +22,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("model", metavar="MODEL",
                         help="a file as `hnfc MODEL` takes it; - is stdin; or a folder of safetensors with\n"
                         "config.json, whose weights get formats layer by layer and are written to the folder OUT")  # fmt: skip
-    made.add_argument("--calibrate", metavar="F.npz", required=True, help="samples of the inputs: arrays arg0, arg1, …")
+    made.add_argument("--calibrate", metavar="F.npz", required=True,
+                      help="samples of the inputs: arrays arg0, arg1, …; or the folder of a step\nthat hnfc.watch saved")  # fmt: skip
     made.add_argument("--target-accuracy", dest="target", action="append", default=[], metavar="[OUTPUT=]E",
                         help="the error of all outputs together, relative to their root mean square (default 1e-3); or of one output\n"
                         "relative to its own, once for each: 0=1e-3, or with a pattern of their names")  # fmt: skip

@@ -40,7 +40,7 @@ def _found(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
                 raise UsageError(f"{option} runs the step again: give --model FILE.py:NAME, a function that makes the model")
         text = report_of(Path(options.folder))
         return text, {"kind": "report", "text": text, "entries": []}
-    step = replay(options.folder, _maker(options.model))
+    step = replay(options.folder, maker(options.model))
     if options.until is not None:
         reached = [str(operation) for operation in step.until(options.until)]
         return "\n".join(reached), {"kind": "operations", "entries": [{"text": text} for text in reached]}
@@ -73,10 +73,11 @@ def _tried(step: Replay, names: list[str]) -> tuple[str, dict[str, Any]]:
     return "\n".join(lines), {"kind": "remedies", "entries": entries}
 
 
-def _maker(named: str) -> Any:
+def maker(named: str) -> Any:
+    """The function FILE.py:NAME. Raises UsageError and ModelError."""
     file, _, name = named.rpartition(":")
     if not file:
-        raise UsageError(f"--model is FILE.py:NAME, not {named!r}")
+        raise UsageError(f"a model is FILE.py:NAME, not {named!r}")
     if not Path(file).is_file():
         raise ModelError("there is no such file", file)
     try:

@@ -30,7 +30,8 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--with", dest="remedies", action="append", metavar="REMEDY",
                       help="try a remedy on the step, and say what error it leaves: rewrite, guard (a clamp or an eps at the\n"
                       "operation that fails), eps=E (of modules), scale=S (of the loss), float64, float32,\n"
-                      "bfloat16, float16; or all")  # fmt: skip
+                      "bfloat16, float16; of the optimizer clip=C (of gradients), rate=F (a factor),\n"
+                      "optimizer-eps=E, optimizer-float32; or all")  # fmt: skip
     made.add_argument("--json", metavar="OUT.json", help="write what is printed as JSON too")
     add_report(made)
     return made

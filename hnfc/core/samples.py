@@ -13,6 +13,7 @@ from xdsl.ir import Block, SSAValue
 
 from hnfc.core.archives import read_arrays
 from hnfc.core.errors import ModelError
+from hnfc.core.saved_steps import arrays_of_step, is_step
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
@@ -54,8 +55,10 @@ def declared(block: Block, ranges: Sequence[tuple[str, Interval]]) -> dict[SSAVa
 
 
 def from_file(path: str, block: Block) -> list[dict[SSAValue, Array]]:
-    """Samples in an `.npz`: arrays called arg0, arg1, … (or arr_0, …), each one input, or with one more axis in front several."""
-    arrays = {re.sub(r"^arr_", "arg", name): array for name, array in read_arrays(path, "samples").items()}
+    """Samples in an `.npz`: arrays called arg0, arg1, … (or arr_0, …), each one input, or with one more axis in front several; or the one
+    in the folder of a step that `hnfc.watch` saved."""
+    stored = arrays_of_step(path) if is_step(path) else read_arrays(path, "samples")
+    arrays = {re.sub(r"^arr_", "arg", name): array for name, array in stored.items()}
     names = input_names(block)
     columns: dict[SSAValue, list[Array]] = {}
     for name, value in names.items():

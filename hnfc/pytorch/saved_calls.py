@@ -9,9 +9,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
-
-STEP, TENSORS = "step.json", "tensors.safetensors"
-"""Files in the folder of a step."""
+from hnfc.core.saved_steps import STEP, TENSORS
 
 
 def saved_arguments(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:

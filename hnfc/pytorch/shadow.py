@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
@@ -19,10 +19,10 @@ _HOOKS = (
 )  # fmt: skip
 
 
-def shadow(model: torch.nn.Module) -> torch.nn.Module:
+def shadow(model: torch.nn.Module, tensors: Mapping[int, torch.Tensor] | None = None) -> torch.nn.Module:
     """The model as other objects, submodules too, with the same parameters, buffers and attributes. Hooks on the model itself are left out:
-    they run around a graph, not in it."""
-    copied: torch.nn.Module = _Copies(model).of(model)
+    they run around a graph, not in it. tensors: others in the place of some, by the identity of these."""
+    copied: torch.nn.Module = _Copies(model, tensors or {}).of(model)
     for name in _HOOKS:
         copied.__dict__[name] = type(copied.__dict__[name])()
     return copied
@@ -31,8 +31,8 @@ def shadow(model: torch.nn.Module) -> torch.nn.Module:
 class _Copies:
     """Copies of the modules of a tree, and of what refers to them: containers, methods, partial calls and closures."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._known: dict[int, Any] = {}
+    def __init__(self, model: torch.nn.Module, tensors: Mapping[int, torch.Tensor]) -> None:
+        self._known: dict[int, Any] = dict(tensors)
         self._kept: list[Any] = []
         modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
         for module in modules:

@@ -11,6 +11,7 @@ from hnfc.core.errors import UsageError
 from hnfc.core.progress import Progress, reporting
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
+from hnfc.tracing.course import Course
 from hnfc.tracing.events import Event, ValueRange
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.patients import Patient
@@ -43,6 +44,13 @@ def trace(
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.trace takes an nn.Module, not {type(model).__name__}")
+    return traced(model, sample, group, backward, loss, None)
+
+
+def traced(
+    model: torch.nn.Module, sample: Any, group: str | Sequence[str], backward: bool, loss: Loss | None, course: Course | None
+) -> Trace:
+    """See `trace`. course: the training that the sample is a step of; remedies then keep it finite too."""
     inside = unwrapped(model)
     args, kwargs = arguments_of(sample)
     whole = with_loss(inside, loss)
@@ -54,7 +62,7 @@ def trace(
             if span.not_finite and not found.events:
                 found.notes.append(f"result {index} of the compiled code is not finite in {span.not_finite} elements")
     if found.first is not None:
-        add_remedies(found, Patient(inside, sample, loss, step, backward), group)
+        add_remedies(found, Patient(inside, sample, loss, step, backward, course), group)
     return found
 
 

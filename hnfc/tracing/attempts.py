@@ -10,9 +10,10 @@ import torch
 from hnfc.core.errors import UsageError
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.pytorch.settings import Settings
+from hnfc.tracing.course import StepChange
 from hnfc.tracing.events import Event
 from hnfc.tracing.patients import Patient
-from hnfc.tracing.remedies import in_format, rewritten
+from hnfc.tracing.remedies import in_format, program_change, rewritten
 from hnfc.tracing.trials import RemedyTrial, eps_trial, guard_trial, scale_trial
 
 REMEDIES = ("rewrite", "guard", "eps=E", "scale=S", "float64", "float32", "bfloat16", "float16")
@@ -59,6 +60,7 @@ def _rewrite(patient: Patient) -> RemedyTrial | None:
         rules = sorted({rewrite["rule"] for rewrite in program.report.data["rewrites"]})
         call = f"hnfc.optimize(model, sample{', backward=True' if backward else ''})"
         trial = RemedyTrial("rewrite", f"{call}, which applies {', '.join(rules)}", comparison)
+        trial = trial.trained_on(patient, program_change(program))
         if best is None or (trial.mends and not best.mends):
             best = trial
     return best
@@ -66,4 +68,7 @@ def _rewrite(patient: Patient) -> RemedyTrial | None:
 
 def _format(patient: Patient, form: str) -> RemedyTrial | None:
     comparison = in_format(patient, getattr(torch, form))
-    return None if comparison is None else RemedyTrial(form, f"model.to(torch.{form}), and the inputs", comparison)
+    if comparison is None:
+        return None
+    trial = RemedyTrial(form, f"model.to(torch.{form}), and the inputs", comparison)
+    return trial.trained_on(patient, StepChange(form=getattr(torch, form)))

@@ -16,8 +16,9 @@ from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing.events import Event
 
 _EPS = {torch.float16: (1e-4, 1e-3), torch.bfloat16: (1e-12, 1e-6, 1e-3)}
-_ANY_EPS = (1e-12, 1e-8, 1e-6)
+_ANY_EPS = (1e-12, 1e-8, 1e-6, 1e-4)
 """Bounds that are tried, the smallest first."""
+MOST_STRENGTHS = len(_ANY_EPS)
 _KINDS = {
     "exp": "exp", "expm1": "exp", "exp2": "exp", "sinh": "exp", "cosh": "exp",
     "log": "positive", "log2": "positive", "log10": "positive", "sqrt": "positive", "rsqrt": "positive",
@@ -25,6 +26,8 @@ _KINDS = {
     "acos": "below 1", "asin": "below 1", "atanh": "below 1", "erfinv": "below 1",
     "softmax": "masked", "log_softmax": "masked", "logsumexp": "masked",
     "ctc_loss": "alignment", "_ctc_loss": "alignment",
+    "mean": "empty", "sum": "left out", "var": "few", "std": "few", "var_mean": "few", "std_mean": "few", "sub": "difference",
+    "slogdet": "diagonal", "logdet": "diagonal", "inv": "diagonal", "det": "diagonal", "inv_ex": "diagonal",
     "cross_entropy": "targets", "nll_loss": "targets", "cross_entropy_loss": "targets", "nll_loss_forward": "targets",
 }  # fmt: skip
 """By operation the kind of its guard."""
@@ -33,6 +36,8 @@ _SPELLINGS = {
     "true_divide": "div", "divide": "div", "__pow__": "pow", "arccos": "acos",
     "arcsin": "asin", "arctanh": "atanh", "arccosh": "acosh", "special_log1p": "log1p", "_softmax": "softmax",
     "_log_softmax": "log_softmax", "nll_loss_nd": "nll_loss",
+    "linalg_slogdet": "slogdet", "_linalg_slogdet": "slogdet", "linalg_inv": "inv", "linalg_inv_ex": "inv_ex", "inverse": "inv",
+    "linalg_det": "det", "_linalg_det": "det", "__sub__": "sub", "subtract": "sub",
     "special_expm1": "expm1", "special_erfinv": "erfinv", "__itruediv__": "div", "div_": "div",
 }  # fmt: skip
 
@@ -56,6 +61,11 @@ class OperandGuard:
             "above 1": f"x.clamp_min(1 + {bound}) in place of x", "below 1": f"x.clamp(-1 + {bound}, 1 - {bound}) in place of x",
             "masked": "x.clamp_min(torch.finfo(x.dtype).min) in place of x, so that a row that is masked as a whole has a value",
             "alignment": "zero_infinity=True, which leaves out targets that are longer than their inputs",
+            "empty": "x.sum() / max(x.numel(), 1) in place of x.mean(), which has a value where no element is left",
+            "left out": "x.masked_fill(torch.isneginf(x), 0) in place of x, so that what is left out adds nothing",
+            "few": "correction=0 where a single element is left",
+            "difference": "torch.where(x == y, 0, x - y) in place of x - y, so that equal infinities have a difference",
+            "diagonal": f"x + {bound} * torch.eye(len(x)) in place of x",
             "targets": "reduction='sum', divided by the number of targets that count, at least 1",
         }[self.kind]  # fmt: skip
 
@@ -72,9 +82,11 @@ def guards_of(event: Event) -> list[OperandGuard]:
     dtype = event.result.dtype
     if kind == "exp":
         most = math.floor(10 * math.log(torch.finfo(dtype).max)) / 10
-        return [OperandGuard(kind, event.source, bound) for bound in (most - 0.1, most / 2)]
-    if kind in ("masked", "targets", "alignment"):
+        return [OperandGuard(kind, event.source, bound) for bound in (most - 0.1, most / 2, most / 4)]
+    if kind in ("masked", "targets", "alignment", "empty", "left out", "few", "difference"):
         return [OperandGuard(kind, event.source, 0.0)]
+    if kind == "diagonal":
+        return [OperandGuard(kind, event.source, bound) for bound in (1e-6, 1e-3)]
     if kind in ("above -1", "above 1", "below 1"):
         eps = torch.finfo(dtype).eps
         return [OperandGuard(kind, event.source, float(f"{bound:.0e}")) for bound in (eps, 64 * eps)]
@@ -143,6 +155,30 @@ def _aligned(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> 
     return function(*args[:6], **{**kwargs, "zero_infinity": True})
 
 
+def _mean(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> Any:
+    x = args[0]
+    if not isinstance(x, torch.Tensor) or x.numel() or len(args) > 1 or kwargs:
+        return function(*args, **kwargs)
+    return x.sum()
+
+
+def _uncorrected(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> Any:
+    """The result; where all of it is NaN, the one without correction."""
+    result = function(*args, **kwargs)
+    first = result[0] if isinstance(result, tuple) else result
+    if not bool(first.isnan().all()) or not bool(args[0].isfinite().all()):
+        return result
+    dims = kwargs.get("dim", args[1] if len(args) > 1 and not isinstance(args[1], bool) else None)
+    return function(args[0], dim=dims, correction=0, keepdim=kwargs.get("keepdim", False))
+
+
+def _difference(function: Any, name: str, args: Any, kwargs: Any, bound: float) -> Any:
+    x, y = args[:2]
+    result = function(*args, **kwargs)
+    same = torch.as_tensor(x == y) & torch.as_tensor(torch.isinf(torch.as_tensor(x)))
+    return torch.where(same, torch.zeros_like(result), result)
+
+
 _GUARDED: dict[str, Callable[..., Any]] = {
     "exp": _first(lambda x, bound: x.clamp(max=bound)),
     "positive": _first(lambda x, bound: x.clamp_min(bound)),
@@ -151,6 +187,8 @@ _GUARDED: dict[str, Callable[..., Any]] = {
     "above 1": _first(lambda x, bound: x.clamp_min(1 + bound)),
     "below 1": _first(lambda x, bound: x.clamp(bound - 1, 1 - bound)),
     "masked": _first(lambda x, _: x.clamp_min(torch.finfo(x.dtype).min)),
+    "diagonal": _first(lambda x, bound: x + bound * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)),
+    "empty": _mean, "left out": _first(lambda x, _: x.masked_fill(torch.isneginf(x), 0)), "few": _uncorrected, "difference": _difference,
     "divisor": _divided, "targets": _counted, "alignment": _aligned,
 }  # fmt: skip
 

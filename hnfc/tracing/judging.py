@@ -18,6 +18,8 @@ from hnfc.tracing.memory import WIDE, Memory, StorageRecord, StorageState
 
 _GROWING = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "pow", "mul", "square", "prod", "cumprod", "matmul", "mm", "bmm", "linear"})
 """Functions without a pole: an infinite result for finite operands is an overflow, of float64 too if it has none."""
+_ADDING = frozenset({"sum", "mean", "dot", "mm", "bmm", "addmm", "mv", "cumsum"})
+"""Functions that add up elements, and are infinite where one of them is -inf."""
 _GETS_WORSE = 2.0**6
 """An operation that makes errors this many times larger, and larger than the square root of the unit roundoff, cancels."""
 
@@ -140,6 +142,9 @@ class LossJudge:
         if infinite.any():
             reason = words.why_pole(step, infinite)
             return self._note(step, "pole", infinite, reason, outcome, cause, error)
+        if reached is not None and reached.weak and not step.place.backward and step.name in _ADDING and bool(torch.isinf(given).any()):
+            reason = f"it adds up -inf{words.at(words.first_index(torch.isinf(given)))}, which stands for what is left out"
+            return self._note(step, "pole", torch.isinf(given), reason, outcome, cause, error)
         invalid = torch.isnan(given) & ~_where_any(step.operands, torch.isnan, given)
         if invalid.any() and (reached is None or reached.weak):
             return self._note(step, "undefined", invalid, words.why_undefined(step, invalid), outcome, cause, error)

@@ -9,6 +9,7 @@ import torch
 
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.pytorch.losses import Loss
+from hnfc.tracing.course import Course, StepChange, Trained
 from hnfc.tracing.step import TracedStep
 
 REFUSALS = (ModelError, UsageError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
@@ -20,13 +21,23 @@ INSIDE = "model"
 
 @dataclass(frozen=True)
 class Patient:
-    """A model that goes wrong on a sample, and the step in which it did."""
+    """A model that goes wrong on a sample, and the step in which it did. course: the training that it is a step of, where that is known."""
 
     model: torch.nn.Module
     sample: Any
     loss: Loss | None
     step: TracedStep
     backward: bool
+    course: Course | None = None
+
+    def train(self, change: StepChange) -> Trained | None:
+        """Trains on with a change; None where the training is not known, or cannot be followed with it."""
+        if self.course is None:
+            return None
+        try:
+            return self.course.train(change)
+        except REFUSALS:
+            return None
 
     @property
     def has_loss_beside(self) -> bool:

@@ -19,12 +19,14 @@ from hnfc.pytorch.losses import with_loss
 from hnfc.pytorch.optimized import arguments_of
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.shadow import shadow
 from hnfc.tracing.comparing import RunComparison, compare
+from hnfc.tracing.course import StepChange
 from hnfc.tracing.events import GRADIENT, NOT_FINITE
 from hnfc.tracing.patients import INSIDE, REFUSALS, Patient
 from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
-from hnfc.tracing.trials import eps_trials, guard_trial, scale_trials
+from hnfc.tracing.trials import after, eps_trials, guard_trial, scale_trials
 
 _MOST = 3
 """Places in the report."""
@@ -68,14 +70,39 @@ def _add_rewrites(trace: Trace, patient: Patient, group: str | Sequence[str]) ->
         if found is None:
             return
         program, comparison = found
-        if comparison.mends:
+        trained = patient.train(program_change(program)) if comparison.mends else None
+        if comparison.mends and (trained is None or trained.is_finite):
             how = "hnfc.optimize(backward=True)" if backward else "hnfc.optimize"
             places = [rewrite["place"] for rewrite in program.report.data["rewrites"]]
             if patient.has_loss_beside and not all(place.startswith(INSIDE) for place in places):
                 # rewriting the model alone would leave the loss as it is
                 how = f"{how} of a module that returns the loss"
-            _name_rewrites(trace, program, f"{patient.what} {comparison}", how)
+            _name_rewrites(trace, program, f"{patient.what} {comparison}{after(trained)}", how)
             return
+
+
+def program_change(program: CapturedProgram) -> StepChange:
+    """A rewritten program in the place of the module that it was made from."""
+
+    def call(module: torch.nn.Module) -> Any:
+        def run(*given: Any, **named: Any) -> Any:
+            leaves = pytree.tree_leaves((given, named))
+            return program.run(module, leaves, program.signature.gather(module, leaves))
+
+        return run
+
+    return StepChange(call)
+
+
+def module_change(made: torch.nn.Module) -> StepChange:
+    """A module with the same parameters, or copies of them in another type, in the place of another."""
+
+    def call(module: torch.nn.Module) -> Any:
+        given = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return shadow(made, {id(tensor): given[name] for name, tensor in (*made.named_parameters(), *made.named_buffers())})
+
+    forms = {tensor.dtype for tensor in made.parameters() if tensor.is_floating_point()}
+    return StepChange(call, form=forms.pop() if len(forms) == 1 else None)
 
 
 def rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, RunComparison] | None:
@@ -84,11 +111,7 @@ def rewritten(patient: Patient, settings: Settings) -> tuple[CapturedProgram, Ru
     whole = with_loss(patient.model, patient.loss)
     try:
         program = CapturedProgram.of(whole, tuple(args), dict(kwargs), settings)
-
-        def call(*given: Any, **named: Any) -> Any:
-            leaves = pytree.tree_leaves((given, named))
-            return program.run(whole, leaves, program.signature.gather(whole, leaves))
-
+        call = program_change(program).call(whole)
         return program, compare(patient.step, step_of(whole, args, kwargs, patient.backward, call))
     except REFUSALS:
         return None
@@ -124,9 +147,12 @@ def _add_formats(trace: Trace, patient: Patient) -> None:
         comparison = in_format(patient, dtype)
         if narrow is None or comparison is None or not comparison.accurate:
             continue
+        trained = patient.train(StepChange(form=dtype))
+        if trained is not None and not trained.is_finite:
+            continue
         name = str(dtype).removeprefix("torch.")
         size = f" ({first.reached:.3g} ≤ {torch.finfo(dtype).max:.3g})" if first.reached is not None else ""
-        first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}")
+        first.remedies.append(f"{name} holds the result{size}: {patient.what} {comparison}{after(trained)}")
         first.remedies += _chosen_formats(patient, (_FORMATS[narrow], _FORMATS[dtype]))
         return
 
@@ -168,10 +194,12 @@ def _chosen_formats(patient: Patient, formats: tuple[str, str]) -> list[str]:
         else:
             analysis = optimizer.analyze(whole, patient.sample)
         args, kwargs = arguments_of(patient.sample)
-        comparison = compare(patient.step, step_of(analysis.apply(), args, kwargs, patient.backward), torch.float16)
+        applied = analysis.apply()
+        comparison = compare(patient.step, step_of(applied, args, kwargs, patient.backward), torch.float16)
     except REFUSALS:
         return []
-    if not comparison.accurate:
+    trained = patient.train(module_change(applied)) if comparison.accurate else None
+    if not comparison.accurate or (trained is not None and not trained.is_finite):
         return []
     call = f"{'analyze_training' if training else 'analyze'}(model, sample{', loss=loss' if training and patient.loss else ''})"
-    return [f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}"]
+    return [f"hnfc.PrecisionOptimizer(formats={formats}).{call} chooses formats: {patient.what} {comparison}{after(trained)}"]

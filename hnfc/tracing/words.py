@@ -38,7 +38,7 @@ def why_lost(error: float, before: float, info: Any) -> str:
 
 def why_pole(step: Any, where: torch.Tensor) -> str:
     """The operand at which an operation is infinite."""
-    for operand in step.operands:
+    for operand in _suspects(step):
         true = operand.should
         if bool(((operand.given == 0) & (true != 0)).any()):
             return f"an operand is 0 that should be {float(true[operand.given == 0].abs().max()):.3g}"
@@ -63,6 +63,13 @@ def why_pole(step: Any, where: torch.Tensor) -> str:
     return f"there is no finite value in exact arithmetic either{at(index)}{why}"
 
 
+def _suspects(step: Any) -> list[Any]:
+    """The operands that may have made a pole: of a division by 0 the divisor alone."""
+    last: list[Any] = list(step.operands[-1:])
+    divides = step.name == "div" and not step.place.backward and len(step.operands) == 2
+    return last if divides and bool((last[0].given == 0).any()) else list(step.operands)
+
+
 def why_undefined(step: Any, where: torch.Tensor) -> str:
     """The operands at which an operation is NaN."""
     index = first_index(where)
@@ -78,6 +85,8 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
     shapes = " and ".join(str(list(operand.given.shape)) for operand in step.operands)
     if step.name.startswith("nll_loss"):
         return f"{phrase}: 0/0, since no target counts"
+    if step.name == "mean" and step.operands and not step.operands[0].given.numel():
+        return f"{phrase}: 0/0, since no element is left"
     if step.name.startswith(("var", "std")):
         return f"{phrase}{at(index)}: too few elements to reduce, with an operand of shape {shapes}"
     along = _constant_row(step, where, index)
@@ -86,6 +95,8 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
     values = values_at(step.operands, where, index)
     if len(values) == 2:
         return f"{phrase}: {_expression(step.name, values)}{at(index)}"
+    if step.name == "div" and len(values) == 1 and len(divisors := _whole_numbers(step, where, index)) == 1:
+        return f"{phrase}: {_expression(step.name, [*values, *divisors])}{at(index)}"
     if values:
         return f"{phrase}: its operand{'s are' if len(values) > 1 else ' is'} {_listed(values)}{at(index)}"
     for operand in step.operands:
@@ -95,6 +106,18 @@ def why_undefined(step: Any, where: torch.Tensor) -> str:
     if zero is not None:
         return f"{phrase}: an operand is zero everywhere"
     return f"{phrase}{at(index)}, with operands of shape {shapes}"
+
+
+def _whole_numbers(step: Any, where: torch.Tensor, index: tuple[int, ...]) -> list[float]:
+    """The values of operands of whole numbers, such as counts, at an index of the result."""
+    counts = [x for x in torch.utils._pytree.tree_leaves(step.call) if isinstance(x, torch.Tensor) and not x.is_floating_point()]
+    found = []
+    for count in counts:
+        try:
+            found.append(float(count.expand(where.shape)[index]))
+        except (RuntimeError, IndexError):
+            continue
+    return found
 
 
 def _why_derivative(step: Any, index: tuple[int, ...]) -> str:

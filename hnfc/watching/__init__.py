@@ -27,6 +27,7 @@ def watch(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None, folder: str | None = "hnfc-watch",
     stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
     report: Callable[[str], None] | None = None, checkpoint: str | Path | None = None, to: Sequence[Callable[[ObservedStep], None]] = (),
+    rewind: int = 2**28,
 ) -> Watch:  # fmt: skip
     """A context manager around a training loop of the model, which changes nothing in its results.
 
@@ -40,7 +41,8 @@ def watch(
     looks at the sizes of values, which say what grows, and foretell when it overflows. jump: a loss so many times as large as the
     median of the last 20 counts as a fault. report: takes the words (default: stderr). checkpoint: a file of safetensors; what is equal
     to its tensors is not saved again. to: functions that get the numbers of each look:
-    `LiveTable()`, `JSONLines(file)`, `TensorBoard(folder)` of `hnfc.watching`, or your own.
+    `LiveTable()`, `JSONLines(file)`, `TensorBoard(folder)` of `hnfc.watching`, or your own. rewind: bytes that two earlier states of model
+    and optimizer may take, from which clipping, a smaller rate and other remedies of the optimizer are tried; 0 keeps none.
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"hnfc.watch takes an nn.Module, not {type(model).__name__}")
@@ -49,5 +51,6 @@ def watch(
     if checkpoint is not None and not Path(checkpoint).is_file():
         raise UsageError(f"checkpoint is a file of safetensors, and there is none at {checkpoint}")
     return Watch(
-        model, optimizer, scaler=scaler, folder=folder, stop=stop, budget=budget, jump=jump, report=report, checkpoint=checkpoint, to=to
+        model, optimizer, scaler=scaler, folder=folder, stop=stop, budget=budget, jump=jump, report=report, checkpoint=checkpoint, to=to,
+        rewind=rewind,
     )

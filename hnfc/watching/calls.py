@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +54,10 @@ class Conditions:
     training: list[bool]
 
     @staticmethod
-    def now(model: torch.nn.Module, steady: Collection[str] = ()) -> Conditions:
-        """The present state. steady: names of buffers that calls do not change, which are not copied."""
-        buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in model.named_buffers()}
+    def now(model: torch.nn.Module, steady: Collection[str] = (), named: Mapping[str, torch.Tensor] | None = None) -> Conditions:
+        """The present state. steady: names of buffers that calls do not change, which are not copied. named: the buffers, if known."""
+        known = dict(model.named_buffers()) if named is None else named
+        buffers = {name: b.detach() if name in steady else b.detach().clone() for name, b in known.items()}
         autocast = {device: torch.get_autocast_dtype(device) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)}
         return Conditions(buffers, random_states(), autocast, [part.training for part in model.modules()])
 
@@ -99,21 +100,31 @@ class ModelCall:
     versions: list[int] = field(default_factory=list)
 
     @staticmethod
-    def now(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = ()) -> ModelCall:
-        call = ModelCall(args, kwargs, Conditions.now(model, steady))
-        call.versions = call._versions()
+    def now(
+        model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], steady: Collection[str] = (),
+        named: Mapping[str, torch.Tensor] | None = None,
+    ) -> ModelCall:  # fmt: skip
+        call = ModelCall(args, kwargs, Conditions.now(model, steady, named))
+        call.versions = call.versions_now()
         return call
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
-    def _versions(self) -> list[int]:
+    def versions_now(self) -> list[int]:
+        """Counts of changes in place, by argument."""
         return [0 if tensor.is_inference() else tensor._version for tensor in self.tensors()]
 
     @property
     def is_as_it_was(self) -> bool:
         """Return whether no argument was changed in place since the call."""
-        return self._versions() == self.versions
+        return self.versions_now() == self.versions
+
+    @property
+    def has_loss(self) -> bool:
+        """Return whether it is known how the loss depends on parameters: by a criterion, or since the model returned it."""
+        one = len(self.gradients) == 1 and all(gradient.numel() == 1 for gradient in self.gradients.values())
+        return self.criterion is not None or one
 
     @property
     def has_finite_gradients(self) -> bool:

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from hnfc.tracing import Trace, trace
+from hnfc.tracing import Trace, traced
+from hnfc.tracing.course import Course
 from hnfc.tracing.events import NOT_FINITE
-from hnfc.watching.calls import Step
+from hnfc.watching.calls import ModelCall, Step
+from hnfc.watching.gathering import gathered
+from hnfc.watching.ranks import of_rank
 from hnfc.watching.record import BadStep
 
 _UNSEEN = (
     "the fault lies in how the loss is made of what the model returned, which was not seen: call it as "
     "`watching.loss(function, output, target)` and differentiate its result, or compute it in the model"
 )
+
+
+def explain_first(step: BadStep, calls: Sequence[ModelCall], model: torch.nn.Module) -> None:
+    """Explains a step by the first of its calls that something goes wrong in."""
+    for call in calls:
+        step.call = call
+        explain(step, model)
+        if step.trace is not None and step.trace:
+            break
+    if step.trace is not None and not step.trace and of_rank():
+        step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
+
+
+def gathered_for(step: BadStep, model: torch.nn.Module) -> torch.nn.Module:
+    """The whole of a sharded model, which all ranks gather together; the step has the whole state of its optimizer then."""
+    try:
+        whole, step.optimizer = gathered(model, step.optimizer)
+    except (ValueError, RuntimeError) as error:
+        step.notes.append(f"the parts of the model could not be gathered: {str(error).splitlines()[0]}")
+        return model
+    return whole
 
 
 def explain(step: BadStep, model: torch.nn.Module) -> None:
@@ -27,13 +52,24 @@ def explain(step: BadStep, model: torch.nn.Module) -> None:
     try:
         with call.conditions.applied(model) as copied:
             whole = Step(copied, call)
-            step.trace = trace(whole, whole.sample, backward=not unseen)
+            course = course_of(whole, call, step.optimizer)
+            step.trace = traced(whole, whole.sample, "stability", not unseen, None, course)
+        if course is None and step.trace.first is not None and step.trace.first.remedies:
+            unknown = "no optimizer has run yet" if call.has_loss else "the function of the loss was not seen"
+            step.notes.append(f"remedies were tried on this step alone, and none by training on: {unknown}")
         # where the loss and its gradients are finite, the loss is not at fault: another rank is, or a hook
         of_loss = unseen or step.bad[0].kind in ("loss", "jump")
         if call.criterion is None and of_loss and not _is_explained(step.trace):
             step.notes.append(_UNSEEN)
     except Exception as error:  # of the model's own code, run once more
         step.notes.append(f"the step could not be traced: {(str(error) or type(error).__name__).splitlines()[0]}")
+
+
+def course_of(whole: Step, call: ModelCall, optimizer: torch.optim.Optimizer | None) -> Course | None:
+    """The training that a call is a step of; None where its loss or its optimizer is not known."""
+    if optimizer is None or not call.has_loss:
+        return None
+    return Course(whole, whole.sample, optimizer, call.scale)
 
 
 def _is_explained(trace: Trace) -> bool:

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
-from hnfc.pytorch.saved_calls import STEP, TENSORS, arguments_as_data, arguments_from_data
+from hnfc.core.saved_steps import STEP, TENSORS
+from hnfc.pytorch.saved_calls import arguments_as_data, arguments_from_data
 from hnfc.watching.calls import Conditions, ModelCall
 from hnfc.watching.faults import Fault
 from hnfc.watching.history import History
-from hnfc.watching.optimizers import optimizer_as_data
+from hnfc.watching.optimizers import optimizer_as_data, optimizer_of_data
 from hnfc.watching.record import BadStep
 
 _VERSION = 1
@@ -37,8 +38,11 @@ def save(folder: Path, step: BadStep, model: torch.nn.Module, history: History, 
     arguments = arguments_as_data([call.args, call.kwargs], tensors)
     conditions = call.conditions
     known = {} if checkpoint is None else files.load_file(checkpoint)
-    tensors |= {f"parameter.{name}": p for name, p in model.named_parameters() if not _is_same(p, known.get(name))}
-    optimizer = optimizer_as_data(step.optimizer, model, tensors)
+    parameters = dict(model.named_parameters()) if step.start is None else step.start.parameters
+    tensors |= {f"parameter.{name}": p for name, p in parameters.items() if not _is_same(p, known.get(name))}
+    optimizer = optimizer_as_data(
+        step.optimizer if step.start is None else step.start.optimizer, {id(p): name for name, p in parameters.items()}, tensors
+    )
     tensors |= {f"buffer.{name}": b for name, b in conditions.buffers.items()}
     tensors |= {f"random.{index}": state for index, state in enumerate(conditions.random)}
     tensors |= {f"gradient.{index}": g for index, g in call.gradients.items()}
@@ -78,8 +82,11 @@ def _is_same(p: torch.Tensor, known: torch.Tensor | None) -> bool:
     return known is not None and known.dtype == inside.dtype and known.shape == inside.shape and torch.equal(known, inside)
 
 
-def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any]]:
-    """The call in a folder, and what else stands there; the model takes the parameters. Raises ModelError."""
+def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any], torch.optim.Optimizer | None]:
+    """The call in a folder, what else stands there, and the optimizer if it is one of torch's; the model takes the parameters.
+
+    Raises ModelError.
+    """
     files = _files()
     data = _data(folder)
     try:
@@ -104,7 +111,9 @@ def load(folder: Path, model: torch.nn.Module) -> tuple[ModelCall, dict[str, Any
             list(data["training"]),
         )
         gradients = {int(name.removeprefix("gradient.")): g.to(device) for name, g in tensors.items() if name.startswith("gradient.")}
-        return ModelCall(tuple(args), kwargs, conditions, None, gradients, float(data["scale"])), data
+        call = ModelCall(tuple(args), kwargs, conditions, None, gradients, float(data["scale"]))
+        call.versions = call.versions_now()
+        return call, data, optimizer_of_data(data.get("optimizer"), model, tensors)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ModelError(f"the step does not hold what it should: {error!r}", str(folder / STEP)) from error
 

@@ -13,6 +13,7 @@ from hnfc.watching.samples import Shares, sample_of, shares_of
 from hnfc.watching.series import ExponentSeries, Forecast
 
 _LOSS = "the loss"
+_NO_SAMPLE = torch.empty(0)
 _MOST_LOSSES = 4096
 """Losses that are kept; every second one goes when there are more."""
 
@@ -66,7 +67,8 @@ class History:
         self._noted: list[_Noted] = []
         self._last: tuple[ObservedStep, list[_Noted]] | None = None
         self._scale: float | None = None
-        self._foretold: set[str] = set()
+        self._foretold: dict[str, int] = {}
+        """The last step of the forecast of each value that has one."""
 
     def note(self, step: int, name: str, kind: str, module: str, size: float, given: torch.Tensor) -> None:
         """Notes the largest element of a value at a step, and a sample of it where there are followers."""
@@ -75,7 +77,7 @@ class History:
             form = str(given.dtype).removeprefix("torch.")
             series = self.series[name] = ExponentSeries(name, torch.finfo(given.dtype).max, kind=kind, module=module, format=form)
         series.add(step, size)
-        sample = sample_of(given) if self.is_followed else given.new_empty(0)
+        sample = sample_of(given) if self.is_followed else _NO_SAMPLE
         self._noted.append((name, kind, module, given.dtype, size, sample))
 
     def note_loss(self, step: int, losses: Sequence[float], scale: float | None, form: torch.dtype) -> None:
@@ -116,10 +118,10 @@ class History:
         return step
 
     def _new(self, series: Iterable[ExponentSeries]) -> list[Forecast]:
-        """Forecasts of values of which there was none."""
-        found = (each.forecast() for each in series if each.name not in self._foretold)
+        """Forecasts of values of which there was none, or one whose steps have passed."""
+        found = (each.forecast() for each in series if each.steps and each.steps[-1] > self._foretold.get(each.name, -1))
         new = sorted((each for each in found if each is not None), key=lambda each: each.earliest)
-        self._foretold.update(each.series.name for each in new)
+        self._foretold.update({each.series.name: each.latest for each in new})
         return new
 
     def close(self) -> None:

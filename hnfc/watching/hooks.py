@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_module_forward_hook
 
 
 class Hook:
@@ -23,6 +24,27 @@ class Hook:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hook, ()
+
+
+class ModuleCalls:
+    """Calls of all modules while it is open: those between the result of a model and the backward pass may make the loss.
+
+    notice: gets the module, its arguments and its result; None where some are compiled: torch warns of hooks on all modules then.
+    """
+
+    def __init__(self, notice: Callable[..., None] | None) -> None:
+        self._notice = notice
+        self._hook: Any = None
+
+    def open(self) -> None:
+        if self._hook is None and self._notice is not None:
+            self._hook = register_module_forward_hook(self._notice, with_kwargs=True)
+
+    def close(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            _global_forward_hooks_with_kwargs.pop(self._hook.id, None)  # which torch 2.13 forgets
+            self._hook = None
 
 
 class FollowsBackward(Protocol):

@@ -6,25 +6,29 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import is_
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch.nn.modules.module import _global_forward_hooks_with_kwargs, register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import lines_html
 from hnfc.tracing import unwrapped
 from hnfc.watching.calls import ModelCall
-from hnfc.watching.explaining import explain, reasons_of_update, risks_of
+from hnfc.watching.detours import add_detours
+from hnfc.watching.explaining import explain_first, gathered_for, reasons_of_update, risks_of
 from hnfc.watching.folder import save
+from hnfc.watching.gathering import is_sharded_model
 from hnfc.watching.history import History, ObservedStep
-from hnfc.watching.hooks import Hook, follow_backward, leave_backward
+from hnfc.watching.hooks import Hook, ModuleCalls, follow_backward, leave_backward
+from hnfc.watching.jumps import LossJumps
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
-from hnfc.watching.ranks import anywhere, of_rank
+from hnfc.watching.ranks import of_rank, with_other_ranks
 from hnfc.watching.record import Bad, BadStep, to_stderr
+from hnfc.watching.rewinding import Rewind
 from hnfc.watching.samples import sample_of
 from hnfc.watching.series import ExponentSeries, Forecast, not_finite, numbers_of
 from hnfc.watching.updates import dense, note_optimizer
@@ -33,10 +37,10 @@ _MOST_CALLS = 64
 """Calls between two steps of the optimizer that are kept; of more, the last."""
 _MOST_SAVED = 3
 """Bad steps of a loop that goes on which are saved, and whose batches are kept."""
-_FAR_BACK = 20
-"""Losses whose median a jump is measured against."""
 _SKIPPED = 8
 """Steps in a row that a gradient scaler may leave out before it counts as a fault: one halves the scale."""
+_COUNTED = 0.8
+"""Share of the budget for what is counted; hooks and hand-overs of torch, which are not, take the rest."""
 _GREW, _LARGE = 2.0, 3.0
 """Bits that a value grew by, and log2 of its size, from which a report names it."""
 
@@ -56,7 +60,7 @@ class Watch:
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None, *, scaler: Any = None,
         folder: str | None = "hnfc-watch", stop: bool | Literal["skip"] = True, budget: float = 0.05, jump: float | None = None,
         report: Callable[[str], None] | None = None, checkpoint: str | Path | None = None,
-        to: Sequence[Callable[[ObservedStep], None]] = (),
+        to: Sequence[Callable[[ObservedStep], None]] = (), rewind: int = 2**28,
     ) -> None:  # fmt: skip
         self.model = model
         inside = getattr(optimizer, "optimizer", None)  # accelerate wraps them
@@ -65,26 +69,29 @@ class Watch:
         self.bad: list[BadStep] = []
         self.history = History(to)
         self._inside = unwrapped(model)
-        self._scaler, self._folder, self._stop, self._budget, self._jump = scaler, folder, stop, budget, jump
+        self._scaler, self._folder, self._stop, self._jumps = scaler, folder, stop, LossJumps(jump)
+        self._share = _COUNTED * budget if budget < 1 else 1.0
         self._say = report or to_stderr
         self._calls, self._outputs = list[ModelCall](), CallResults()
         self._pending: list[torch.Tensor] = []
         self._losses: list[tuple[ModelCall, torch.Tensor]] = []
-        self._past: list[float] = []
         self._names = {id(part): name for name, part in self._inside.named_modules()}
         self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
         self._steady: set[str] = set()
         self._versions: dict[str, tuple[int, int]] = {}
         self._checkpoint = Path(checkpoint) if checkpoint is not None else None
-        self._is_sharded = any(hasattr(p, "placements") for p in self._inside.parameters())
-        # torch warns of hooks on all modules where some are compiled
+        self._is_sharded = is_sharded_model(self._inside)
+        self._rewind = Rewind(self._inside, 0 if self._is_sharded else rewind)
         self._compiled = any(hasattr(part, "_orig_mod") for part in model.modules())
         self._spent, self._began, self._looking = 0.0, time.perf_counter(), True
         self._last_optimizer: torch.optim.Optimizer | None = None
         self._old: dict[int, torch.Tensor] = {}
         """Samples of parameters before an update."""
+        self._those: tuple[Any, list[torch.Tensor], list[torch.Tensor]] = None, [], []
+        """An optimizer, all that it updates, and what of it belongs to the model."""
         self._skipped = 0
         self._removable: list[Any] = []
+        self._loss_modules = ModuleCalls(None if self._compiled else self._after_module)
         self._look: Look | None = None
         self._updating: torch.optim.Optimizer | None = None
         self._updated = self._reported = self._failed = False
@@ -99,17 +106,15 @@ class Watch:
             register_optimizer_step_pre_hook(self._before_update),
             register_optimizer_step_post_hook(self._after_update),
         ]
-        if not self._compiled:
-            self._removable.append(register_module_forward_hook(self._after_module, with_kwargs=True))
         follow_backward(self)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         leave_backward(self)
         self._updating = None
+        self._loss_modules.close()
         for hook in self._removable:
             hook.remove()
-            _global_forward_hooks_with_kwargs.pop(hook.id, None)  # which torch 2.13 forgets
         self._removable = []
         self._end_look()
         if kind is None and self._losses:
@@ -166,8 +171,9 @@ class Watch:
             self._look_at_scale()
             if self._updated:
                 self._end_step()
-            self._calls.append(ModelCall.now(self._inside, args, kwargs, self._steady))
-            self._versions = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+            buffers = dict(self._inside.named_buffers())
+            self._calls.append(ModelCall.now(self._inside, args, kwargs, self._steady, buffers))
+            self._versions = {name: (id(b), b._version) for name, b in buffers.items()}
             del self._calls[:-_MOST_CALLS]
             if self._looking and self._look is None and not self._compiled:
                 self._look = Look(self._names, self.history.is_followed).__enter__()
@@ -179,7 +185,8 @@ class Watch:
             self._end_look()
             if self._calls and torch.is_grad_enabled() and output is not None:
                 self._outputs.add(self._calls[-1], output)
-                after = {name: (id(b), b._version) for name, b in self._inside.named_buffers()}
+                self._loss_modules.open()
+                after = {name: (id(b), b._version) for name, b in self._inside.named_buffers()} if self._versions else {}
                 self._steady = {name for name, version in after.items() if self._versions.get(name) == version}
 
     def _after_module(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
@@ -209,6 +216,7 @@ class Watch:
 
     def before_backward(self, tensors: Any) -> None:
         """Notes what is about to be differentiated."""
+        self._loss_modules.close()
         with self._guarded():
             given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             self._pending = [loss for loss in given if isinstance(loss, torch.Tensor) and loss.numel() == 1]
@@ -239,6 +247,7 @@ class Watch:
             has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
             self._updating = optimizer if has_closure else None
             if not has_closure:
+                self._rewind.note(self.step, optimizer, self._calls)
                 self._settle(self._gradients_of(optimizer))
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -249,8 +258,9 @@ class Watch:
                 return
             self._updated = True
             sizes, wrong = not_finite([dense(p.detach()) for p in parameters], self._looking)
-            if wrong:
-                self._found([Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()], optimizer)
+            bad = [Bad("parameter", self._parameters[id(parameters[i])], size) for i, size in wrong.items()]
+            if bad := with_other_ranks(bad, "parameter", self._is_sharded):
+                self._found(bad, optimizer)
             self._note_all("parameter", [self._parameters[id(p)] for p in parameters], [dense(p) for p in parameters], sizes)
             if self._looking:
                 note_optimizer(self.history, self.step, optimizer, self._parameters, self._old)
@@ -269,23 +279,15 @@ class Watch:
             for i, size in wrong.items()
             if i >= count or not self._is_scaled or math.isnan(size)  # a loss that is scaled may be too large for its type
         ]
-        bad += self._jumped(sizes[:count])
-        if self._is_sharded and gradients and anywhere(bool(bad)) and not bad:
-            bad = [Bad("gradient", "of another rank", math.nan)]
+        bad += self._jumps.found(sizes[:count])
+        if gradients:
+            bad = with_other_ranks(bad, "gradient", self._is_sharded)
         self._losses = []
         if losses:
             self.history.note_loss(self.step, sizes[:count], losses[-1][0].scale if self._is_scaled else None, losses[-1][1].dtype)
         self._note_all("gradient", [name for name, _ in gradients], tensors[count:], sizes[count:])
         if bad:
             self._found(bad, None, stop)
-
-    def _jumped(self, losses: list[float]) -> list[Bad]:
-        if self._jump is None or not losses:
-            return []
-        past, now = sorted(self._past[-_FAR_BACK:]), sum(losses) / len(losses)
-        self._past.append(now)
-        usual = past[len(past) // 2] if len(past) == _FAR_BACK else math.inf
-        return [Bad("jump", f"{usual:.3g}", now)] if 0 < usual < math.inf and now > self._jump * usual else []
 
     @property
     def _is_scaled(self) -> bool:
@@ -307,7 +309,7 @@ class Watch:
     def _end_step(self) -> None:
         self._forget_step()
         self.step += 1
-        self._looking = self._spent <= self._budget * (time.perf_counter() - self._began)
+        self._looking = self._spent <= self._share * (time.perf_counter() - self._began)
         for each in self.history.end_step(self.step - 1):
             self._say(f"hnfc watch, step {self.step}: {each}")
 
@@ -324,26 +326,23 @@ class Watch:
         self._reported = True
         began = time.perf_counter()
         step = BadStep(self.step, bad, not self._updated, optimizer is not None)
+        step.optimizer = self._last_optimizer
         first = bad[0].call
         calls = self._calls if first is None else [first]
         if optimizer is not None:
             step.notes = reasons_of_update(optimizer, self._parameters)
             step.call, calls = (calls[-1] if calls else None), []
         for call in calls:
-            step.call = call
             self._outputs.leave_outside(call)
-            explain(step, self._inside)
-            if step.trace is not None and step.trace:
-                break
-        if step.trace is not None and not step.trace and of_rank():
-            step.notes.append("the batch of this rank is right by itself: the report of another rank has the reason")
+        inside = gathered_for(step, self._inside) if self._is_sharded and (optimizer is not None or stop is None) else self._inside
+        explain_first(step, calls, inside)
+        add_detours(step, self._rewind)
         step.growth = [each for each in self.series.values() if each.growth() >= _GREW and each.exponents[-1] > _LARGE]
         if step.call is not None and len(self.bad) < _MOST_SAVED:
-            step.optimizer = self._last_optimizer
-            self._save(step)
-            step.optimizer = None
+            self._save(step, inside)
         else:
             step.call = None
+        step.optimizer = step.start = None
         self.bad.append(step)
         self._say(str(step))
         self._began += time.perf_counter() - began
@@ -354,12 +353,12 @@ class Watch:
         elif stop:
             raise StepStopped(self, str(step).splitlines()[0])
 
-    def _save(self, step: BadStep) -> None:
+    def _save(self, step: BadStep, inside: torch.nn.Module) -> None:
         if self._folder is None:
             return
         try:
             place = Path(self._folder) / f"step-{self.step}{of_rank()}"
-            folder, step.size = save(place, step, self._inside, self.history, self._checkpoint)
+            folder, step.size = save(place, step, inside, self.history, self._checkpoint)
             step.folder = str(folder)
         except (OSError, UsageError, RuntimeError, KeyError, ValueError) as error:
             step.notes.append(f"the step was not saved: {error}")
@@ -376,9 +375,12 @@ class Watch:
         if self.optimizer is not None and optimizer is not self.optimizer:
             return []
         given = [p for group in optimizer.param_groups for p in group["params"]]
+        if self._those[0] is optimizer and len(self._those[1]) == len(given) and all(map(is_, self._those[1], given)):
+            return self._those[2]
         if any(id(p) not in self._parameters for p in given):  # of another model, or new in this one
             self._parameters = {id(p): name for name, p in self._inside.named_parameters()}
-        return [p for p in given if id(p) in self._parameters and p.numel()]
+        self._those = optimizer, given, [p for p in given if id(p) in self._parameters and p.numel()]
+        return self._those[2]
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+
+from hnfc.watching.record import Bad
 
 
 def anywhere(found: bool) -> bool:
@@ -10,6 +14,13 @@ def anywhere(found: bool) -> bool:
     flag = torch.tensor(float(found))
     torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
     return bool(flag)
+
+
+def with_other_ranks(bad: list[Bad], kind: str, together: bool) -> list[Bad]:
+    """The findings of this rank; where only another one has some, one that says so. together: all ranks call it."""
+    if together and anywhere(bool(bad)) and not bad:
+        return [Bad(kind, "of another rank", math.nan)]
+    return bad
 
 
 def of_rank() -> str:

@@ -33,6 +33,14 @@ class Bad:
         return "NaN" if math.isnan(self.size) else "infinite" if math.isinf(self.size) else f"{self.size:.3g}"
 
 
+@dataclass(frozen=True)
+class StepStart:
+    """Parameters that a step began with, by name, and an optimizer on them with the state before the step."""
+
+    parameters: dict[str, torch.Tensor]
+    optimizer: torch.optim.Optimizer
+
+
 @dataclass(repr=False)
 class BadStep:
     """Step of a training run that went wrong. before: no optimizer had changed a parameter in it. by_optimizer: gradients were finite."""
@@ -45,9 +53,13 @@ class BadStep:
     trace: Trace | None = None
     growth: list[ExponentSeries] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+    """Changes of the optimizer that mend it; those of the step itself are in the trace."""
     folder: str = ""
     size: int = 0
     """Bytes of the folder."""
+    start: StepStart | None = None
+    """The state before the update, where that of the model is after it."""
     optimizer: torch.optim.Optimizer | None = None
     """The one that was about to run, or ran last, until the step is saved."""
 
@@ -60,6 +72,7 @@ class BadStep:
         lines += [f"    note    {note}" for note in self.notes]
         if self.trace is not None and self.trace:
             lines.append(str(self.trace))
+        lines += [f"    mend    {remedy}" for remedy in self.remedies]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import lines_html
-from hnfc.tracing import trace
+from hnfc.tracing import traced
 from hnfc.tracing.attempts import ALL, attempt
 from hnfc.tracing.findings import trace_of
 from hnfc.tracing.patients import Patient
@@ -19,8 +19,13 @@ from hnfc.tracing.report import Trace
 from hnfc.tracing.step import step_of
 from hnfc.tracing.trials import RemedyTrial
 from hnfc.watching.calls import Criterion, ModelCall, Step
+from hnfc.watching.detours import ALL_DETOURS, DETOURS, DetourTrial, detour_trial
+from hnfc.watching.explaining import course_of
 from hnfc.watching.folder import load
+from hnfc.watching.rewinding import ANY_SIZE, Detour, Rewind
 from hnfc.watching.until import Arrival, ReachedOperation, RunUntil
+
+_DETOURS = {name.partition("=")[0] for name in DETOURS}
 
 
 @dataclass(repr=False)
@@ -31,6 +36,7 @@ class Replay:
     report: str
     step: int
     _call: ModelCall
+    _optimizer: torch.optim.Optimizer | None = None
 
     def run(self, dtype: torch.dtype | None = None) -> tuple[Any, dict[str, torch.Tensor]]:
         """The loss, and the gradient of each parameter, as the step had them; with everything in `dtype` if one is given."""
@@ -70,22 +76,39 @@ class Replay:
         last = f"; the last is {mode.passed[-1].name}" if mode.passed else ""
         raise UsageError(f"no operation of the forward pass has {text!r} in its name{last}")
 
-    def attempt(self, *names: str) -> list[RemedyTrial]:
-        """Remedies tried on the step, by their names (see `hnfc.tracing.attempts.REMEDIES`); without names all. Those that the step has
-        nothing for are left out."""
+    def attempt(self, *names: str) -> list[RemedyTrial | DetourTrial]:
+        """Remedies tried on the step, by their names (see `hnfc.tracing.attempts.REMEDIES` and `hnfc.watching.detours.DETOURS`); without
+        names all. Those that the step has nothing for are left out. Where the loss and the optimizer are known, each trains on too."""
+        of_optimizer = [name for name in names or ALL_DETOURS if name.partition("=")[0] in _DETOURS]
+        of_step = [name for name in names or ALL if name not in of_optimizer]
+        found = self._detours(of_optimizer) if of_optimizer else []
+        if not of_step:
+            return found
         with self._call.conditions.applied(self.model) as copied:
             step = Step(copied, self._call)
             backward = self._call.criterion is not None or self._call.has_finite_gradients
-            traced = step_of(step, step.sample, {}, backward)
-            patient, first = Patient(step, step.sample, None, traced, backward), trace_of(traced).first
-            found = [attempt(name, patient, first) for name in names or ALL]
-        return [trial for trial in found if trial is not None]
+            ran = step_of(step, step.sample, {}, backward)
+            patient = Patient(step, step.sample, None, ran, backward, course_of(step, self._call, self._optimizer))
+            first = trace_of(ran).first
+            tried = [attempt(name, patient, first) for name in of_step]
+        return [*(trial for trial in tried if trial is not None), *found]
+
+    def _detours(self, names: Sequence[str]) -> list[RemedyTrial | DetourTrial]:
+        """Changes of the optimizer tried on the step."""
+        if self._optimizer is None or not self._call.has_loss:
+            return []
+        rewind = Rewind(self.model, ANY_SIZE)
+        rewind.note(self.step, self._optimizer, [self._call])
+        old = rewind.rerun(Detour(), 0)
+        tried = [] if old is None else [detour_trial(rewind, old, name) for name in names]
+        return [trial for trial in tried if trial is not None]
 
     def trace(self) -> Trace:
         """The trace of the step: see `hnfc.trace`."""
         with self._call.conditions.applied(self.model) as copied:
             step = Step(copied, self._call)
-            return trace(step, step.sample, backward=self._call.criterion is not None or self._call.has_finite_gradients)
+            backward = self._call.criterion is not None or self._call.has_finite_gradients
+            return traced(step, step.sample, "stability", backward, None, course_of(step, self._call, self._optimizer))
 
     def __repr__(self) -> str:
         return f"Replay(step {self.step} of {type(self.model).__name__})"
@@ -107,10 +130,10 @@ def replay(folder: str | Path, model: torch.nn.Module | Callable[[], torch.nn.Mo
     made = model if isinstance(model, torch.nn.Module) else model()
     if not isinstance(made, torch.nn.Module):
         raise UsageError(f"hnfc.replay takes an nn.Module or a function that makes one, not {type(made).__name__}")
-    call, data = load(Path(folder), made)
+    call, data, optimizer = load(Path(folder), made)
     if loss is not None:
         call.criterion = Criterion(loss, (None,), {}, 0)
-    return Replay(made, str(data["report"]), int(data["step"]), call)
+    return Replay(made, str(data["report"]), int(data["step"]), call, optimizer)
 
 
 def _as(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 
@@ -26,13 +27,22 @@ class Shares:
 def sample_of(tensor: torch.Tensor) -> torch.Tensor:
     """At most 1,024 elements at equal distances, copied; no wait for a device. The distance has no factor in common with the length of
     a row, so that all columns come in."""
-    flat, length = tensor.reshape(-1), tensor.numel()
-    if length > _SIZE:
-        distance = length // _SIZE
-        while math.gcd(distance, tensor.shape[-1]) != 1:
-            distance -= 1
-        flat = flat[::distance][:_SIZE]
-    return flat.clone()
+    length = tensor.numel()
+    if length <= _SIZE:
+        return tensor.reshape(-1).clone()
+    distance = _distance(length, tensor.shape[-1])
+    if not tensor.is_contiguous():
+        return tensor.reshape(-1)[::distance][:_SIZE].clone()
+    return tensor.as_strided((min(_SIZE, -(-length // distance)),), (distance,), tensor.storage_offset()).clone()
+
+
+@cache
+def _distance(length: int, row: int) -> int:
+    """Distance between the elements of a sample."""
+    distance = length // _SIZE
+    while math.gcd(distance, row) != 1:
+        distance -= 1
+    return distance
 
 
 def shares_of(samples: Sequence[torch.Tensor]) -> list[Shares]:

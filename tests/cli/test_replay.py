@@ -72,7 +72,7 @@ def test_remedies_are_tried(step: tuple[str, str], capsys: pytest.CaptureFixture
     assert main([*again, "--with", "float64", "--with", "eps=1e-3", "--with", "guard"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("mends         float64 ") and "from not finite to" in lines[0]
-    assert lines[1].startswith("does not mend guard ") and lines[2].startswith("not tried     eps=1e-3")
+    assert lines[1].startswith("mends         guard ") and lines[2].startswith("not tried     eps=1e-3")
     assert main([*again, "--with", "magic"]) == 2
     assert "there is no remedy 'magic'" in capsys.readouterr().err
     assert main(["replay", folder, "--with", "guard"]) == 2
@@ -92,7 +92,7 @@ def test_the_page_of_a_run(step: tuple[str, str], tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [
-        ("make_model", 2, "--model is FILE.py:NAME"),
+        ("make_model", 2, "a model is FILE.py:NAME"),
         ("nowhere.py:make_model", 1, "no such file"),
         ("FILE:one", 1, "defines no function one"),
         ("FILE:two", 1, "defines no function two"),

@@ -98,3 +98,38 @@ def test_a_gradient_that_is_exactly_0_is_not_changed_by_a_guard() -> None:
     mask = torch.tensor([[False, False, True], [True, True, True]])
     found = hnfc.trace(Masked(), (torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1)), mask), backward=True)
     assert found.first is not None and any("masked as a whole" in remedy for remedy in found.first.remedies), str(found)
+
+
+INFINITE = float("-inf")
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (lambda z: z[z > 1e9].mean() + z.square().mean(), "max(x.numel(), 1)"),
+        (lambda z: z[:1].std(0).sum() + z.square().mean(), "correction=0"),
+        (lambda z: (z.masked_fill(z == 0, INFINITE) - z.detach().masked_fill(z == 0, INFINITE)).exp().sum(), "equal infinities"),
+        (lambda z: torch.logdet(z.T @ z * 0), "torch.eye"),
+        (lambda z: 1e-3 * z.log_softmax(-1).masked_fill(z == 0, INFINITE).sum() + z[1:].square().sum(), "adds nothing"),
+        (lambda z: (z / (z != 0).sum(0)[None] / (z[:1] != 0).sum(1, keepdim=True)).square().sum(), "the divisor y"),
+        (lambda z: (1 - z.square() / z.square().clamp_min(1e-9)).log().clamp_min(-9).sum() + z.square().mean(), "x.clamp_min"),
+    ],
+)
+def test_guards_of_reductions_and_differences(function: Any, code: str) -> None:
+    found = hnfc.trace(Of(function), X, backward=True)
+    assert found.first is not None and any(code in remedy and "test_guards.py" in remedy for remedy in found.first.remedies), str(found)
+
+
+def test_a_masked_element_that_is_added_up_is_the_fault() -> None:
+    def smoothed(z: torch.Tensor) -> torch.Tensor:
+        scores = z.masked_fill(torch.tensor([False, False, False, True]), INFINITE)
+        return -(0.1 * scores.log_softmax(-1)).sum()
+
+    found = hnfc.trace(Of(smoothed), X, backward=True)
+    assert found.first is not None and found.first.operation.startswith("sum") and "it adds up -inf" in found.first.reason
+    assert found.first.cause is not None and "masked_fill" in found.first.cause.operation
+
+
+def test_a_divisor_of_0_is_named() -> None:
+    found = hnfc.trace(Of(lambda z: ((z - z.mean(0)) / (z * 0).sum(0)).sum()), torch.ones(4, 3) + 0.1, backward=False)
+    assert found.first is not None and ("2 of 2) is 0" in found.first.reason or "0/0" in found.first.reason)

@@ -141,7 +141,9 @@ def test_remedies_by_name(tmp_path: Path) -> None:
     watching = watched(HandSoftmax().train(), NegativeLog(), folder=str(tmp_path))
     again = hnfc.replay(watching.bad[0].folder, HandSoftmax, loss=lambda p: negative_log(p, batch()[1]))
     tried = {trial.name: trial for trial in again.attempt("rewrite", "float64", "guard", "eps=1e-5")}
-    assert tried.keys() == {"rewrite", "float64", "guard"} and tried["rewrite"].mends
+    assert tried.keys() == {"rewrite", "float64", "guard"} and tried["rewrite"].mends_step
+    # at this rate the probability becomes 0 some steps later, and its logarithm is left as it is
+    assert tried["rewrite"].trained is not None and "the loss is not finite in step" in str(tried["rewrite"])
     assert "softmax" in tried["rewrite"].code and "loops.py" in tried["guard"].code
     assert all(p.isfinite().all() for p in again.model.parameters())
 

@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
+from hnfc.watching.history import History
+from hnfc.watching.lines import line
 from hnfc.watching.series import ExponentSeries
 
 F16 = 65504.0
@@ -64,3 +67,38 @@ def test_few_points_and_many() -> None:
     made.add(10000, 0.0)
     made.add(10000, math.inf)
     assert made.steps[-1] < 10000
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0, 4.0])
+def test_growth_by_a_power_of_the_steps_is_foretold_near_its_end(power: float) -> None:
+    end = 2 ** (16 / power)
+    made = ExponentSeries("scores", F16)
+    for step in range(int(end)):
+        noise = 0.02 * math.sin(7.0 * step)
+        made.add(step, 2.0 ** (power * math.log2(1 + step) + noise))
+        found = made.forecast()
+        if found is not None and found.latest >= end:
+            assert step < 0.9 * end and found.earliest <= end + 1
+            return
+    raise AssertionError("nothing was foretold")
+
+
+def test_errors_that_are_alike_widen_a_forecast() -> None:
+    steps = np.arange(200.0)
+    apart = np.random.default_rng(1).normal(0, 0.1, 200)
+    alike = 0.1 * math.sqrt(2) * np.sin(steps / 20)
+    one, other = (line(steps, 0.1 * steps + noise) for noise in (apart, alike))
+    assert one.wide < 2 * one.error and other.wide > 4 * other.error
+    assert other.lowest < one.lowest < 0.1 < one.high < other.high
+
+
+def test_a_forecast_that_did_not_come_true_is_made_anew() -> None:
+    history, said = History(), list[tuple[int, int]]()
+    exponent = 0.0
+    for step in range(1200):
+        exponent += 0.1 if step < 120 or step >= 900 else 0.0
+        history.note(step, "scores", "value", "", 2.0**exponent, torch.empty(0, dtype=torch.float16))
+        said += [(step, forecast.latest) for forecast in history.end_step(step)]
+        if exponent > 15.9:
+            break
+    assert len(said) == 2 and said[0][0] < 120 and said[1][0] > max(900, said[0][1])
