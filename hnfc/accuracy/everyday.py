@@ -29,7 +29,7 @@ def everyday(term: Term, domain: Domain, count: int, rng: np.random.Generator) -
     """Up to `count` everyday points that meet the precondition and have a finite value; fewer where hardly any does."""
     found: Sample | None = None
     for _ in range(_TRIES):
-        sample = measured(term, domain, _columns(domain, count, rng), count - (0 if found is None else len(found)))
+        sample = measured(term, domain, candidates_for_points(domain, count, rng), count - (0 if found is None else len(found)))
         found = sample if found is None else joined(found, sample)
         if len(found) >= count:
             break
@@ -49,8 +49,8 @@ def short_numbers(term: Term, domain: Domain) -> Sample:
     return measured(term, domain, {name: points[:, i] for i, name in enumerate(domain.names)}, len(points))
 
 
-def _columns(domain: Domain, count: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Candidates: each row of one kind, in random order."""
+def candidates_for_points(domain: Domain, count: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Numbers for each argument, within its range, whatever the program's value is there: each row of one kind, in random order."""
     arguments = len(domain.names)
     kind = rng.integers(0, 11, count)[:, None]
     mixed = rng.random((count, arguments)) < 0.3

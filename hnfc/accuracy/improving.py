@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.domains import fills, inside, outside
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday
 from hnfc.accuracy.expanding import Expander
@@ -192,7 +193,12 @@ def _candidates(
     errors = np.stack([np.concatenate([c.errors, there(c)]) for c in found])
     candidates = cover(found, errors, lambda c: price_of(c, len(domain.names)))
     careful = [asking(terms, c, first.term) for c in candidates]
-    return [*candidates, *(c for c in careful if c is not None), *([] if first in candidates else [first])]
+    found = [*candidates, *(c for c in careful if c is not None)]
+    nowhere = outside(terms, first.term, domain, rng)
+    if len(next(iter(nowhere.values()))) and not settings.unproved:
+        kept = [inside(terms, c, first.term) if fills(c.term, nowhere).any() else c for c in found]
+        found = [c for c in kept if c is not None and not fills(c.term, nowhere).any()]
+    return [*found, *([] if first in found else [first])]
 
 
 def _search(

@@ -101,3 +101,22 @@ def test_a_wrong_number_is_no_gain_over_none():
     assert costs(computed, exact).tolist() == [64.0, 64.0, 64.0, 0.0]
     assert harmed(np.full(4, np.nan), computed, exact).tolist() == [False, False, True, False]
     assert harmed(np.full(4, 1.0), computed, exact).tolist() == [True, True, True, False]
+
+
+OUTSIDE = {
+    "difference of squares": ("(sqrt (- (* x x) (* y y)))", {"x": 0.005, "y": 0.139}, {"x": 3e200, "y": 1e200}),
+    "product under a root": ("(sqrt (* x y))", {"x": -2.0, "y": 3.0}, {"x": 1e-200, "y": 3e-200}),
+    "logarithm and back": ("(exp (log x))", {"x": -2.0}, {"x": 1.7}),
+    "ratio of logarithms": ("(- (log x) (log y))", {"x": -2.0, "y": -2.0001}, {"x": 2.0, "y": 2.0001}),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_where_a_program_has_no_value_its_form_has_none(name: str) -> None:
+    """sqrt(x² - y²) becomes √|x-y|·√|x+y| where x² is no less than y², and stays NaN elsewhere."""
+    text, without, within = OUTSIDE[name]
+    found = improve(one(text, " ".join(without)), rules())
+    assert found.improved
+    points = {key: np.array([without[key], within[key]]) for key in without}
+    values = TermEvaluator(points).values(found.term)
+    assert np.isnan(values[0]) and np.isfinite(values[1])
