@@ -108,6 +108,9 @@ class Explorer:
             outcome.replaced[old] = new
             origin = written.made.get(new.owner) if isinstance(new.owner, Operation) else None
             start = graph.home[program.inside[old]] if old in program.inside else -1
+            if origin is None and start >= 0:
+                # what was there before stands for it now
+                origin = written.roots.get(old, chosen.get(graph.find(start)))
             for reason in because(graph, start, origin, chosen) if origin is not None and start >= 0 else ():
                 if reason.rule in names:
                     place = self.place(_origin(old.owner, origins))

@@ -14,10 +14,11 @@ from hnfc.egraph.graph import EGraph, ENode, Reason, is_node
 
 @dataclass
 class Written:
-    """Replacement of each erased value, and the node of each new operation."""
+    """Replacement of each erased value, the node of each new operation, and of what stands for a root now."""
 
     replaced: dict[SSAValue, SSAValue] = field(default_factory=dict)
     made: dict[Operation, ENode] = field(default_factory=dict)
+    roots: dict[SSAValue, ENode] = field(default_factory=dict)
 
 
 @dataclass
@@ -107,9 +108,11 @@ class Program:
         writing = _Writing(self, chosen)
         written = Written()
         for operation, index, number in self.roots:
-            new = writing.value(number)
-            if new is not operation.operands[index]:
+            new, old = writing.value(number), operation.operands[index]
+            if new is not old:
                 operation.operands[index] = new
+                # a class that may stand for another is not the same class
+                written.replaced[old], written.roots[old] = new, chosen[self.graph.find(number)]
         writing.arrange()
         for operation in self.block.ops:
             for result in operation.results if is_node(operation) and operation not in writing.made else ():

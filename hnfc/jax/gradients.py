@@ -20,9 +20,9 @@ from hnfc.frontend.torch_mlir import import_module
 from hnfc.jax.capture import MarkedModule
 from hnfc.jax.runner import QUICKLY, JaxRunner, apart, attempted, has_open_loop
 from hnfc.jax.widening import in_float64, raised
-from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse
+from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

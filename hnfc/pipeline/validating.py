@@ -19,9 +19,9 @@ from hnfc.pipeline.graphs import Drawing, graph_of, is_affordable, is_plumbing, 
 from hnfc.pipeline.request import Request
 from hnfc.pipeline.state import FunctionState
 from hnfc.rewrite.greedy import origin_of
-from hnfc.rewrite.probing import is_pointwise
 from hnfc.rewrite.record import RewriteOutcome
 from hnfc.validation.differential import Runner, Trial, add_probes, run_on, slots_of
+from hnfc.validation.invented import is_pointwise
 from hnfc.validation.measurement import Reference, unit_roundoff
 
 
@@ -61,6 +61,9 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
             trial.sensitivity = lambda place: original.sensitivity(_inputs_at(place, reference, trial, block), weight, outputs)
+            trial.invented = lambda place, index, lost: original.invented(
+                _inputs_at(place, reference, trial, block), weight, outputs[index], lost
+            )
             kept = original.kept(now)
             trial.from_kept = lambda place: original.from_kept(_inputs_at(place, reference, trial, block), weight, outputs, kept)
 

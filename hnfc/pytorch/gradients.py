@@ -24,9 +24,9 @@ from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pytorch.kept_values import WithKept
-from hnfc.rewrite.probing import is_pointwise
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
+from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import NEGLIGIBLE
 

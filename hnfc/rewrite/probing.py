@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from xdsl.ir import Operation, SSAValue
 from hnfc.analysis.ranges import Ranges
 from hnfc.core.interpreter import EXACT_BITS, compute_exactly, compute_into, exact_input
 from hnfc.core.value_numbering import Numbering
-from hnfc.dialects.facts import Access
 from hnfc.dialects.num import COMPUTING
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, ReductionOp
 from hnfc.dialects.num.comparison import WhereOp
@@ -30,6 +30,7 @@ from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.nary_terms import Product, Root, Sum
+from hnfc.validation.invented import invented, is_pointwise
 from hnfc.validation.measurement import Leniency, regression, vanished
 from hnfc.validation.probes import Probe, Slot, probes
 
@@ -45,10 +46,6 @@ _DEPTH = 24
 _SIZE_OF_UNKNOWN = 4
 _ORDINARY = 0.5
 """A number in place of NaN, at which no formula has a pole."""
-
-_NEIGHBOURS = 6
-_NEAR = 2.0**-8
-"""Relative distance of a neighbour."""
 
 
 @dataclass
@@ -126,22 +123,10 @@ class Prober:
         return bool((lost & np.isfinite(region.run(numbers, wide=False)[root])).any())
 
     def _invents(self, region: _Region, root: SSAValue, probe: Probe, before: Array, after: Array) -> bool:
-        """Return whether an element becomes a number that is NaN here and all around, since numbers leave the domain of an operation.
-
-        At a single point, as x/x at 0, a number may be the limit."""
+        """Return whether an element that has no value becomes a number."""
         lost = np.isnan(before) & np.isfinite(after)
-        if not lost.any() or not all(np.isfinite(a).all() for a in probe.arrays) or region.selects(root):
-            return False
-        random = np.random.default_rng(0)
-        for draw in range(_NEIGHBOURS + 1):
-            near = [_nearby(a, random) if draw and _format(leaf) else a for leaf, a in zip(region.leaves, probe.arrays, strict=True)]
-            found = region.run(near, wide=True)
-            if root not in found:
-                return False
-            lost &= region.left_domain(found, root) & np.isnan(found[root])
-            if not lost.any():
-                return False
-        return True
+        inputs = list(zip(region.leaves, probe.arrays, strict=True))
+        return not region.selects(root) and invented(partial(region.run, wide=True), region.operations, inputs, root, lost)
 
     def _slot(self, leaf: SSAValue, region: _Region) -> Slot | None:
         kind = leaf.type
@@ -225,25 +210,6 @@ class _Region:
         """The leaves, and what is computed as they are, with these inputs."""
         return {**dict(zip(self.leaves, inputs, strict=True)), **{value: inputs[index] for value, index in self.again.items()}}
 
-    def left_domain(self, values: dict[SSAValue, Array], wanted: SSAValue) -> Array:
-        """The elements of a value that depend on a NaN which an operation made of numbers. Zeros may have underflowed, as in 0/0."""
-        born: dict[SSAValue, Array] = {}
-        for operation in self.operations:
-            operands = [values[x] for x in operation.operands if x in values]
-            before = [born[x] for x in operation.operands if x in born]
-            for result in operation.results:
-                if result not in values or not _format(result):
-                    continue
-                nan = np.isnan(values[result])
-                if is_pointwise(operation):
-                    of_numbers = np.full(nan.shape, bool(operands))
-                    for x in operands:
-                        of_numbers &= np.isfinite(x) & (x != 0)
-                    born[result] = nan & np.logical_or.reduce(np.broadcast_arrays(of_numbers, *before))
-                else:
-                    born[result] = nan & any(x.any() for x in before)
-        return born.get(wanted, np.zeros((), np.bool_))
-
     def exactly(self, arrays: Sequence[Array], wanted: SSAValue) -> Array | None:
         """The wanted value over the reals, NaN where there is none; None where that cannot be computed, or only slowly."""
         if max((array.size for array in arrays), default=1) * len(self.operations) > _MOST_BALLS:
@@ -299,23 +265,11 @@ class _Region:
         return found
 
 
-def _nearby(array: Array, random: np.random.Generator) -> Array:
-    """Numbers near those of the array, and either side of 0."""
-    wide = array.astype(np.float64)
-    with np.errstate(all="ignore"):
-        return np.asarray(wide + random.uniform(-1, 1, wide.shape) * _NEAR * np.maximum(np.abs(wide), _NEAR)).astype(array.dtype)
-
-
 def _accumulated(arrays: Sequence[Array], results: Array, form: Any) -> float:
     """About how far sums of so many elements may be off by the order in which they are added."""
     finite = np.abs(results[np.isfinite(results)])
     count = max((array.size for array in arrays), default=1)
     return float(4 * form.unit_roundoff * math.sqrt(count) * finite.max(initial=0.0))
-
-
-def is_pointwise(operation: Operation) -> bool:
-    """Return whether each element of the result depends on one element of each operand, up to broadcasting."""
-    return isinstance(operation, NumOp) and operation.FACTS.access in (Access.ELEMENTWISE, Access.SOURCE)
 
 
 def _bound(match: Match) -> Iterable[SSAValue]:

@@ -81,6 +81,9 @@ class Trial:
     """Each result over the reals, of what was computed before the first value that a rewrite made (see `Original.from_kept`), and how far
     it moves with that."""
 
+    invented: Callable[[int, int, Array], bool] = lambda place, index, lost: False
+    """Whether elements of a result on inputs, which were NaN and are numbers, have no value (see `Original.invented`)."""
+
     def inputs(self) -> list[list[Array]]:
         return [*self.samples, *self.probes]
 
@@ -152,6 +155,9 @@ class Trial:
                     yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
+                lost = np.isnan(np.where(np.isfinite(after.astype(np.float64)), before.astype(np.float64), 0.0))
+                if lost.any() and self.invented(place, index, lost):
+                    yield index, f"on a probe ({name}) a NaN became a number where there is no value"
                 rules = Leniency(self.mixing, negligible=negligible, unnoticed=unnoticed(form), unseen=True)
                 if reason := self._worse(place, index, (before, after, right), rules):
                     yield index, f"on a probe ({name}) {reason}"

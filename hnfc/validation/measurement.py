@@ -15,12 +15,15 @@ from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate
 from hnfc.core.samples import moved
 from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.validation.invented import invented
 from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, NEGLIGIBLE, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MAX_RESIDENT = 100_000_000
 """Elements of all values on all samples together; fewer samples are taken of larger functions, and none of the largest."""
+_MOST_STEPS = 5_000_000
+"""Elements that a second look at a probe may compute."""
 NO_DIGIT = 0.5
 """A relative error from which no digit of a number is right."""
 
@@ -205,6 +208,19 @@ class Original:
                 with np.errstate(all="ignore"):
                     spread[value] = np.maximum(spread[value], np.abs(found[value] - truth[value]) if value in found else np.nan)
         return [(truth[value], spread[value]) if value in truth else None for value in values]
+
+    def invented(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: SSAValue, lost: Array) -> bool:
+        """Return whether a wanted value has no value over the reals at an element that is lost, and all around (see `invented`)."""
+        root = self._copies.get(wanted)
+        if root is None or sum(array.size for array in sample.values()) * len(self._region.block.ops) > _MOST_STEPS:
+            return False
+        inputs = [(self._copies[value], array) for value, array in sample.items() if value in self._copies]
+        block, places = self._region.block, [value for value, _ in inputs]
+
+        def run(arrays: Sequence[Array]) -> dict[SSAValue, Array]:
+            return evaluate(block, dict(zip(places, arrays, strict=True)), weights, wide=True)
+
+        return invented(run, list(block.ops), inputs, root, lost)
 
     def sensitivity(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> list[Array | None]:
         """Root mean square change of each wanted value over the reals, as each input moves within a unit in its last place."""

@@ -122,3 +122,20 @@ def test_an_infinite_result_on_the_sample_stays(tmp_path: Path) -> None:
     better = hnfc.optimize(model, (x, x.flip(0)), group=str(path))
     infinite = torch.tensor([torch.inf, -torch.inf]).repeat(10)
     assert torch.equal(better(infinite, infinite), infinite)
+
+
+@pytest.mark.parametrize("search", ["greedy", "egraph"])
+@pytest.mark.parametrize("name", ["value", "quotient"])
+def test_a_search_gives_no_number_outside_of_a_domain(name: str, search: str) -> None:
+    """Even where an argument itself is what stands for the result in the end."""
+    form = {"value": lambda x, y: torch.exp(torch.log(x)) + 0 * y, "quotient": lambda x, y: torch.exp(torch.log(x) - torch.log(y))}[name]
+    model, x, y = Plain(form), torch.tensor([1.0, 2.0, 0.5]), torch.tensor([3.0, 0.25, 2.0])
+    better = hnfc.optimize(model, (x, y), group="all", search=search)
+    torch.testing.assert_close(better(x, y), model(x, y))
+    assert better(-x, -y).isnan().all()
+
+
+def test_an_argument_in_the_place_of_the_result_is_a_rewrite() -> None:
+    model, x = Plain(lambda x: torch.exp(torch.log(x))), torch.tensor([1.0, 2.0])
+    better = hnfc.optimize(model, x, group="all", search="egraph", ranges={"inputs_0": (0.5, 4.0)})
+    assert "exp_of_log" in str(hnfc.diff(model, better)) and torch.equal(better(x), x)
