@@ -1,4 +1,4 @@
-"""Where a program has no value, and forms that would give one there.
+"""Domains of programs, and forms that would give a number outside of them.
 
 `sqrt|a|·sqrt|b|` stands for `sqrt(a·b)` wherever that has a value; elsewhere the program is NaN, and a number in its place is wrong.
 """

@@ -82,7 +82,7 @@ class Trial:
     it moves with that."""
 
     invented: Callable[[int, int, Array], bool] = lambda place, index, lost: False
-    """Whether elements of a result on inputs, which were NaN and are numbers, have no value (see `Original.invented`)."""
+    """True if elements of a result on inputs, which were NaN and are numbers, have no value (see `Original.invented`)."""
 
     def inputs(self) -> list[list[Array]]:
         return [*self.samples, *self.probes]

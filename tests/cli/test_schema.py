@@ -45,6 +45,7 @@ COMMANDS = [
     ("test", ["test", "r.hnf"]),
     ("doctor", ["doctor"]),
     ("discover", ["discover", "sqrt, square", "--size", "2", "-o", "f.hnf"]),
+    ("trace", ["trace", "m.py:model", "--calibrate", "one.npz"]),
 ]
 
 
@@ -53,6 +54,8 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("json")
     draw = np.random.default_rng(1)
     np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    np.savez(made / "one.npz", arg0=np.full((2, 3), 200, np.float32))
+    (made / "m.py").write_text("import torch\n\n\nclass Exp(torch.nn.Module):\n    def forward(self, x):\n        return x.exp()\n\n\nmodel = Exp\n")
     (made / "r.hnf").write_text(RULES)
     (made / "p.fpcore").write_text(PROGRAM)
     return made
