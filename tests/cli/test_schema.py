@@ -29,6 +29,16 @@ rule b
 rule c
     opaque(x) => x + opaque(x)
 """
+MODEL = """import torch
+
+
+class Exp(torch.nn.Module):
+    def forward(self, x):
+        return x.exp()
+
+
+model = Exp
+"""
 PROGRAM = '(FPCore (x) :name "t" :pre (< 0 x 1) (- (sqrt (+ x 1)) (sqrt x)))'
 COMMANDS = [
     ("model", [ATTENTION, "-O", "stability", "--range", "-40:40", "-q", "-o", "o.mlir"]),
@@ -55,7 +65,7 @@ def folder(tmp_path_factory):
     draw = np.random.default_rng(1)
     np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
     np.savez(made / "one.npz", arg0=np.full((2, 3), 200, np.float32))
-    (made / "m.py").write_text("import torch\n\n\nclass Exp(torch.nn.Module):\n    def forward(self, x):\n        return x.exp()\n\n\nmodel = Exp\n")
+    (made / "m.py").write_text(MODEL)
     (made / "r.hnf").write_text(RULES)
     (made / "p.fpcore").write_text(PROGRAM)
     return made
