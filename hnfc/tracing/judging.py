@@ -137,7 +137,7 @@ class LossJudge:
         if overflown.any():
             size = float(outcome.alone[overflown].abs().max())
             extent = f"reaches {size:.4g}" if math.isfinite(size) else f"lies beyond {torch.finfo(WIDE).max:.2g}"
-            reason = f"the exact result {extent}, and {words.name(dtype)} ends at {info.max:.4g}"
+            reason = f"overflow: the exact result {extent}, and {words.name(dtype)} ends at {info.max:.4g}"
             return self._note(step, "overflow", overflown, reason, outcome, cause, error, size)
         if infinite.any():
             reason = words.why_pole(step, infinite)
