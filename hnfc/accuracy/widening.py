@@ -198,10 +198,10 @@ def comes_back(op: Operation, element: str) -> bool:
     accumulates in a wider type. A cast of wider inputs is the model's own."""
     if not isinstance(op, _CAST) or element not in WIDER.get(float_type(op.results[0]), ()):
         return False
-    narrow, seen, stack = op.results[0].type.element_type, set[SSAValue](), list(op.operands)  # type: ignore[attr-defined]
+    narrow, seen, stack = float_type(op.results[0]), set[SSAValue](), list(op.operands)
     while stack:
         value = stack.pop()
-        if value in seen or not float_type(value) or value.type.element_type == narrow or isinstance(value.owner, ConstantOp):  # type: ignore[attr-defined]
+        if value in seen or float_type(value) in ("", narrow) or isinstance(value.owner, ConstantOp):
             continue
         if not isinstance(value.owner, NumOp) or not value.owner.operands or len(seen) == _MOST_OF_KERNEL:
             return False

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from hnfc.cli.folders import sample_from
 from hnfc.cli.progress import Progress
 from hnfc.cli.replay import maker
-from hnfc.cli.terminal import DONE, show, write
+from hnfc.cli.terminal import DONE, finite, show, write
 from hnfc.core.errors import UsageError
-from hnfc.tracing import trace
+from hnfc.tracing import Event, trace
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,5 +25,12 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"the model does not take the sample: {str(error).splitlines()[0]}") from error
     show(str(found))
     if options.json:
-        write(options.json, (json.dumps({"kind": "trace", "text": str(found)}, indent=1) + "\n").encode())
+        events = [_as_data(event) for event in found.events]
+        data = {"kind": "trace", "text": str(found), "operations": found.operations, "events": events}
+        write(options.json, (json.dumps(finite(data), indent=1) + "\n").encode())
     return DONE
+
+
+def _as_data(event: Event) -> dict[str, Any]:
+    names = ("kind", "operation", "module", "source", "reason", "backward", "elements", "error", "remedies")
+    return {name: getattr(event, name) for name in names}

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, UsageError
 
 STEP, TENSORS = "step.json", "tensors.safetensors"
 """Files in the folder of a step."""
@@ -26,29 +26,22 @@ def is_step(path: str) -> bool:
     return (Path(path) / STEP).is_file()
 
 
+WITHOUT_READER = "saved steps are read by the package safetensors: pip install safetensors"
+
+
 def arrays_of_step(folder: str) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensors that the call took, in its order, as arg0, arg1, … Raises ModelError."""
+    """Tensors that the call took, in its order, as arg0, arg1, … Raises ModelError, and UsageError without safetensors."""
+    try:
+        from safetensors import SafetensorError, deserialize
+    except ImportError as error:
+        raise UsageError(WITHOUT_READER) from error
     try:
         data = json.loads((Path(folder) / STEP).read_text(encoding="utf-8"))
-        tensors = _tensors(Path(folder) / TENSORS)
+        stored = dict(deserialize((Path(folder) / TENSORS).read_bytes()))  # type: ignore[no-untyped-call]
+        tensors = {name: np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"]) for name, entry in stored.items()}
         return {f"arg{index}": tensors[name] for index, name in enumerate(_names(data["arguments"]))}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise ModelError(f"no step of a watched run can be read: {error}", folder) from error
-
-
-def _tensors(file: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Arrays in a file of safetensors: the length of a header, the header in JSON, and the bytes behind it."""
-    content = file.read_bytes()
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:end])
-    found = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        start, stop = entry["data_offsets"]
-        kind = np.dtype(_TYPES[entry["dtype"]])
-        found[name] = np.frombuffer(content[end + start : end + stop], kind).reshape(entry["shape"])
-    return found
 
 
 def _names(data: Any) -> Iterator[str]:

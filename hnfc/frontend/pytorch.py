@@ -28,7 +28,7 @@ from torch_mlir.extras import fx_importer
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.decompositions import decompositions_for
 from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
-from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Signature, Sink, Source, State, TensorConstant
+from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Signature, Sink, Source, State, TensorConstant, memory_of
 from hnfc.frontend.torch_mlir import GRADIENT, new_context
 
 Shapes: TypeAlias = Any
@@ -163,26 +163,18 @@ def _unchecked_distributions() -> Iterator[None]:
 def _apart(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The inputs, with a copy of each tensor that shares memory with one before it or with the model: torch.export takes such for one
     value, or refuses them, and they need not be so in another call."""
-    seen = {_memory(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    seen = {memory_of(tensor) for tensor in (*model.parameters(), *model.buffers())}
 
     def own(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        if (memory := _memory(value)) not in seen:
+        if (memory := memory_of(value)) not in seen:
             seen.add(memory)
             return value
         return value.detach().clone().requires_grad_(value.requires_grad)
 
     apart: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(own, (tuple(args), dict(kwargs)))
     return apart
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    """The address of a tensor's storage; of the tensor, where it has none of its own."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
-        return id(tensor)
 
 
 @contextlib.contextmanager

@@ -90,6 +90,12 @@ class Signature:
         targets = {sink.target for sink in self.results if isinstance(sink, Mutation)}
         if not targets:
             return False
+        if not any(isinstance(target, Given) for target in targets):
+            # the memory of parameters and buffers was apart when the graph was captured; inputs may be any of it
+            given = {memory_of(inputs[source.index]) for source in self.arguments if isinstance(source, Given)}
+            changing = (memory_of(self.argument(module, inputs, target)) for target in targets)
+            if not torch.compiler.is_compiling() and given.isdisjoint(changing):
+                return False
         found = [(self.argument(module, inputs, source), source in targets) for source in self.arguments]
         if torch.compiler.is_compiling():
             # Dynamo cannot trace addresses
@@ -107,7 +113,7 @@ class Signature:
         """Results of the model, flattened; new values of buffers and inputs are written to them, and returned as these."""
         found = iter(results)
         returned: list[Any] = []
-        written: list[tuple[Any, Any]] = []
+        written: dict[int, tuple[Any, Any]] = {}  # both live on, so that no identity is given again
         for sink in self.results:
             if isinstance(sink, FixedResult):
                 returned.append(sink.value)
@@ -116,11 +122,19 @@ class Signature:
                 target = self.argument(module, inputs, sink.target)
                 with torch.set_grad_enabled(torch.is_grad_enabled() and value.requires_grad):
                     target.copy_(value)
-                written.append((value, target))
+                written[id(value)] = value, target
             else:
                 result = next(found)
-                returned.append(next((target for value, target in written if value is result), result))
+                returned.append(written.get(id(result), (result, result))[1])
         return returned
+
+
+def memory_of(tensor: Any) -> int:
+    """The address of a tensor's storage; of the object, where it has none of its own."""
+    try:
+        return int(tensor.untyped_storage()._cdata) if isinstance(tensor, torch.Tensor) else id(tensor)
+    except (RuntimeError, NotImplementedError):
+        return id(tensor)
 
 
 def _extent(tensor: Any) -> tuple[int, int] | None:

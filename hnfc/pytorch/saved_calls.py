@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
-from hnfc.core.saved_steps import STEP, TENSORS
+from hnfc.core.saved_steps import STEP, TENSORS, WITHOUT_READER
 
 
 def saved_arguments(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -18,7 +18,7 @@ def saved_arguments(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
-        raise UsageError("saved steps are read by the package safetensors: pip install safetensors") from error
+        raise UsageError(WITHOUT_READER) from error
     try:
         data = json.loads((folder / STEP).read_text(encoding="utf-8"))
         args, kwargs = arguments_from_data(data["arguments"], load_file(folder / TENSORS), torch.device("cpu"))

@@ -22,7 +22,6 @@ from hnfc.core.interpreter import EXACT_BITS, compute_exactly, compute_into, exa
 from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.num import COMPUTING
 from hnfc.dialects.num.base import AlongAxesOp, NumOp, ReductionOp
-from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
@@ -30,7 +29,7 @@ from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
 from hnfc.rewrite.conditions import Observations
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.nary_terms import Product, Root, Sum
-from hnfc.validation.invented import invented, is_pointwise
+from hnfc.validation.invented import invented, is_pointwise, selects
 from hnfc.validation.measurement import Leniency, regression, vanished
 from hnfc.validation.probes import Probe, Slot, probes
 
@@ -88,18 +87,18 @@ class Prober:
 
     def _worse(self, region: _Region, root: SSAValue, value: SSAValue, probe: Probe, form: Any) -> str:
         narrow = region.run(probe.arrays, wide=False)
-        if root in narrow and value not in narrow and probe.resized:
-            return "there is no result any more"
-        if root in narrow and value in narrow and self._swallows(region, root, probe, narrow[root], narrow[value]):
+        if root not in narrow or value not in narrow:
+            return "there is no result any more" if root in narrow and probe.resized else ""
+        if self._swallows(region, root, probe, narrow[root], narrow[value]):
             return "a NaN became a number"
-        if root in narrow and value in narrow and self._invents(region, root, probe, narrow[root], narrow[value]):
+        if self._invents(region, root, probe, narrow[root], narrow[value]):
             return "a NaN became a number where there is no value"
-        if root in narrow and value in narrow and any(np.isnan(a).any() for a in probe.arrays):
+        if any(np.isnan(a).any() for a in probe.arrays):
             # what a model does with NaN, as torch.nan_to_num, has no value over the reals
             if reason := vanished(narrow[root], narrow[value], np.full((), math.nan)):
                 return reason
         wide = region.run(probe.arrays, wide=True)
-        if root not in narrow or value not in narrow or root not in wide or value not in wide:
+        if root not in wide or value not in wide:
             return ""
         first, second = (np.asarray(wide[found]).astype(np.float64) for found in (root, value))
         mixing = not all(map(is_pointwise, region.operations))
@@ -168,14 +167,14 @@ class _Region:
         while stack:
             current = stack[-1]
             owner = current.owner
-            free = current in fixed and current not in derived
+            same = numbered.get(numbering.of(current))
             if current in leaves or current in again or owner in operations:
                 stack.pop()
-            elif not free and numbering.of(current) in numbered:
-                again[current] = numbered[numbering.of(current)]
-                leaves[again[current]] = None
+            elif same is not None and same is not current:
+                again[current] = same
+                leaves[same] = None
                 stack.pop()
-            elif free or type(owner) not in COMPUTING:
+            elif same is current or type(owner) not in COMPUTING:
                 leaves[current] = None
                 stack.pop()
             else:
@@ -230,15 +229,7 @@ class _Region:
 
     def selects(self, value: SSAValue) -> bool:
         """Return whether the value is computed with a `where`."""
-        seen, stack = {*self.leaves, *self.again}, [value]
-        while stack:
-            current = stack.pop()
-            if current not in seen:
-                seen.add(current)
-                if isinstance(current.owner, WhereOp):
-                    return True
-                stack += current.owner.operands if isinstance(current.owner, Operation) else ()
-        return False
+        return selects(value, (*self.leaves, *self.again))
 
     def shortened(self, array: Array) -> Array:
         """The array with few elements along those axes, counted from the right, that every operation treats element by element."""

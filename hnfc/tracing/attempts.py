@@ -28,7 +28,7 @@ def attempt(name: str, patient: Patient, first: Event | None) -> RemedyTrial | N
     """
     kind, _, number = name.partition("=")
     if kind in ("eps", "scale"):
-        value = _number(number)
+        value = positive(number, "eps=1e-6, scale=1024")
         return (eps_trial if kind == "eps" else scale_trial)(patient, value)
     known: dict[str, Callable[[], RemedyTrial | None]] = {
         "rewrite": lambda: _rewrite(patient),
@@ -40,13 +40,14 @@ def attempt(name: str, patient: Patient, first: Event | None) -> RemedyTrial | N
     return known[name]()
 
 
-def _number(text: str) -> float:
+def positive(text: str, such: str) -> float:
+    """The number of a remedy. such: names of remedies that have one. Raises UsageError where it is not above 0."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise UsageError(f"a remedy's number is above 0, not {text!r}: eps=1e-6, scale=1024")
+        raise UsageError(f"a remedy's number is above 0, not {text!r}: {such}")
     return value
 
 

@@ -19,7 +19,7 @@ from hnfc.tracing.surroundings import plain_kernels
 STEPS = 50
 _SECONDS = 20.0
 """Time after which no further step begins."""
-_GROWN = 1e5
+GROWN = 1e5
 """Growth of the loss over the steps, beside the first and 1, above which training goes astray."""
 
 
@@ -78,7 +78,7 @@ class Course:
             for index in range(steps):
                 loss, wrong = one_step(call, sample, module, optimizer, self.scale, change.scale)
                 losses.append(loss)
-                if not wrong and abs(loss) > _GROWN * max(1.0, abs(losses[0])):
+                if not wrong and abs(loss) > GROWN * max(1.0, abs(losses[0])):
                     wrong = f"the loss has grown from {losses[0]:.3g} to {loss:.3g}"
                 if wrong:
                     return Trained(index, wrong)

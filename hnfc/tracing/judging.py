@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from hnfc.dialects.facts import Accumulation
+from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.reduction import MeanOp
 from hnfc.frontend.places import Place as Source
 from hnfc.frontend.torch_mlir import shortened
 from hnfc.tracing import words
@@ -18,7 +21,12 @@ from hnfc.tracing.memory import WIDE, Memory, StorageRecord, StorageState
 
 _GROWING = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "pow", "mul", "square", "prod", "cumprod", "matmul", "mm", "bmm", "linear"})
 """Functions without a pole: an infinite result for finite operands is an overflow, of float64 too if it has none."""
-_ADDING = frozenset({"sum", "mean", "dot", "mm", "bmm", "addmm", "mv", "cumsum"})
+_ADDING = frozenset(
+    name.split(".")[1]
+    for operation in OPERATIONS.values()
+    if operation.FACTS.accumulation in (Accumulation.SUM, Accumulation.CONTRACTION) or operation is MeanOp
+    for name in operation.FACTS.torch
+)
 """Functions that add up elements, and are infinite where one of them is -inf."""
 _GETS_WORSE = 2.0**6
 """An operation that makes errors this many times larger, and larger than the square root of the unit roundoff, cancels."""

@@ -27,7 +27,7 @@ _MOST_GUARDS = 3
 _WIDER_EPS = (1e-6, 1e-5, 1e-3)
 _SCALES = (2.0**-8, 2.0**8, 2.0**-16, 2.0**16, 2.0**-24, 2.0**24)
 _ALLOWED = 1e-2
-"""StepChange of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
+"""Change of finite results and gradients, relative to the largest element of each, up to which a change of the function is offered."""
 
 _GROWN = 1e5
 """Growth of results and gradients above which training would go astray though the step is finite, where it cannot be tried."""

@@ -143,6 +143,8 @@ class Trial:
                 if form is None or before is None or after is None or right is None:
                     continue
                 # other errors count on all samples together (see `errors`)
+                if self._invents(place, index, before, after):
+                    yield index, "on a sample a NaN became a number where there is no value"
                 no_number = np.where(np.isfinite(before.astype(np.float64)), np.nan, right.astype(np.float64))
                 rules = Leniency(self.mixing, unnoticed=unnoticed(form))
                 if reason := vanished(before, after, right) or self._worse(place, index, (before, after, no_number), rules):
@@ -155,12 +157,15 @@ class Trial:
                     yield index, f"on a probe ({name}) there is no result any more"
                 if form is None or before is None or after is None or right is None:
                     continue
-                lost = np.isnan(np.where(np.isfinite(after.astype(np.float64)), before.astype(np.float64), 0.0))
-                if lost.any() and self.invented(place, index, lost):
+                if self._invents(place, index, before, after):
                     yield index, f"on a probe ({name}) a NaN became a number where there is no value"
                 rules = Leniency(self.mixing, negligible=negligible, unnoticed=unnoticed(form), unseen=True)
                 if reason := self._worse(place, index, (before, after, right), rules):
                     yield index, f"on a probe ({name}) {reason}"
+
+    def _invents(self, place: int, index: int, before: Array, after: Array) -> bool:
+        lost = np.isnan(before.astype(np.float64)) & np.isfinite(after.astype(np.float64))
+        return bool(lost.any()) and self.invented(place, index, lost)
 
     def _worse(self, place: int, index: int, arrays: tuple[Array, Array, Array], rules: Leniency) -> str:
         """The reason why a result is worse on the inputs at a place: one that neither rounded inputs nor what came before the rewrite

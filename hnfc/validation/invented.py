@@ -27,7 +27,7 @@ def invented(run: Run, operations: Sequence[Operation], inputs: Sequence[tuple[S
 
     At a single point, as x/x at 0, a number may be the limit. lost: the elements of the root that were NaN and are numbers now.
     """
-    if not lost.any() or not all(np.isfinite(array.astype(np.float64)).all() for _, array in inputs) or _selects(root, dict(inputs)):
+    if not lost.any() or not all(np.isfinite(array.astype(np.float64)).all() for _, array in inputs):
         return False
     random = np.random.default_rng(0)
     for draw in range(_NEIGHBOURS + 1):
@@ -70,8 +70,8 @@ def _left_domain(operations: Iterable[Operation], values: Mapping[SSAValue, Arra
     return born.get(wanted, np.zeros((), np.bool_))
 
 
-def _selects(value: SSAValue, inputs: Mapping[SSAValue, Array]) -> bool:
-    """Return whether a value is computed with a `where`."""
+def selects(value: SSAValue, inputs: Iterable[SSAValue]) -> bool:
+    """Return whether a value is computed from inputs with a `where`, which may leave NaN out."""
     seen, stack = {*inputs}, [value]
     while stack:
         current = stack.pop()

@@ -15,7 +15,7 @@ from hnfc.core.interpreter import EXACT_BUDGET, WeightReader, evaluate, evaluate
 from hnfc.core.samples import moved
 from hnfc.core.value_numbering import Numbering
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
-from hnfc.validation.invented import invented
+from hnfc.validation.invented import invented, selects
 from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, NEGLIGIBLE, TOLERATED_GROWTH, TOLERATED_ULPS
 from hnfc.validation.tolerance import TOLERANCE as TOLERANCE
 
@@ -212,9 +212,11 @@ class Original:
     def invented(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: SSAValue, lost: Array) -> bool:
         """Return whether a wanted value has no value over the reals at an element that is lost, and all around (see `invented`)."""
         root = self._copies.get(wanted)
-        if root is None or sum(array.size for array in sample.values()) * len(self._region.block.ops) > _MOST_STEPS:
-            return False
         inputs = [(self._copies[value], array) for value, array in sample.items() if value in self._copies]
+        if root is None or sum(array.size for _, array in inputs) * len(self._region.block.ops) > _MOST_STEPS:
+            return False
+        if selects(root, (value for value, _ in inputs)):
+            return False
         block, places = self._region.block, [value for value, _ in inputs]
 
         def run(arrays: Sequence[Array]) -> dict[SSAValue, Array]:

@@ -9,16 +9,14 @@ from typing import Any
 
 import torch
 
-from hnfc.core.errors import UsageError
-from hnfc.tracing.course import STEPS
+from hnfc.tracing.attempts import positive
+from hnfc.tracing.course import GROWN, STEPS
 from hnfc.watching.record import BadStep
 from hnfc.watching.rewinding import Detour, Rerun, Rewind
 
 DETOURS = ("clip=C", "rate=F", "optimizer-eps=E", "optimizer-float32")
 """Names of remedies of the optimizer; C, F and E are numbers."""
 ALL_DETOURS = ("rate=0.1", "clip=1", "optimizer-eps=1e-06", "optimizer-eps=0.0001", "optimizer-float32")
-_GROWN = 1e5
-"""Growth of the loss, beside the first and 1, above which training goes astray."""
 _DIVERGED = 10.0
 """Growth of losses or gradients from an earlier state to the fault from which the updates are at fault."""
 _RATES = (0.1, 0.01)
@@ -39,7 +37,7 @@ class DetourTrial:
     @property
     def mends(self) -> bool:
         losses = self.new.losses
-        return not self.new.wrong and self.new.further > 0 and abs(losses[-1]) <= _GROWN * max(1.0, abs(losses[0]))
+        return not self.new.wrong and self.new.further > 0 and abs(losses[-1]) <= GROWN * max(1.0, abs(losses[0]))
 
     def __str__(self) -> str:
         if self.new.wrong:
@@ -115,7 +113,7 @@ def _detour(rewind: Rewind, name: str) -> tuple[Detour, str] | None:
         narrow = [p for p in rewind.parameters if p.dtype in (torch.float16, torch.bfloat16)]
         code = f"{rewind.kind} on float32 copies of the parameters, which take their gradients before and give them back after a step"
         return (Detour(form=torch.float32), code) if narrow else None
-    value = _positive(text)
+    value = positive(text, "clip=1, rate=0.1, optimizer-eps=1e-4")
     if kind == "rate":
         rates = ", ".join(f"{float(group['lr']) * value:g} in place of {float(group['lr']):g}" for group in now if "lr" in group)
         return Detour(lambda group: group.update(lr=group["lr"] * value)), f"lr={rates}"
@@ -125,16 +123,6 @@ def _detour(rewind: Rewind, name: str) -> tuple[Detour, str] | None:
         return None
     least = min(group["eps"] for group in now if "eps" in group)
     return Detour(lambda group: group.update(eps=max(group["eps"], value))), f"eps={value:g} for {rewind.kind} (it is {least:g})"
-
-
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise UsageError(f"a remedy's number is above 0, not {text!r}: clip=1, rate=0.1, optimizer-eps=1e-4")
-    return value
 
 
 def _last_rate(rewind: Rewind) -> tuple[Detour, str] | None:

@@ -159,24 +159,26 @@ class Rewind:
         start = self.start
         if start is None:
             return None
-        records = [record for record in self.records if record.step >= start.step]
-        try:
-            with warnings.catch_warnings(), plain_kernels(), torch.random.fork_rng(devices=[]), torch.enable_grad():
-                return _Rerunning(self._model, start, detour).run(records, further)
-        except REFUSALS:
-            return None
-
+        made = self._again(start, [record for record in self.records if record.step >= start.step], detour, further)
+        return None if made is None else made[1]
 
     def before(self, step: int) -> StepStart | None:
         """The state before a step; None where the steps before it cannot be made again."""
         start = self.start
         if start is None:
             return None
-        records = [record for record in self.records if start.step <= record.step < step]
-        again = _Rerunning(self._model, start, Detour())
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            done = again.run(records, 0)
-        return None if done.wrong else StepStart(dict(again.module.named_parameters()), again.optimizer)
+        made = self._again(start, [record for record in self.records if start.step <= record.step < step], Detour(), 0)
+        return None if made is None or made[1].wrong else StepStart(dict(made[0].module.named_parameters()), made[0].optimizer)
+
+    def _again(
+        self, start: EarlierState, records: Sequence[RecordedStep], detour: Detour, further: int
+    ) -> tuple[_Rerunning, Rerun] | None:  # fmt: skip
+        try:
+            with warnings.catch_warnings(), plain_kernels(), torch.random.fork_rng(devices=[]), torch.enable_grad():
+                again = _Rerunning(self._model, start, detour)
+                return again, again.run(records, further)
+        except REFUSALS:
+            return None
 
 
 class _Rerunning:

@@ -17,6 +17,7 @@ from hnfc.accuracy.terms import Terms
 from hnfc.analysis.ranges import Ranges
 from hnfc.dialects.interval import Interval
 from hnfc.dsl.core import TRUE
+from hnfc.pytorch import rewriting
 from hnfc.rewrite.conditions import Observations
 from tests.graphs import Graph
 from tests.pytorch.examples import Plain
@@ -138,7 +139,7 @@ def haversine(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor) -> torch.Tensor
 
 @pytest.mark.parametrize("latitude", [0.3, -1.2])
 def test_a_form_is_chosen_at_the_samples_too(latitude: float) -> None:
-    """Both latitudes near each other and the longitudes too: everyday points hardly have that."""
+    """Latitudes near each other, and longitudes too: everyday points hardly have that."""
     near = torch.tensor([0.0, 2e-5, -3e-4, 0.02, 0.5])
     points = latitude + 0 * near, latitude + near, torch.tensor([3e-5, 0.0, 2e-4, -0.03, 1.5])
     model = Plain(great_circle)
@@ -149,17 +150,39 @@ def test_a_form_is_chosen_at_the_samples_too(latitude: float) -> None:
     assert "form_1" in str(hnfc.diff(model, better))
 
 
-def test_the_search_begins_anew_where_a_form_is_taken_back() -> None:
-    """Of two elements the search knows little; of many it finds what holds for them."""
+def test_a_sample_of_two_elements_is_enough_for_later_calls() -> None:
     model = Plain(lambda a, b: torch.log(torch.exp(a) - torch.exp(b)))
     better = hnfc.optimize(model, (torch.tensor([1000.0, 3.0]), torch.tensor([990.0, 2.0])))
-    g = torch.Generator().manual_seed(0)
-    a = 0.01 * torch.randn(200, generator=g)
-    b = a - torch.rand(200, generator=g) * 10.0 ** torch.randint(-4, 3, (200,), generator=g)
+    g = torch.Generator().manual_seed(1)
+    a = 0.01 * torch.randn(64, generator=g)
+    b = a - torch.rand(64, generator=g) * 10.0 ** torch.randint(-4, 3, (64,), generator=g)
     b = torch.where(b < a, b, a - 1)
     true = a.double() + torch.log(-torch.expm1(b.double() - a.double()))
     assert float((model(a, b) - true).abs().max()) > 1e-3
     assert float((better(a, b) - true).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_the_search_begins_anew_where_a_form_is_taken_back(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, searched = 1e4 * (1 + torch.rand(4, 5)), list[bool]()
+    find, compare = rewriting.searches, rewriting._Trials.without_worse_gradients
+
+    def noting(kind: Any, known: Any = None) -> dict[str, Any]:
+        searched.append(known is None)
+        return find(kind, known)
+
+    def comparing(trials: Any, request: Any, made: Any) -> Any:
+        if refused and not searched[-1]:
+            made.compiled.rolled_back.append("form_1")
+        return compare(trials, request, made)
+
+    monkeypatch.setattr(rewriting, "searches", noting)
+    monkeypatch.setattr(rewriting._Trials, "without_worse_gradients", comparing)
+    better = hnfc.optimize(Levels(), x, "accuracy")
+    first = len(searched)
+    better(1e4 * (1 + torch.rand(3, 2)))
+    assert all(searched[:first]) and False in searched[first:]
+    assert (True in searched[first:]) is refused
 
 
 def test_a_module_on_masks_and_complex_numbers() -> None:

@@ -139,7 +139,7 @@ def test_what_a_kernel_rounds_at_its_end_stays_wide_where_a_smaller_part_fails()
 @pytest.mark.parametrize("narrow", ["f16", "bf16"])
 @pytest.mark.parametrize("own", [True, False])
 def test_the_rounding_of_a_model_is_its_own(own: bool, narrow: str) -> None:
-    """What rounds inputs of the narrow type again belongs to a kernel; what rounds wider inputs is the model's."""
+    """A cast that rounds inputs of the narrow type again belongs to a kernel; one that rounds wider inputs is the model's."""
     g = Graph(("f32" if own else narrow, 4))
     wide = g.args[0] if own else g.cast(g.args[0], to="f32")
     rounded = g.cast(g.sqrt(g.square(wide)), to=narrow)

@@ -170,7 +170,7 @@ def test_the_command(tmp_path):
 
 
 def test_without_samples_what_takes_less_arithmetic_is_taken():
-    """Within ranges: in another order a product of matrices may overflow on its way."""
+    """Ranges are given: in another order a product of matrices may overflow on its way."""
     search = Search("egraph", forms=ALGEBRA, limits=Limits(seconds=5))
     request = Request(phases=(), search=search, ranges=[("", Interval(-100.0, 100.0))], validate=False)
     result = compile_module(export_torch(Chain(), *CHAIN), request)

@@ -127,7 +127,7 @@ def test_an_infinite_result_on_the_sample_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("search", ["greedy", "egraph"])
 @pytest.mark.parametrize("name", ["value", "quotient"])
 def test_a_search_gives_no_number_outside_of_a_domain(name: str, search: str) -> None:
-    """Even where an argument itself is what stands for the result in the end."""
+    """An argument itself may be what stands for the result in the end."""
     form = {"value": lambda x, y: torch.exp(torch.log(x)) + 0 * y, "quotient": lambda x, y: torch.exp(torch.log(x) - torch.log(y))}[name]
     model, x, y = Plain(form), torch.tensor([1.0, 2.0, 0.5]), torch.tensor([3.0, 0.25, 2.0])
     better = hnfc.optimize(model, (x, y), group="all", search=search)
