@@ -12,13 +12,14 @@ from hnfc.dsl.ieee.evaluate import Batch, sides
 from hnfc.dsl.ieee.formats import BINARY, Array, distance
 
 LOSES, GAINS, VALUE, SIGNED_ZERO, NAN, INF = "loses", "gains", "value", "signed zero", "nan", "inf"
-SWALLOWS, TO_NAN, DIGITS = "swallows NaN", "inf to NaN", "loses digits"
-KINDS = (LOSES, SWALLOWS, TO_NAN, DIGITS, GAINS, VALUE, SIGNED_ZERO, NAN, INF)
+SWALLOWS, TO_NAN, DIGITS, FILLS = "swallows NaN", "inf to NaN", "loses digits", "NaN to number"
+KINDS = (LOSES, SWALLOWS, TO_NAN, DIGITS, FILLS, GAINS, VALUE, SIGNED_ZERO, NAN, INF)
 """loses: left finite, right not. swallows NaN: left NaN because an input is, right a number. inf to NaN: left infinite, right NaN, no input
-NaN. loses digits: left right in half of its digits, right not (`digits.lost`, of single samples). gains: left not finite for another
+NaN. loses digits: left right in half of its digits, right not (`digits.lost`, of single samples). NaN to number: left NaN since it has no
+value over the reals, right a number (`undefined.filled`, of single samples). gains: left not finite for another
 reason, right finite. value: both finite. signed zero: both 0. nan: a result that is not finite, at
 an input that is NaN. inf: the same at an input that is infinite; or results that are both not finite, and differ."""
-WRONG = (LOSES, SWALLOWS, TO_NAN, DIGITS)
+WRONG = (LOSES, SWALLOWS, TO_NAN, DIGITS, FILLS)
 """Results that are right on the left and wrong on the right."""
 
 SIGNED_ZEROS, NANS, INFINITIES = "signed zeros", "NaNs", "infinities"

@@ -10,6 +10,7 @@ import numpy as np
 from hnfc.dsl.core import Rule
 from hnfc.dsl.ieee.differences import (
     DIGITS,
+    FILLS,
     GAINS,
     INF,
     INFINITIES,
@@ -30,9 +31,11 @@ from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.examples import cost, described, irrelevant, plainest, simplified
 from hnfc.dsl.ieee.formats import BINARY, Array
 from hnfc.dsl.ieee.samples import TrialBatch
+from hnfc.dsl.ieee.undefined import candidates, filled
 from hnfc.dsl.ieee.verdict import EDGE, IeeeExample
 
 EXCEPTIONS = (SIGNED_ZEROS, NANS, INFINITIES)
+GAINED_OF_TRIAL, MOST_GAINED = 8, 32
 LEAST_UNIFORM = 256
 """A frequency is given if so many random inputs meet the conditions."""
 
@@ -44,6 +47,7 @@ class FormatFindings:
     grades: how telling the best sample of each kind is (see `graded`). ulps: the largest difference between finite numbers.
     edges: of losses and gains, how near to overflow.
     covers: which exceptions cover a differing sample, for each combination that occurred.
+    gained: single samples at which a NaN becomes a number.
     """
 
     rule: Rule
@@ -55,6 +59,7 @@ class FormatFindings:
     ulps: float | None = None
     edges: dict[str, float] = field(default_factory=dict)
     covers: set[frozenset[str]] = field(default_factory=set)
+    gained: list[Batch] = field(default_factory=list)
     complete: bool = False
     uniform: int = 0
     uniform_differing: int = 0
@@ -77,6 +82,7 @@ class FormatFindings:
         for kind in KINDS:
             if found.kinds[kind].any():
                 self._keep(kind, found)
+        self.gained += candidates(found, min(GAINED_OF_TRIAL, MOST_GAINED - len(self.gained)))
         return found
 
     def _keep(self, kind: str, found: Differences) -> None:
@@ -105,6 +111,13 @@ class FormatFindings:
         if lost(self.rule, sample, found, self.element).any():
             self.best[DIGITS] = sample
 
+    def look_for_filled_gaps(self) -> None:
+        """Looks at samples with a number in place of a NaN, until one has no value on the left."""
+        for sample in (*([self.best[GAINS]] if self.gained else []), *self.gained):
+            if filled(self.rule, sample, compared(self.rule, sample, self.element, self.assume)).any():
+                self.best[FILLS] = sample
+                return
+
     @property
     def differs(self) -> bool:
         return bool(self.covers)
@@ -128,7 +141,7 @@ class FormatFindings:
         """Distance of the losses from overflow; of the gains where nothing is lost."""
         if not self.loses:
             return self.edges.get(GAINS)
-        if any(kind in self.best for kind in (SWALLOWS, TO_NAN, DIGITS)):
+        if any(kind in self.best for kind in (SWALLOWS, TO_NAN, DIGITS, FILLS)):
             return None
         return min(self.edges[kind] for kind in (LOSES, GAINS) if kind in self.edges and (kind == LOSES or self.rule.both_ways))
 
@@ -167,9 +180,10 @@ class FormatFindings:
             return per_sample(mask), found.met
 
         wanted = 0.0
-        if kind == DIGITS:
+        if kind in (DIGITS, FILLS):
             found = compared(self.rule, sample, self.element, self.assume)
-            return described(found, lost(self.rule, sample, found, self.element), self.element, ())
+            telling = filled(self.rule, sample, found) if kind == FILLS else lost(self.rule, sample, found, self.element)
+            return described(found, telling, self.element, ())
         wanted = (
             self.grades[kind] if kind != VALUE else min(self.grades[kind] / 2, float(graded(kind, seen(sample)[0], self.element).max()))
         )

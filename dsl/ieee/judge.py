@@ -21,7 +21,7 @@ from hnfc.dsl.ieee.layouts import Layout, layouts_of, tensor_trials
 from hnfc.dsl.ieee.mutants import mutants
 from hnfc.dsl.ieee.samples import TrialBatch, count_inputs, is_pointwise, pointwise_trials
 from hnfc.dsl.ieee.smt import NotEncoded, SmtQuery
-from hnfc.dsl.ieee.verdict import ASSUMPTIONS, IeeeStatus, IeeeVerdict
+from hnfc.dsl.ieee.verdict import ASSUMPTIONS, EDGE, IeeeStatus, IeeeVerdict
 from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types, result_type
@@ -119,6 +119,8 @@ def _judged(rule: Rule, typing: Typing, findings: FormatFindings, layouts: list[
         raise NotComputed("no input that was tried meets the conditions")
     if not findings.complete and findings.differs and not findings.loses_numbers:
         _look_for_losses(rule, typing, findings, seen if layouts else [], clock)
+    if not findings.loses or (findings.edge or 0.0) >= EDGE:
+        findings.look_for_filled_gaps()
     if status_of(findings) is IeeeStatus.SAFER:
         findings.look_for_lost_digits()
     if findings.complete and is_exact(rule.where):

@@ -102,12 +102,13 @@ class IeeeVerdict:
     """Effect of a rule in one format.
 
     status: SAFER where no input was found that goes from right to wrong, and some go from wrong to right. MAY_LOSE where a finite result
-        becomes another, a NaN that an input brings is swallowed, or an infinity becomes NaN; the examples show which.
+        becomes another, a NaN that an input brings is swallowed, an infinity becomes NaN, or a NaN becomes a number where the left side
+        has no value; the examples show which.
     exceptions: the inputs or results apart from which the sides are bit-identical (`signed zeros`, `NaNs`, `infinities`); empty where
         they differ elsewhere too. SAFER and MAY_LOSE name them as well.
     method: how it is known; for UNKNOWN, why it is not.
     proved: whether all inputs were tried, or Z3 proved what the status claims of all inputs.
-    examples: by kind: loses, swallows NaN, inf to NaN, loses digits, gains, value, signed zero, nan, inf.
+    examples: by kind: loses, swallows NaN, inf to NaN, loses digits, NaN to number, gains, value, signed zero, nan, inf.
     ulps: the largest difference seen between finite results, in numbers of the format that lie between them.
     edge: of the losses seen (without one, of the gains), the least part that the finite side is of the largest number of the format:
         from 1/2 on, they are all roundings at the edge of overflow.
@@ -128,7 +129,7 @@ class IeeeVerdict:
     @property
     def named(self) -> str:
         """The status, with what becomes of NaN and infinities where that is wrong."""
-        wrong = [what for what in ("swallows NaN", "inf to NaN", "loses digits") if what in self.examples]
+        wrong = [what for what in ("swallows NaN", "inf to NaN", "loses digits", "NaN to number") if what in self.examples]
         return f"{self.status.value} ({', '.join(wrong)})" if wrong else self.status.value
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ from hnfc.dsl.soundness.elements import Mark, is_accurate, number
 Array: TypeAlias = "np.ndarray[Any, Any]"
 WeightReader: TypeAlias = Callable[[str], Array]
 """Elements of a weight by its name."""
-_CONSTANT, _CAST, _BROADCAST = OPERATIONS["constant"], OPERATIONS["cast"], OPERATIONS["broadcast"]
+_CONSTANT, _CAST, _BROADCAST, _DETACH = (OPERATIONS[name] for name in ("constant", "cast", "broadcast", "detach"))
 _WORKING = {
     "f16": np.float32,
     "bf16": np.float32,
@@ -213,7 +213,7 @@ def derivative_at(
 ) -> float | None:  # fmt: skip
     """The derivative of Σ weight·result by one element of an argument, over the reals: a central difference in ball arithmetic.
 
-    results: the weight of each element. None where an element with a weight has no formula, is not defined, or takes more than the
+    What `detach` holds does not move with the argument. results: the weight of each element. None where an element with a weight has no formula, is not defined, or takes more than the
     budget of elementary steps.
     """
     needed = upstream(results)
@@ -223,7 +223,9 @@ def derivative_at(
     with precision(EXACT_BITS[-1]):
         step = arb(2) ** -300 * (arb(start) if start else arb(1)) if abs(start) > 2.0**-100 else arb(2) ** -900
         ends = []
-        for side in (1, -1):
+        held = [operation for operation in needed if isinstance(operation, _DETACH)]
+        at_rest: dict[SSAValue, Any] = {}
+        for side in (0, 1, -1) if held else (1, -1):
             exact: dict[SSAValue, Any] = {value: exact_input(array) for value, array in inputs.items()}
             moved = exact[argument].values.copy()
             moved.flat[position] = arb(start) + side * step
@@ -234,6 +236,10 @@ def derivative_at(
                     _size_into(exact, operation)
                 elif operation in needed and isinstance(operation, NumOp):
                     compute_exactly(operation, exact, ArbMath(), weights)
+                    exact.update((value, at_rest[value]) for value in operation.results if value in at_rest)
+            if side == 0:
+                at_rest = {value: exact[value] for operation in held for value in operation.results if value in exact}
+                continue
             for result, counted in results.items():
                 found = exact.get(result)
                 if not isinstance(found, Balls) or found.values.size != counted.size:

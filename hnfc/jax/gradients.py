@@ -21,7 +21,7 @@ from hnfc.jax.capture import MarkedModule
 from hnfc.jax.runner import QUICKLY, JaxRunner, apart, attempted, has_open_loop
 from hnfc.jax.widening import in_float64, raised
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
-from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse
+from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, weight_of, worse
 from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 
@@ -71,6 +71,8 @@ class FunctionGradients:
                 self.skipped = "JAX cannot compute them, or not in float64"
                 return
             gradients, defined, size = found
+            if self._stops:
+                gradients = only_the_first(gradients)
             for position, index in enumerate(wanted):
                 form = FORMATS[_format(inputs[index]) or "f32"]
                 largest = float(np.max(np.abs(inputs[index]).astype(np.float64), initial=0.0))
@@ -98,6 +100,10 @@ class FunctionGradients:
             for index, array in zip(moving, probe.arrays, strict=True):
                 changed[index] = array
             yield probe.name, probe.negligible, changed
+
+    @property
+    def _stops(self) -> bool:
+        return any(step.ends_gradient for step in self.captured.program.steps)
 
     def _found(self, inputs: Sequence[Any], wanted: Sequence[int]) -> tuple[list[list[Array]], list[Array | None], float] | None:
         """The gradients before and after, then both in float64; weights of the results, 0 where one is not defined; the largest result."""
@@ -133,8 +139,7 @@ class FunctionGradients:
         program = self.captured.program
         values = dict(zip(program.inputs, inputs, strict=True))
         keys = self.captured.arguments
-        stopped = any(step.ends_gradient for step in program.steps)
-        if stopped or program.inputs[index] not in keys or self.captured.results != program.outputs:
+        if self._stops or program.inputs[index] not in keys or self.captured.results != program.outputs:
             return lambda position: None
         arrays = [np.asarray(values.get(key, program.constants.get(key))) for key in keys]
         return Arbiter(block, arrays, keys.index(program.inputs[index]), weights, imported.weight).derivative

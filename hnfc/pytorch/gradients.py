@@ -20,12 +20,13 @@ from hnfc.backend.gradients import ignore_unused
 from hnfc.backend.on_torch import trial_run, widened
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
+from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pytorch.kept_values import WithKept
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
-from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, weight_of, worse, worse_than_kept
+from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, weight_of, worse, worse_than_kept
 from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import NEGLIGIBLE
@@ -64,6 +65,7 @@ class GradientTrial:
         limit = max(1, MOST_ELEMENTS // max(1, BACKWARD * elements_of(block)))
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
+        stops = any(isinstance(op, DetachOp) for op in block.ops)
         for count, (name, negligible, inputs) in enumerate(self._inputs(tensors, intervals, block)):
             if count >= limit:
                 return
@@ -82,8 +84,11 @@ class GradientTrial:
                     continue
                 self.skipped = "torch cannot compute them, or not in float64"
                 return
+            gradients = [list(map(to_numpy, each)) for each in (*narrow, *exact) if each is not None]
+            if stops:
+                gradients = only_the_first(gradients)
             for position, index in enumerate(wanted):
-                arrays = [to_numpy(each[position]) for each in (*narrow, *exact) if each is not None]
+                arrays = [each[position] for each in gradients]
                 arbiter = Arbiter(block, list(map(to_numpy, inputs)), index, self._weights(defined), imported.weight)
                 form = _format(inputs[index])
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0

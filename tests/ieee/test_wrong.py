@@ -25,11 +25,17 @@ NAMED = [
     ("a * b / b => a", "swallows NaN"),
     ("relu(x) => where(x > 0, x, 0)", "swallows NaN"),
     ("expm1(x) / exp(x) => 1 - exp(-x)", "loses digits"),
+    ("sqrt(x) * sqrt(x) => x", "NaN to number"),
+    ("exp(log(x)) => x", "NaN to number"),
+    ("x * log(y) => xlogy(x, y)", "NaN to number"),
+    ("sin(asin(x)) + sum[k](y) => x + sum[k](y)", "NaN to number"),
 ]
 
 SAFER = [
     "log(1 + exp(x)) => maximum(x, 0) + log1p(exp(-abs(x)))",
-    "sqrt(x) * sqrt(x) => x",
+    # 0/0 has the limit 2
+    "(1 - x * x) / (1 - x) => 1 + x",
+    "where(x > 0, exp(log(x)), x) => x",
     "sqrt(x * x) => abs(x)",
     "exp(x) / (1 + exp(x)) => where(x >= 0, 1 / (1 + exp(-x)), exp(x) / (1 + exp(x)))",
 ]
