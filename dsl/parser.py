@@ -13,7 +13,7 @@ from hnfc.dsl import syntax
 from hnfc.dsl.depth import SHALLOW, with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.grammar import parser
-from hnfc.dsl.syntax_errors import token_span, unexpected_character, unexpected_end, unexpected_token
+from hnfc.dsl.syntax_errors import NO_COLON, token_span, unexpected_character, unexpected_end, unexpected_token
 
 MAX_SOURCE = 1_000_000
 MAX_DEPTH = 200
@@ -148,6 +148,9 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         return syntax.Definition(str(name), axes, rest[-1] or (), body, _meta_span(meta))
 
     def group(self, meta: Meta, children: list[Any]) -> tuple[str, str]:
+        if children[0].line != meta.line:
+            colon = Span(meta.line, meta.column, meta.line, meta.column + 1)
+            raise HnfError([Diagnostic("HNF0103", "unexpected `:`", "", colon, help=NO_COLON)])
         return ("group", str(children[0]))
 
     def arrow(self, meta: Meta, children: list[Any]) -> Token:

@@ -19,6 +19,11 @@ _READABLE = {
 }  # fmt: skip
 
 
+NO_COLON = "the heading of a rule ends without a colon; a group stands in the same line, as in `rule name : group`"
+_COLON_AT_END = re.compile(r'\brule\s+\w+\s*("[^"\n]*"\s*)?:[ \t]*(#[^\n]*)?\n(?:(?!\brule\b)[\s\S])*$')
+_CONDITION_WORDS = ("if", "given", "provided", "assuming", "requires", "unless")
+
+
 def _expected(names: set[str]) -> str:
     words = sorted({_READABLE.get(name, f"`{name.lower()}`") for name in names})
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
@@ -36,6 +41,10 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
     # in brackets `x =` is read as a keyword, and the rest of the arrow is left
     if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
         return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
+    if _COLON_AT_END.search(begun):
+        return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=NO_COLON)
+    if str(token) in _CONDITION_WORDS:
+        return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help="conditions on values stand after `where`, as `where x > 0`")
     few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
     help_ = f"expected {_expected(few)}" if few else ""
     return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)

@@ -213,8 +213,8 @@ def derivative_at(
 ) -> float | None:  # fmt: skip
     """The derivative of Σ weight·result by one element of an argument, over the reals: a central difference in ball arithmetic.
 
-    What `detach` holds does not move with the argument. results: the weight of each element. None where an element with a weight has no formula, is not defined, or takes more than the
-    budget of elementary steps.
+    What `detach` holds does not move with the argument. results: the weight of each element. None where an element with a weight has
+    no formula, is not defined, or takes more than the budget of elementary steps.
     """
     needed = upstream(results)
     if sum(_work(operation, _largest_dynamic(inputs)) for operation in needed) > _DERIVATIVE_BUDGET:

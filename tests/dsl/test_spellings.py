@@ -89,3 +89,18 @@ def test_truths():
     assert check("rule r\n    where(false, x, y) => y").proved
     assert check("rule r\n    where(m and true, x, y) => where(m, x, y)").proved
     assert check("rule r\n    where(true, x, y) => y").status.value == "REFUTED"
+
+
+@pytest.mark.parametrize("pattern", ["exp(log(x)) => x", "sqrt(x) * sqrt(x) => x", "x * log(y) => y", "where(isnan(x), y, x) => x", "-x => x"])
+@pytest.mark.parametrize("heading", ["rule r:", "rule r :  # why", 'rule r "why":'])
+def test_a_colon_after_the_heading(heading, pattern):
+    with pytest.raises(HnfError) as caught:
+        load_text(f"rule other\n    x - x => 0\n{heading}\n    {pattern}\n", "f.hnf")
+    assert all("without a colon" in diagnostic.help for diagnostic in caught.value.diagnostics)
+
+
+@pytest.mark.parametrize("word", ["if", "given", "provided"])
+def test_another_word_for_a_condition(word):
+    with pytest.raises(HnfError) as caught:
+        load_text(f"rule r\n    sqrt(x) * sqrt(x) => x\n    {word} x > 0\n", "f.hnf")
+    assert "`where x > 0`" in caught.value.diagnostics[0].help
