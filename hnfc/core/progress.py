@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+from hnfc.core.arguments import callable_of
 from hnfc.core.notebook import progress_html
 
 Progress = Callable[[str], None]
@@ -67,7 +68,7 @@ def reporting(work: str) -> Callable[[F], F]:
             except TypeError:
                 # the function itself names what is wrong
                 return function(*args, **kwargs)
-            with progressing(progress, work):
+            with progressing(callable_of(progress, "progress"), work):
                 return function(*args, **kwargs)
 
         return cast(F, run)

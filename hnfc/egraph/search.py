@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from hnfc.analysis.cost import Cost, CurvatureBits, Flops, Time
+from hnfc.core.arguments import number_of
 from hnfc.core.errors import UsageError
 from hnfc.dsl import core
 from hnfc.dsl.targets import Target, TargetBook
@@ -71,9 +72,8 @@ def search_of(
         raise UsageError(f"there is no target `{target}`; there are {', '.join(targets.names())}, and a .hnf file can declare others")
     if kind == "greedy" and (cost is not None or growth or seconds is not None):
         raise UsageError("the greedy search takes every rule that fits: a cost, its growth and a time limit are for --search egraph")
-    if not (math.isfinite(growth) and growth >= 0):
-        raise UsageError("the growth of the cost is a number from 0: how much more the outputs count than the inputs")
-    if seconds is not None and not seconds > 0:
+    growth = number_of(growth, "deepening")
+    if seconds is not None and not number_of(seconds, "seconds") > 0:
         raise UsageError("the time of a search is a number of seconds above 0")
     costs = parse_costs(cost) if cost is not None else _LEAST_ERROR
     if machine is None and any(name == "time" for _, name in costs):
@@ -85,7 +85,7 @@ def search_of(
 def parse_costs(text: str) -> tuple[tuple[float, str], ...]:
     """`error`, or `error + 0.1*time`. Raises UsageError."""
     parts = []
-    for term in text.split("+"):
+    for term in str(text).split("+"):
         weight, _, name = term.strip().rpartition("*")
         try:
             number = float(weight) if weight else 1.0

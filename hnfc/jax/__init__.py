@@ -11,7 +11,7 @@ from hnfc.egraph.search import search_of
 from hnfc.jax.compiling import FunctionSettings
 from hnfc.jax.dots import Scaled, delayed_dot_general, delayed_state, dot_general
 from hnfc.jax.optimized import OptimizedFunction
-from hnfc.pipeline.rulesets import RuleSet, load_rules
+from hnfc.pipeline.rulesets import RuleSet, chosen_rules
 from hnfc.report.difference import Difference
 
 
@@ -46,13 +46,9 @@ def optimize(
 
     Raises ModelError where the samples cannot be traced, UsageError for options that do not fit, HnfError for a faulty rule file.
     """
-    if isinstance(ranges, str) and ranges != "sample":
-        raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
-    groups = (group,) if isinstance(group, str) else tuple(group)
-    loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
-    loaded.check(assume)
+    loaded, vouched = chosen_rules(group, rules, allow_unproved, assume)
     loaded, chosen = loaded.for_search(search_of(search, cost, target, 0.0, seconds, targets=loaded.targets))
-    settings = FunctionSettings(loaded, ranges, frozenset(assume), validate, chosen)
+    settings = FunctionSettings(loaded, ranges, vouched, validate, chosen)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 

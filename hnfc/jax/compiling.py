@@ -13,7 +13,8 @@ import jax
 
 from hnfc.accuracy.searches import searches
 from hnfc.analysis.ranges import interval_of_array
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.arguments import intervals_of
+from hnfc.core.errors import ModelError
 from hnfc.dialects.interval import Interval
 from hnfc.egraph.search import Search
 from hnfc.jax.bodies import with_bodies
@@ -130,11 +131,8 @@ class _Attempt:
 
     def _intervals(self, names: Sequence[str]) -> list[Interval | None]:
         ranges = self.settings.ranges
-        if isinstance(ranges, Mapping):
-            unknown = [name for name in ranges if name not in names]
-            if unknown:
-                raise UsageError(f"there is no input `{unknown[0]}`; the inputs are {', '.join(names)}")
-            known = {name: Interval(float(lo), float(hi), minus=0 in (lo, hi)) for name, (lo, hi) in ranges.items()}
+        if ranges is not None and not self.settings.observed:
+            known = intervals_of(ranges, names)
             return [known.get(name) for name in names]
         if not self.settings.observed or self.sample is None:
             return [None for _ in names]

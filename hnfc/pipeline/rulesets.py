@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hnfc.core.arguments import names_of
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.judged_rule import JudgedRule
 from hnfc.core.notebook import NotebookTable, notebook_html
@@ -117,10 +118,23 @@ def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress
         raise UsageError(f"{text}{'' if text.endswith('?') else ';'} a file of rules ends in .hnf") from None
     plan = tuple(tuple(book.only(phase).rules) + own for phase in names) or ((own,) if own else ())
     known = {rule.name for phase in plan for rule in phase}
-    _known(allow_unproved, known)
+    allowed = names_of(allow_unproved, "allow_unproved")
+    _known(allowed, known)
     found = verdicts({rule.name: rule for phase in plan for rule in phase}.values(), progress=progress)
     own_names = tuple(rule.name for rule in own)
-    return RuleSet(plan, found, frozenset(allow_unproved), own_names, files.targets, searches=_searches(levels))
+    return RuleSet(plan, found, frozenset(allowed), own_names, files.targets, searches=_searches(levels))
+
+
+def chosen_rules(
+    group: str | Sequence[str], rules: RuleSet | None, allow_unproved: Sequence[str], assume: Sequence[str]
+) -> tuple[RuleSet, frozenset[str]]:
+    """The rules that a caller named, or those given instead, and the names whose conditions are vouched for. Raises UsageError."""
+    if rules is not None and not isinstance(rules, RuleSet):
+        raise UsageError(f"`rules` takes what hnfc.load_rules returns, but got {rules!r}; `group` takes names of levels and .hnf files")
+    loaded = rules if rules is not None else load_rules(*names_of(group, "group"), allow_unproved=allow_unproved)
+    vouched = names_of(assume, "assume")
+    loaded.check(vouched)
+    return loaded, frozenset(vouched)
 
 
 def _searches(levels: Sequence[str]) -> Searches:

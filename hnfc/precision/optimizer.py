@@ -15,6 +15,7 @@ from torch_mlir import ir
 from hnfc.analysis.outputs import Outputs
 from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.reading import read_function
+from hnfc.core.arguments import check_kind, names_of
 from hnfc.core.errors import UsageError
 from hnfc.core.progress import Progress, reporting, tell
 from hnfc.formats.granular import is_for_activations
@@ -83,10 +84,13 @@ class PrecisionOptimizer:
     margin: float = 1.0
     rewrites: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "formats", names_of(self.formats, "formats"))
+
     def requirements(self) -> Requirements:
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
-            self.target_accuracy, self.relative, tuple(self.formats), self.pins, self.uncast, self.memory_budget, policy, self.headroom,
+            self.target_accuracy, self.relative, self.formats, self.pins, self.uncast, self.memory_budget, policy, self.headroom,
             self.scaling, *machine_of(self.target, self.least, self.formats),
             self.saturation and not (self.certified or self.probabilistic), self.margin,
         )  # fmt: skip
@@ -159,8 +163,7 @@ class PrecisionOptimizer:
     def _wide(self, model: torch.nn.Module, samples: Samples) -> tuple[torch.nn.Module, Samples, bool]:
         """The model and the samples, or copies in the type of the reference where they are narrower, and whether they are copies; of a
         module that hnfc made, the original behind it."""
-        if not isinstance(model, torch.nn.Module):
-            raise UsageError(f"PrecisionOptimizer takes an nn.Module, not {type(model).__name__}")
+        check_kind(model, torch.nn.Module, "PrecisionOptimizer")
         model = plain(model) if isinstance(model, Optimized) else model
         wide = self.reference
         if not _is_narrow(model, samples[0], wide):

@@ -57,6 +57,11 @@ class Requirements:
     def __post_init__(self) -> None:
         object.__setattr__(self, "formats", tuple(dict.fromkeys(map(canonical, self.formats))))
         object.__setattr__(self, "pins", {pattern: canonical(form) for pattern, form in self.pins.items()})
+        for option, value in (("memory_budget", self.memory), ("headroom", self.headroom), ("margin", self.margin)):
+            if not isinstance(value, int | float):
+                raise UsageError(f"`{option}` takes a number, but got {value!r}")
+        if not isinstance(self.target, Mapping | int | float):
+            raise UsageError(f"the target accuracy is a number, or numbers by output, but got {self.target!r}")
         if not isinstance(self.target, Mapping) and not self.target > 0:
             raise UsageError(f"the target accuracy is a number above 0, such as 1e-3, not {self.target:g}")
         if not self.formats:

@@ -17,6 +17,7 @@ from hnfc.analysis.findings import LEVELS, Finding, Findings, certified_findings
 from hnfc.analysis.probabilistic import PROBABILITY
 from hnfc.analysis.reading import read_function
 from hnfc.analysis.spectral import Spectrum, contracted_arguments, spectra
+from hnfc.core.arguments import check_kind, number_of
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import MOST_ROWS, NotebookTable, notebook_html
 from hnfc.core.progress import Progress, reporting, tell
@@ -94,6 +95,8 @@ def analyze(
     `errors`. progress: takes the stage at hand in words; without it notebooks show a bar. Raises ModelError where the model cannot be
     captured.
     """
+    check_kind(model, torch.nn.Module, "hnfc.analyze")
+    width = number_of(width, "width")
     level = bound or ("certified" if certified else "estimate")
     if level not in LEVELS or (certified and level != "certified"):
         raise UsageError(f"bound= takes {', '.join(LEVELS)}, and certified=True stands for the first; got {bound!r}")
@@ -103,7 +106,7 @@ def analyze(
         raise UsageError(f'per= is for certified bounds; here the level is "{level}": add bound="certified"')
     if width and level != "certified":
         raise UsageError(f'width= is for certified bounds; here the level is "{level}": add bound="certified"')
-    if probability is not None and (level != "probabilistic" or not 0 < probability < 1):
+    if probability is not None and (level != "probabilistic" or not 0 < number_of(probability, "probability") < 1):
         raise UsageError('probability= is a number between 0 and 1, for bound="probabilistic"')
     args, kwargs = arguments_of(sample)
     captured = capture(model, args, kwargs)

@@ -20,13 +20,12 @@ from hnfc.backend.gradients import ignore_unused
 from hnfc.backend.on_torch import trial_run, widened
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
-from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pytorch.kept_values import WithKept
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
-from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, weight_of, worse, worse_than_kept
+from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, stops_gradients, weight_of, worse, worse_than_kept
 from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import NEGLIGIBLE
@@ -65,7 +64,7 @@ class GradientTrial:
         limit = max(1, MOST_ELEMENTS // max(1, BACKWARD * elements_of(block)))
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
-        stops = any(isinstance(op, DetachOp) for op in block.ops)
+        stops = stops_gradients(block)
         for count, (name, negligible, inputs) in enumerate(self._inputs(tensors, intervals, block)):
             if count >= limit:
                 return

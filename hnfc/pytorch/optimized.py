@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch.utils import _pytree as pytree
 
+from hnfc.core.arguments import check_kind
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.pytorch import first_line
 from hnfc.pytorch.locking import CAPTURES
@@ -63,8 +64,7 @@ def optimized(model: torch.nn.Module, sample: Any, settings: Settings) -> torch.
     """See `hnfc.optimize`. The first graph, for the sample and the mode that the model is in, is made now."""
     if isinstance(model, torch.jit.ScriptModule):
         raise UsageError("a TorchScript module has no Python to capture; give hnfc the nn.Module that it was scripted from")
-    if not isinstance(model, torch.nn.Module):
-        raise UsageError(f"hnfc.optimize takes an nn.Module, not {type(model).__name__}; wrap a function in a module's forward")
+    check_kind(model, torch.nn.Module, "hnfc.optimize", advice="; wrap a function in a module's forward")
     if isinstance(model, Optimized):
         model = plain(model)
     args, kwargs = arguments_of(sample)

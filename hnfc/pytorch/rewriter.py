@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from hnfc.analysis.curvature import Curvature
-from hnfc.core.errors import UsageError
 from hnfc.core.progress import Progress, reporting
 from hnfc.egraph.search import search_of
 from hnfc.frontend.pytorch import Shapes
-from hnfc.pipeline.rulesets import RuleSet, load_rules
+from hnfc.pipeline.rulesets import RuleSet, chosen_rules
 from hnfc.pytorch import measures
 from hnfc.pytorch.differences import diff
 from hnfc.pytorch.optimized import optimized
@@ -85,12 +84,8 @@ def optimize(
 
     Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.
     """
-    groups = (group,) if isinstance(group, str) else tuple(group)
-    loaded = rules if rules is not None else load_rules(*groups, allow_unproved=allow_unproved)
-    loaded.check(assume)
+    loaded, vouched = chosen_rules(group, rules, allow_unproved, assume)
     chosen = search_of(search, cost, target, deepening, seconds, targets=loaded.targets)
     loaded, chosen = loaded.for_search(chosen)
-    settings = Settings(loaded, ranges, frozenset(assume), backward, validate, dynamic_shapes, chosen)
-    if isinstance(ranges, str) and ranges != "sample":
-        raise UsageError(f'ranges are bounds by the name of the input, or "sample", not {ranges!r}')
+    settings = Settings(loaded, ranges, vouched, backward, validate, dynamic_shapes, chosen)
     return optimized(model, sample, settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import fx
 
-from hnfc.core.errors import UsageError
+from hnfc.core.arguments import intervals_of
 from hnfc.dialects.interval import Interval
 from hnfc.egraph.search import Search
 from hnfc.frontend.pytorch import Shapes
@@ -37,10 +37,7 @@ class Settings:
 
     def intervals(self, names: Sequence[str]) -> list[tuple[str, Interval]]:
         """The declared ranges, by the names that the compiler has for the arguments. Raises UsageError for one that there is not."""
-        if self.ranges is None or isinstance(self.ranges, str):
+        if self.ranges is None or self.observed:
             return []
         places = {name: f"arg{index}" for index, name in enumerate(names)}
-        unknown = [name for name in self.ranges if name not in places]
-        if unknown:
-            raise UsageError(f"there is no input `{unknown[0]}`; the inputs are {', '.join(names)}")
-        return [(places[name], Interval(float(lo), float(hi), minus=0 in (lo, hi))) for name, (lo, hi) in self.ranges.items()]
+        return [(places[name], interval) for name, interval in intervals_of(self.ranges, names).items()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hnfc.core.errors import UsageError
+from hnfc.core.arguments import callable_of, check_kind, names_of
 from hnfc.core.progress import Progress, reporting
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import arguments_of
@@ -42,9 +42,8 @@ def trace(
     The model runs eagerly, so that anything that torch runs can be traced. A module that torch.compile returned is traced by the operations
     that it was compiled from; the result of the compiled code for the same sample stands beside it. The model is not changed.
     """
-    if not isinstance(model, torch.nn.Module):
-        raise UsageError(f"hnfc.trace takes an nn.Module, not {type(model).__name__}")
-    return traced(model, sample, group, backward, loss, None)
+    check_kind(model, torch.nn.Module, "hnfc.trace")
+    return traced(model, sample, names_of(group, "group"), backward, callable_of(loss, "loss"), None)
 
 
 def traced(

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.interpreter import WeightReader, derivative_at
+from hnfc.dialects.num.elementary import DetachOp
 from hnfc.validation.differential import agreed
 from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
 
@@ -56,6 +57,11 @@ def worse_than_kept(
     nothing = ~np.isfinite(old.astype(np.float64))
     others = worse([np.where(nothing, new, old), new, first, second], form, derivative, leniency)
     return others or regression(old, new, np.where(nothing, kept, np.nan), form, leniency)
+
+
+def stops_gradients(block: Block) -> bool:
+    """Return whether a program holds values through which no gradient passes."""
+    return any(isinstance(operation, DetachOp) for operation in block.ops)
 
 
 def only_the_first(narrow_and_wide: Sequence[list[Array]]) -> list[list[Array]]:

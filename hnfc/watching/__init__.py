@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 
+from hnfc.core.arguments import check_kind
 from hnfc.core.errors import UsageError
 from hnfc.watching.followers import JSONLines, TensorBoard
 from hnfc.watching.history import History, ObservedStep, ObservedValue
@@ -44,8 +45,7 @@ def watch(
     `LiveTable()`, `JSONLines(file)`, `TensorBoard(folder)` of `hnfc.watching`, or your own. rewind: bytes that two earlier states of model
     and optimizer may take, from which clipping, a smaller rate and other remedies of the optimizer are tried; 0 keeps none.
     """
-    if not isinstance(model, torch.nn.Module):
-        raise UsageError(f"hnfc.watch takes an nn.Module, not {type(model).__name__}")
+    check_kind(model, torch.nn.Module, "hnfc.watch")
     if not 0 <= budget <= 1:
         raise UsageError(f"budget is a share of the loop's time, from 0 to 1, not {budget}")
     if checkpoint is not None and not Path(checkpoint).is_file():

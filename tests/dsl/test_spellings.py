@@ -91,11 +91,11 @@ def test_truths():
     assert check("rule r\n    where(true, x, y) => y").status.value == "REFUTED"
 
 
-@pytest.mark.parametrize("pattern", ["exp(log(x)) => x", "sqrt(x) * sqrt(x) => x", "x * log(y) => y", "where(isnan(x), y, x) => x", "-x => x"])
+@pytest.mark.parametrize("pattern", ["exp(log(x))", "sqrt(x) * sqrt(x)", "x * log(x)", "where(isnan(x), 1, x)", "-x"])
 @pytest.mark.parametrize("heading", ["rule r:", "rule r :  # why", 'rule r "why":'])
 def test_a_colon_after_the_heading(heading, pattern):
     with pytest.raises(HnfError) as caught:
-        load_text(f"rule other\n    x - x => 0\n{heading}\n    {pattern}\n", "f.hnf")
+        load_text(f"rule other\n    x - x => 0\n{heading}\n    {pattern} => x\n", "f.hnf")
     assert all("without a colon" in diagnostic.help for diagnostic in caught.value.diagnostics)
 
 
