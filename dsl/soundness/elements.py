@@ -80,14 +80,16 @@ def _no_limit(*_: Any) -> Any:
 def lift(function: Callable[..., Any], limit: Callable[..., Any] = _no_limit) -> Callable[..., Any]:
     """Strict in the marks: UNDEFINED first, since no precision makes such a value defined. limit: the value where operands are -∞."""
 
+    def marked(*xs: Any) -> Any:
+        kinds = [x for x in xs if type(x) is Mark]
+        return UNDEFINED if UNDEFINED in kinds else UNDECIDED if UNDECIDED in kinds else limit(*xs)
+
     def lifted(*xs: Any) -> Any:
-        if UNDEFINED in xs:
-            return UNDEFINED
-        if UNDECIDED in xs:
-            return UNDECIDED
-        if MINUS_INFINITY in xs:
-            return limit(*xs)
-        return tidy(function(*map(number, xs)))
+        # millions of calls: a comparison of a mark with a ball is slow
+        for x in xs:
+            if type(x) is Mark:
+                return marked(*xs)
+        return tidy(function(*[x if type(x) is not bool else fmpq(x) for x in xs]))
 
     return lifted
 

@@ -7,6 +7,7 @@ computed by their formula in `Facts.real`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -57,11 +58,9 @@ class Columns:
         plain = _PLAIN.get(term.op)
         if plain is not None:
             return plain(*columns)
-        function = _formula(term.op, term.value)
-        return [self._settle(i, function, xs) for i, xs in enumerate(zip(*columns, strict=True))]
+        return [self._settle(i, value) for i, value in enumerate(_formula(term.op, term.value)(columns))]
 
-    def _settle(self, i: int, function: Callable[..., Any], xs: Sequence[Any]) -> Any:
-        value = function(*xs)
+    def _settle(self, i: int, value: Any) -> Any:
         if value is UNDEFINED:
             self.undefined.add(i)
             return _NAN
@@ -143,27 +142,22 @@ _PARTIAL: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _formula(op: str, value: Any) -> Callable[..., Any]:
-    """The operation on balls, with UNDEFINED and UNDECIDED for what has no value, and what the precision does not settle."""
-    if op == "compare":
-        holds = elements.comparison(value)
-        return lambda x, y: holds(x, y)
-    if op in _PARTIAL:
-        return _PARTIAL[op]
-    return _by_tensors(op)
+def _formula(op: str, value: Any) -> Callable[[Sequence[Column]], Column]:
+    """The operation on columns of balls, with UNDEFINED and UNDECIDED for what has no value, and what the precision does not settle."""
+    function = elements.comparison(value) if op == "compare" else _PARTIAL.get(op)
+    return partial(_by_tensors, op) if function is None else lambda columns: list(map(function, *columns))
 
 
-def _by_tensors(op: str) -> Callable[..., Any]:
-    """By the operation's own formula, on tensors without axes."""
-    operation = OPERATIONS[op]
-
-    def function(*xs: Any) -> Any:
-        if any(isinstance(x, arb) and not x.is_finite() for x in xs):
-            return UNDECIDED
-        found = apply(MATH, operation, [Balls(elements.tidy(x)) for x in xs], {}).values[()]
-        return arb(found) if isinstance(found, fmpq) else found
-
-    return function
+def _by_tensors(op: str, columns: Sequence[Column]) -> Column:
+    """By the operation's own formula, on a tensor of the points."""
+    operands = []
+    for column in columns:
+        # what is infinite is not known: tidy says so
+        values = np.empty(len(column), object)
+        values[:] = list(map(elements.tidy, column))
+        operands.append(Balls(values))
+    found = apply(MATH, OPERATIONS[op], operands, {}).values
+    return list(np.broadcast_to(found, (len(columns[0]),)))
 
 
 def rounded(ball: Any) -> float | None:

@@ -163,7 +163,7 @@ def _seen_through(operands: Sequence[SSAValue], op: NumOp, index: int) -> SSAVal
 
 def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSAValue] | None:
     """The operation above the reshapes of its operands, where all of them drop the same axes; scalars go along."""
-    tensors = [operand for operand in operands if _shape(operand)]
+    tensors = [operand for operand in operands if _shape(operand) or _loses_axes(operand)]
     if not tensors:
         return None
     dropped: set[tuple[int, ...]] = set()
@@ -177,7 +177,7 @@ def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSA
         dropped.add((len(_shape(owner.operands[0])), *axes))
     if len(dropped) != 1 or len({len(_shape(t)) for t in tensors}) != 1:
         return None
-    sources = [operand.owner.operands[0] if _shape(operand) else operand for operand in operands]  # type: ignore[union-attr]
+    sources = [operand.owner.operands[0] if operand in tensors else operand for operand in operands]  # type: ignore[union-attr]
     element = _type(op.results[0]).element_type
     try:
         shape = broadcast_shapes(*(_shape(source) for source in sources))
@@ -186,6 +186,12 @@ def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSA
     above = type(op).create(operands=sources, result_types=[tensor(element, shape)], properties=op.properties)
     below = _RESHAPE.create(operands=[above.results[0]], result_types=[op.results[0].type])
     return [above, below], below.results[0]
+
+
+def _loses_axes(value: SSAValue) -> bool:
+    """Return whether a scalar is an element of a tensor, as a sum over all axes is."""
+    owner = value.owner
+    return isinstance(owner, _RESHAPE) and len(owner.operands) == 1 and len(_shape(owner.operands[0])) > len(_shape(value))
 
 
 def _dropped_axes(source: Shape, target: Shape) -> tuple[int, ...] | None:

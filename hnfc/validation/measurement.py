@@ -69,17 +69,18 @@ def _grew(now: float, before: float, unit_roundoff: float) -> bool:
 class Leniency:
     """Rules for the comparison of results.
 
-    mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of
-    numbers that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN, or a number without a right
-    digit, may become a number that is off by no more, as where a difference of logarithms is 0. unnoticed: the same for a NaN or infinity
-    alone. unseen: the input is no sample; where no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what it was.
+    mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of numbers
+    that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN, or a number without a right digit, may
+    become a number that is off by no more, as where a difference of logarithms is 0. unnoticed: the same for a NaN or infinity alone, of
+    each element or of all. unseen: the input is no sample; where no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what
+    it was.
     """
 
     mixing: bool = False
-    noise: float = 0.0
+    noise: float | Array = 0.0
     coarse: bool = False
     negligible: float = 0.0
-    unnoticed: float = 0.0
+    unnoticed: float | Array = 0.0
     unseen: bool = False
 
 
@@ -108,7 +109,7 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
             floor = max(floor, 64 * format.unit_roundoff * float(np.abs(want[meant]).max()))
         wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
         swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong
-        swallowed &= np.abs(after - want) > max(leniency.negligible, leniency.unnoticed)
+        swallowed &= np.abs(after - want) > np.maximum(leniency.negligible, leniency.unnoticed)
     for at in np.flatnonzero(lost | swallowed)[:1]:
         return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
     both = np.isfinite(before) & np.isfinite(after)

@@ -130,10 +130,10 @@ def test_quick_functions_agree_with_the_formula_of_the_operation(name):
     names = ["x", "y", "z"][:count]
     made: Term = terms.make(name, *(terms.var(n) for n in names))
     quick = Columns(dict(zip(names, columns, strict=True)), 8, 200).of(made)
-    formula = _by_tensors(name)
     with precision(200):
-        for ball, xs in zip(quick, zip(*columns, strict=True), strict=True):
-            assert ball.overlaps(arb(formula(*map(arb, xs)))) and ball.rel_accuracy_bits() > 150
+        formula = _by_tensors(name, [list(map(arb, column)) for column in columns])
+        for ball, value in zip(quick, formula, strict=True):
+            assert ball.overlaps(arb(value)) and ball.rel_accuracy_bits() > 150
 
 
 def test_subterms_come_operands_first():
