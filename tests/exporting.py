@@ -33,7 +33,9 @@ class _SharedLiterals(fx_importer.FxImporterHooks):
         return ir.Operation.create("torch.vtensor.literal", results=[result], attributes={"value": value}).result
 
 
-class _Function(torch.nn.Module):
+class FunctionModule(torch.nn.Module):
+    """A module that calls a function of its inputs."""
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
@@ -46,7 +48,7 @@ def export_torch(
     model: Callable[..., Any], *inputs: Any, dynamic_shapes: Any = None, decompose: bool = True, name: str = "main"
 ) -> ir.Module:
     """The module of the torch dialect (raw form) that `model` is when called with tensors like `inputs`."""
-    module = model if isinstance(model, torch.nn.Module) else _Function(model)
+    module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
     if dynamic_shapes is not None and not isinstance(model, torch.nn.Module):
         dynamic_shapes = (tuple(dynamic_shapes),)
     with torch.no_grad():

@@ -11,15 +11,7 @@ import torch
 import hnfc
 from hnfc.core.errors import ModelError
 from hnfc.pytorch.optimized import programs_of
-
-
-class Called(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
+from tests.exporting import FunctionModule
 
 
 @pytest.mark.parametrize("kind", [torch.nn.InstanceNorm1d, torch.nn.BatchNorm1d])
@@ -40,18 +32,18 @@ def test_statistics_that_are_inputs_stay_through_the_capture():
         return torch.nn.functional.instance_norm(x, mean, var, use_input_stats=True, momentum=0.5)
 
     sample = (torch.randn(3, 5, 7), torch.zeros(5), torch.ones(5))
-    hnfc.optimize(Called(norm), sample)
+    hnfc.optimize(FunctionModule(norm), sample)
     assert not sample[1].any() and (sample[2] == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.uint16])
 def test_a_type_that_the_importer_lacks_is_named(dtype):
     with pytest.raises(ModelError, match=str(dtype).removeprefix("torch.")):
-        hnfc.optimize(Called(lambda x: x.abs().to(dtype)), torch.ones(3))
+        hnfc.optimize(FunctionModule(lambda x: x.abs().to(dtype)), torch.ones(3))
 
 
 def test_a_graph_that_raises_where_the_model_does_not():
-    better = hnfc.optimize(Called(lambda x: x * 2), torch.ones(3))
+    better = hnfc.optimize(FunctionModule(lambda x: x * 2), torch.ones(3))
     programs_of(better)[0].graph = lambda *_: [].pop()
     with pytest.warns(UserWarning, match="its graph raises IndexError"):
         torch.testing.assert_close(better(torch.ones(3)), torch.full((3,), 2.0))
@@ -61,12 +53,12 @@ def test_a_graph_that_raises_where_the_model_does_not():
 
 
 def test_what_the_model_itself_raises_comes_through():
-    better = hnfc.optimize(Called(lambda x, i: x[i]), (torch.arange(4.0), torch.tensor([1, 2])))
+    better = hnfc.optimize(FunctionModule(lambda x, i: x[i]), (torch.arange(4.0), torch.tensor([1, 2])))
     with pytest.raises(IndexError, match="out of"):
         better(torch.arange(4.0), torch.tensor([1, 9]))
 
 
 def test_the_place_of_the_largest_element_as_a_number():
-    better = hnfc.optimize(Called(lambda x: torch.exp(x.argmax().float()) + x.sum()), torch.tensor([0.5, 3.0, -1.0]))
+    better = hnfc.optimize(FunctionModule(lambda x: torch.exp(x.argmax().float()) + x.sum()), torch.tensor([0.5, 3.0, -1.0]))
     torch.testing.assert_close(better(torch.tensor([0.5, 3.0, 9.0])), torch.exp(torch.tensor(2.0)) + 12.5)
-    hnfc.optimize(Called(lambda x: x.argmax().float()), torch.tensor(2.5))
+    hnfc.optimize(FunctionModule(lambda x: x.argmax().float()), torch.tensor(2.5))
