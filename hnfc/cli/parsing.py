@@ -31,7 +31,34 @@ def command_parser(command: str) -> argparse.ArgumentParser:
     words.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but what is wrong; results go to stdout as ever")
     words.add_argument("-v", "--verbose", action="store_true",
                        help="say on stderr which options and files are taken, and the time of each stage")  # fmt: skip
+    _group(parser)
     return parser
+
+
+GROUPS = {
+    "inputs": "range calibrate inputs function",
+    "rules": "O rules given assume allow-unproved unproved no-validate why-not compare on",
+    "search": "search cost target deepening size captures constants terms limit seconds",
+    "bounds": "bound probability estimate per weights top certified width",
+    "formats": "target-accuracy absolute formats no-ieee pin no-cast policy memory-budget least plain headroom margin",
+    "output": "o output emit library all why json sarif report picture smt2 coq",
+    "running": "watch jobs cluster work no-cache quiet verbose version help",
+}
+"""Headings of a help with many options, and the options below each."""
+_FEW = 9
+"""Options that need no headings."""
+
+
+def _group(parser: argparse.ArgumentParser) -> None:
+    """Moves the options below their headings, where there are many."""
+    own = parser._optionals._group_actions
+    if len(own) <= _FEW:
+        return
+    by_name = {action.option_strings[-1].lstrip("-"): action for action in own}
+    for title, names in GROUPS.items():
+        if found := [by_name.pop(name) for name in names.split() if name in by_name]:
+            parser.add_argument_group(title)._group_actions.extend(found)
+    own[:] = by_name.values()
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -49,5 +76,10 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(USAGE)
 
     def _meant(self, message: str) -> str:
-        unknown = re.match(r"unrecognized arguments: (-[^ =]*)", message)
-        return suggestion(unknown[1], self._option_string_actions) if unknown else ""
+        if unknown := re.match(r"unrecognized arguments: (-[^ =]*)", message):
+            return suggestion(unknown[1], self._option_string_actions)
+        if wrong := re.match(r"argument ([^:]+): invalid choice: '([^']*)'", message):
+            named = wrong[1].split("/")[-1]
+            chosen = next((action for action in self._actions if named in (*action.option_strings, action.dest)), None)
+            return suggestion(wrong[2], map(str, chosen.choices)) if chosen is not None and chosen.choices else ""
+        return ""

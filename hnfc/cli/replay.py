@@ -12,7 +12,7 @@ import torch
 
 from hnfc.cli.progress import Progress
 from hnfc.cli.terminal import DONE, show, write
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, missing
 from hnfc.watching import Replay, replay
 from hnfc.watching.folder import report_of, run_of
 
@@ -79,7 +79,7 @@ def maker(named: str) -> Any:
     if not file:
         raise UsageError(f"a model is FILE.py:NAME, not {named!r}")
     if not Path(file).is_file():
-        raise ModelError("there is no such file", file)
+        raise missing(file)
     try:
         found = runpy.run_path(file, run_name="__hnfc__")
     except Exception as error:  # whatever the user's file does
