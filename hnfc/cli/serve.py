@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"port {options.port} cannot be had ({error.strerror}); leave --port out for a free one") from None
     with server:
         show(server.address)
+        sys.stdout.flush()
         if options.json:
             about = {"address": server.address, "seconds": options.seconds, "memory_gib": options.memory, "process": os.getpid()}
             write(options.json, (json.dumps(about, indent=1) + "\n").encode())
-        sys.stdout.flush()
         say("open this address in a browser; Ctrl-C ends the server")
         try:
             server.serve_forever()

@@ -13,7 +13,7 @@ OUTPUTS = ("output", "json", "sarif", "report", "picture")
 
 
 def taken(options: argparse.Namespace) -> bool:
-    """Whether an option has stdout: results then leave it alone. Raises UsageError where two options want one stream."""
+    """Return whether an option has stdout: results then leave it alone. Raises UsageError where two options want one stream."""
     for names, stream in ((INPUTS, "stdin is read once"), (OUTPUTS, "stdout takes one of them")):
         wanted = list(_wanting(options, names))
         if len(wanted) > 1:

@@ -18,8 +18,8 @@ _INDENT = "    "
 def width() -> int:
     """Columns of the terminal: what COLUMNS says, else that of either output stream, else 100; at most 140."""
     with contextlib.suppress(KeyError, ValueError):
-        if (told := int(os.environ["COLUMNS"])) > 0:
-            return min(told, 140)
+        if (given := int(os.environ["COLUMNS"])) > 0:
+            return min(given, 140)
     for stream in (1, 2):
         with contextlib.suppress(OSError):
             if (found := os.get_terminal_size(stream).columns) > 0:
