@@ -202,6 +202,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "transformers": "modules of a configuration",
     },
     "hnfc/pages": {
+        "dsl/certificates": "answers of Coq",
         "hnfc/core": "certificates",
         "dialects": "intervals and formats of values",
         "dsl": "rules",
