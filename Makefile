@@ -83,7 +83,7 @@ release: $(VENV)/.installed-dev
 	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published"
 	$(BIN)/python .ci/release.py
 
-editors:
+editors: $(VENV)/.installed-dev
 	@echo "== building the extension for Visual Studio Code, running its tests, packing editors/vscode/hnfc-rules.vsix (needs npm)"
 	cd editors/vscode && npm ci --no-audit --no-fund && npm test && npm run package
 
