@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs notebooks site site-version models slow suites fuzz bench experiments editors release clean
+.PHONY: demo test quick shipped proofs docs pages notebooks site site-version models slow suites fuzz bench experiments editors release clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -35,7 +35,9 @@ proofs: $(VENV)/.installed
 	@echo "== writing the certificates of the rules that ship to build/proofs, and checking each by coqc (a quarter of an hour)"
 	$(BIN)/python -m hnfc.core.certificates build/proofs
 
-docs: $(VENV)/.installed
+docs: pages site
+
+pages: $(VENV)/.installed
 	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"
 	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
