@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from importlib import import_module
 from typing import NoReturn
 
@@ -61,13 +62,27 @@ def _group(parser: argparse.ArgumentParser) -> None:
     own[:] = by_name.values()
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Help at the width of the terminal: paragraphs are filled, and indented lines, which are commands, stay lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for block in re.split(r"\n(?= |$)|\n\n|(?<=:)\n", text):
+            deeper = " " * (len(block) - len(block.lstrip()) + 4 if block.startswith(" ") else 0)
+            if block.startswith(" "):
+                lines += textwrap.wrap(block, width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
+            else:
+                lines += ["", *textwrap.wrap(block, width, break_long_words=False, break_on_hyphens=False)]
+        return "\n".join(lines).strip("\n")
+
+
 class CommandParser(argparse.ArgumentParser):
     """Parser of a command's options. A wrong one is named in one line, with what was probably meant."""
 
     def __init__(self, command: str, description: str, examples: str, usage: str | None = None) -> None:
         super().__init__(
             prog=f"hnfc {command}".strip(), usage=usage, description=description, epilog=f"{examples}\n\n{EXIT_CODES}", allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
         )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hnfc.cli.main import main
 from hnfc.cli.parsing import COMMANDS, command_parser
 from hnfc.cli.streams import INPUTS, OUTPUTS
 from tests.terminal import hnfc
@@ -169,3 +170,18 @@ def test_what_was_meant(folder, arguments, words):
     done = hnfc(*arguments, cwd=folder)
     assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_fits_80_columns(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = command_parser(command).format_help()
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "\n  0 done; 1 the input is wrong" in text
+
+
+def test_the_doctor_fits_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80] == [] and any("tensorboard" in line for line in lines)
