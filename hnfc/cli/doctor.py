@@ -20,7 +20,8 @@ _MODULES = {"iree-base-compiler": "iree.compiler", "iree-base-runtime": "iree.ru
 """Modules whose names are not those of their packages."""
 _PARTS = {
     "torch": "hnfc.optimize, trace, watch, precision, and `hnfc run`", "safetensors": "weights in files, saved steps",
-    "onnx": ".onnx files", "onnxscript": "`--emit onnx`", "jax": "functions of JAX", "pygls": "`hnfc lsp`", "vl-convert-python": "plots in reports",
+    "onnx": ".onnx files", "onnxscript": "`--emit onnx`",
+    "jax": "functions of JAX", "pygls": "`hnfc lsp`", "vl-convert-python": "plots in reports",
     "egglog": "`hnfc discover`", "distributed": "`--cluster`", "iree-base-compiler": "`--emit iree`, `hnfc run --on iree`",
     "iree-base-runtime": "`hnfc run --on iree`", "cvc5": "a second solver in the tests",
     "tensorboard": "hnfc.watch for TensorBoard", "torchao": "settings of torchao", "gguf": "GGUF files",
