@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             progress(f"improving {program.name} …")
             improved = next(outcomes)
             if isinstance(improved, str):
-                lines.append(f"{program.name}: {improved}; it is left as it is")
+                lines.append(f"{options.model}:{program.line}: {program.name}: {improved}; it is left as it is")
                 data.append({"name": program.name, "problem": improved, "improved": False, "fpcore": text})
                 texts.append(text)
                 results.append(ProgramResult(program.name, text, improved))

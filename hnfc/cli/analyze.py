@@ -80,7 +80,7 @@ def _programs(options: argparse.Namespace) -> int:
             progress(f"bounding {program.name} …")
             found = next(outcomes)
             if isinstance(found, str):
-                refused.append(f"{options.model}: {program.name}: {found}")
+                refused.append(f"{options.model}:{program.line}: {program.name}: {found}")
                 data.append({"name": program.name, "problem": found})
                 continue
             bounded[program.name] = found
