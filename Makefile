@@ -82,7 +82,7 @@ experiments: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/experiments.py all
 
 release: $(VENV)/.installed-dev
-	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published"
+	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published; SIGN=KEY signs the checksums by ssh-keygen"
 	$(BIN)/python .ci/release.py
 
 editors: $(VENV)/.installed-dev
