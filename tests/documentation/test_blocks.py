@@ -13,9 +13,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from pygments import lex
+from pygments.lexers import get_lexer_by_name
 
 from hnfc.cli.main import _join_ranges
 from hnfc.cli.parsing import COMMANDS, command_parser
+from hnfc.dsl.parser import parse
 from hnfc.dsl.soundness.checking import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +125,21 @@ def test_settings_are_read(page: Path) -> None:
             tomllib.loads(text)
         elif language == "json":
             json.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_rules_are_marked_as_such_and_are_read(page: Path) -> None:
+    for language, text in blocks(page):
+        begins = re.match(r"(#.*\n)*((rule|def|test|format|target|library) [a-zA-Z]|import \")", text) is not None
+        assert language == "hnf" if begins and language in ("", "hnf") else language != "hnf", text
+        if language == "hnf":
+            parse(text, page.name)
+
+
+def test_the_lexer_of_rules_is_known_to_pygments() -> None:
+    text = next(text for page in PAGES for language, text in blocks(page) if language == "hnf")
+    kinds = {str(kind) for kind, _ in lex(text, get_lexer_by_name("hnf"))}
+    assert any("Keyword" in kind for kind in kinds) and "Token.Error" not in kinds
 
 
 def test_every_page_with_code_is_run_somewhere() -> None:
