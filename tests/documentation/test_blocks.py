@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -57,6 +58,8 @@ BEFORE = {
     "docs/accuracy.md": PROGRAMS,
 }  # fmt: skip
 """Names and files that a page takes as given."""
+NEEDS = {"docs/watch.md": ("transformers", "pytorch_lightning", "accelerate"), "docs/discover.md": ("egglog",)}
+"""Optional packages that a page uses."""
 QUICK = "docs/discover.md"
 
 
@@ -76,9 +79,14 @@ RUN = [page for page in WITH_PYTHON if page.name not in (*ELSEWHERE, *PARTS)]
 
 @pytest.mark.parametrize("page", [p if name_of(p) == QUICK else pytest.param(p, marks=pytest.mark.slow) for p in RUN], ids=name_of)
 def test_python_runs(page: Path, tmp_path: Path) -> None:
+    for package in NEEDS.get(name_of(page), ()):
+        pytest.importorskip(package)
     program = BEFORE.get(name_of(page), "") + "\n".join(text for language, text in blocks(page) if language == "python")
     (tmp_path / "page.py").write_text(program)
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    # the package of this checkout, from a folder of its own
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "page.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
