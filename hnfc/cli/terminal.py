@@ -88,9 +88,9 @@ def fault(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Prints results on stdout; on stderr as a report where an option has stdout."""
+    """Prints results on stdout. Where an option has stdout it says the same, and --verbose alone prints them, on stderr."""
     if _stdout_is_taken:
-        say(text)
+        detail(text)
     else:
         print(visible(text), file=_stdout())
 

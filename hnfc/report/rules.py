@@ -98,6 +98,10 @@ def finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
     return Diagnostic(_CODES[status], message, rule.file, span, verdict.help, note)
 
 
+_SENTENCE = 44
+"""Characters below which a column is too narrow for a sentence."""
+
+
 def rule_table(
     rules: Sequence[core.Rule], verdicts: dict[str, Verdict], certified: Mapping[str, CertificateResult] = MappingProxyType({})
 ) -> str:
@@ -108,7 +112,7 @@ def rule_table(
         return "no rules"
     headings = ["rule", "group", "reals", "in Coq", "why"]
     shown = [place for place in range(5) if place != 3 or checked]
-    drawn = table([headings[place] for place in shown], [[row[place] for place in shown] for row in rows], len(shown) - 1)
+    drawn = table([headings[place] for place in shown], [[row[place] for place in shown] for row in rows], len(shown) - 1, _SENTENCE)
     return f"{drawn}\n{verdict_counts(list(rules), verdicts)}" + (f", {len(checked)} {CHECKED}" if checked else "")
 
 

@@ -36,8 +36,11 @@ def filled(text: str) -> str:
     return "\n".join(lines)
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int) -> str:
-    """The rows under their headings. Where the terminal is narrow the flexible column wraps, or goes below its row; then others do."""
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int, least: int = NARROW) -> str:
+    """The rows under their headings. Where the terminal is narrow the flexible column wraps, or goes below its row; then others do.
+
+    least: characters to which the flexible column may shrink.
+    """
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     below: list[int] = []
     gap = GAPS[0]
@@ -47,7 +50,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int)
         columns = [place for place in range(len(widths)) if place not in below]
         return width() - sum(widths[place] for place in columns if place != flexible) - len(gap) * (len(columns) - 1)
 
-    least = min(NARROW, widths[flexible])
+    least = min(least, widths[flexible])
     if room() < least:
         gap = GAPS[1]
     if room() < least and widths[flexible] > NARROW:
@@ -56,7 +59,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int)
         if room() < (0 if flexible in below else least) and place != flexible:
             below.append(place)
     if flexible not in below:
-        widths[flexible] = min(widths[flexible], max(room(), NARROW))
+        widths[flexible] = min(widths[flexible], max(room(), least))
     columns = [place for place in range(len(widths)) if place not in below]
 
     def line(cells: Sequence[str]) -> str:
