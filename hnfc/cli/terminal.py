@@ -127,6 +127,7 @@ def write(path: str | None, content: bytes) -> None:
     """Writes the file whole or not at all; `-` is stdout, and None too, unless an option has that. A link leads to the file written, a
     device or pipe gets the bytes."""
     if path is None and _stdout_is_taken:
+        say("the result itself is not written: stdout has what the option with `-` writes")
         return
     if path is None or path == "-":
         _stdout().buffer.write(content)

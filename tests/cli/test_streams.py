@@ -96,6 +96,12 @@ def test_a_page_and_a_picture_have_stdout_to_themselves(folder):
     assert picture.stdout.startswith("<svg") and picture.stdout.rstrip().endswith("</svg>")
 
 
+def test_a_model_that_is_not_written_is_named(folder):
+    done = hnfc("model.mlir", *RANGE, "--json", "-", cwd=folder)
+    assert "the result itself is not written" in done.stderr and "torch.aten" not in done.stdout
+    assert "is not written" not in hnfc("model.mlir", *RANGE, "--json", "-", "-o", "o.mlir", cwd=folder).stderr
+
+
 def test_results_of_a_run_have_stdout_to_themselves(folder):
     done = piped(folder, "x.npz", "run", "model.mlir", "--inputs", "-", "-o", "-")
     (folder / "out.npz").write_bytes(done.stdout)
