@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick shipped proofs docs notebooks site site-version models slow suites fuzz bench experiments editors release clean
+.PHONY: demo test quick shipped proofs docs pages notebooks site site-version models slow suites fuzz bench experiments editors release clean
 
 demo: $(VENV)/.installed
 	@echo "== a naive attention, exported from PyTorch by torch-mlir, compiled with -O stability"
@@ -35,7 +35,9 @@ proofs: $(VENV)/.installed
 	@echo "== writing the certificates of the rules that ship to build/proofs, and checking each by coqc (a quarter of an hour)"
 	$(BIN)/python -m hnfc.core.certificates build/proofs
 
-docs: $(VENV)/.installed
+docs: pages site
+
+pages: $(VENV)/.installed
 	@echo "== writing docs/dialect.md, a page of all operations, and docs/rules.md, of all rules with their proofs"
 	$(BIN)/python -m hnfc.report.dialect_document docs/dialect.md
 	$(BIN)/python -m hnfc.report.rules_document docs/rules.md
@@ -80,10 +82,10 @@ experiments: $(VENV)/.installed-models
 	$(BIN)/python benchmarks/experiments.py all
 
 release: $(VENV)/.installed-dev
-	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published"
+	@echo "== building and checking sdist and wheel in dist (some minutes; torch is installed once for each Python); nothing is published; SIGN=KEY signs the checksums by ssh-keygen"
 	$(BIN)/python .ci/release.py
 
-editors:
+editors: $(VENV)/.installed-dev
 	@echo "== building the extension for Visual Studio Code, running its tests, packing editors/vscode/hnfc-rules.vsix (needs npm)"
 	cd editors/vscode && npm ci --no-audit --no-fund && npm test && npm run package
 

@@ -98,6 +98,18 @@ def installed(python: Path, wheel: Path, folder: Path) -> None:
     run(own, "use.py", cwd=folder)
 
 
+def signed(key: Path) -> Path:
+    """Signature of the checksums of all files, by ssh-keygen and the private key in a file; it is checked at once."""
+    sums, signature = DIST / "SHA256SUMS", DIST / "SHA256SUMS.sig"
+    signature.unlink(missing_ok=True)
+    run("ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "file", sums)
+    with sums.open("rb") as text:
+        check = ["ssh-keygen", "-Y", "check-novalidate", "-n", "file", "-s", str(signature)]
+        if subprocess.run(check, stdin=text, capture_output=True, check=False).returncode:
+            raise NotReady("the signature of SHA256SUMS does not fit it")
+    return signature
+
+
 def main() -> int:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     faults, files = [], []
@@ -126,9 +138,14 @@ def main() -> int:
     step(f"the changelog of {version}", lambda: (DIST / f"changes-{version}.md").write_text(changes(version) + "\n") and None)
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in sorted(DIST.iterdir()) if path.name != "SHA256SUMS"]
     (DIST / "SHA256SUMS").write_text("\n".join(sums) + "\n")
+    key = os.environ.get("SIGN")
+    if key:
+        step("signing the checksums, those of the changelog among them", lambda: signed(Path(key).expanduser()) and None)
     print(f"== dist/ holds {', '.join(path.name for path in sorted(DIST.iterdir()))}")
     if missing:
         print(f"   not tried, because this machine has none: Python {', '.join(missing)}")
+    if not key:
+        print("   not signed: make release SIGN=KEY signs by ssh-keygen, with the private key in that file")
     print("== ready" if not faults else f"== not ready: {len(faults)} faults\n" + "\n".join(f"   {fault}" for fault in faults))
     return 1 if faults else 0
 

@@ -26,6 +26,14 @@ CONSTANTS: dict[str, core.Literal] = {
     "pi": core.Literal(PI),
     "inf": core.Literal(float("inf")),
 }
+_OTHER_SPELLINGS = {"True": "true", "False": "false", "Inf": "inf", "INFINITY": "inf"}
+"""Constants as Python and C spell them; a rule would take them for tensors."""
+_OTHER_FUNCTIONS = {
+    "float": "write `inf` or `-inf` for an infinity; a cast is `cast(x, f32)`",
+    "outer": "write `einsum(\"i,j->ij\", x, y)`, or `unsqueeze[-1](x) * unsqueeze[-2](y)`",
+    "dot": "write `x @ y`", "mm": "write `x @ y`", "bmm": "write `x @ y`",
+}  # fmt: skip
+_OPTIONS_OF_AXES = ("keepdim", "keepdims", "dim", "axis")
 TRUTHS = {"true": core.Literal(Fraction(0)), "false": core.Literal(Fraction(1))}
 """Numbers that 0 is compared with, which is true or false."""
 _SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow"}
@@ -84,6 +92,8 @@ class Expressions:
             return CONSTANTS[name]
         if name in TRUTHS:
             return core.Apply(OPERATIONS["compare"], (core.Literal(Fraction(0)), TRUTHS[name]), (("predicate", "eq"),), tree.span)
+        if (meant := _OTHER_SPELLINGS.get(name)) is not None:
+            raise self.error("HNF0243", f"`{name}` is written `{meant}` in a rule", tree.span, f"write `{meant}`")
         if name in ELEMENT_TYPES:
             raise self.error("HNF0213", f"`{name}` is an element type, not a value", tree.span, f"as in `cast(x, {name})`")
         if not scope.binding_allowed:
@@ -177,7 +187,8 @@ class Expressions:
             name = _POINTWISE_TWINS[name]
         if name not in OPERATIONS:
             known = [*OPERATIONS, *self.definitions, "size", "unsqueeze", "squeeze", "permute", "einsum"]
-            raise self.error("HNF0222", f"there is no function `{tree.function}`", tree.name_span, did_you_mean(tree.function, known))
+            help_ = _OTHER_FUNCTIONS.get(tree.function) or did_you_mean(tree.function, known)
+            raise self.error("HNF0222", f"there is no function `{tree.function}`", tree.name_span, help_)
         return self._apply(tree, name, axes, scope)
 
     def _apply(self, tree: syntax.Call, name: str, axes: core.Axes, scope: Scope) -> core.Expr:
@@ -295,6 +306,9 @@ class Expressions:
     def axes(self, tree: syntax.Call, scope: Scope) -> core.Axes:
         result: list[core.Axis] = []
         for axis in tree.axes:
+            if axis in _OPTIONS_OF_AXES:
+                help_ = f"axes stand in the brackets, and reductions keep them: write `{tree.function}[k](…)`"
+                raise self.error("HNF0244", f"`{axis}` is no axis", tree.name_span, help_)
             if isinstance(axis, str) and axis in scope.axes:
                 result += scope.axes[axis]
             elif isinstance(axis, str):

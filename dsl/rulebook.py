@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -47,13 +48,16 @@ class Rulebook:
 
 
 def load_files(paths: Iterable[str | Path], faults: list[Diagnostic] | None = None) -> Rulebook:
-    """The rules of the files and of what they import. Raises HnfError; OSError where a named file cannot be read.
+    """The rules of the files (`-` is stdin) and of what they import. Raises HnfError; OSError where a named file cannot be read.
 
     faults: what is wrong with single declarations is added here, and the others are loaded.
     """
     loader = _Loader(FormatBook(shipped_formats), TargetBook(shipped_targets), faults)
     for path in paths:
-        loader.load(Path(path), None, None)
+        if str(path) == "-":
+            loader.load_text(sys.stdin.buffer.read().decode(errors="replace"), "<stdin>", Path())
+        else:
+            loader.load(Path(path), None, None)
     return loader.book
 
 

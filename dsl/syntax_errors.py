@@ -38,6 +38,11 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
     if str(token) == "=" and "ARROW" in expected:
         return Diagnostic("HNF0103", "expected an arrow, but got `=`", path, span, help="write `pattern => replacement`")
     begun = source[: token.start_pos or 0]
+    if str(token) == ">" and begun.endswith("-"):
+        return Diagnostic("HNF0103", "expected an arrow, but got `->`", path, span, help="write `pattern => replacement`")
+    if str(token) == "=" and re.search(r"\[[^\]\n]*\b(keepdims?|dim|axis)\s*$", begun):
+        help_ = "axes stand in the brackets, options among the arguments: `sum[k](x, keepdim = true)`"
+        return Diagnostic("HNF0103", "unexpected `=`: brackets hold axes alone", path, span, help=help_)
     # in brackets `x =` is read as a keyword, and the rest of the arrow is left
     if (token.type == "ARROW" and "RPAR" in expected) or (str(token) == ">" and begun.endswith(("=", "<="))):
         return Diagnostic("HNF0103", "a bracket before this arrow is not closed", path, span, help="write `)` where it ends")
@@ -96,6 +101,8 @@ def _method(source: str, dot: int) -> str:
     if before is None or after is None:
         return ""
     name = after[1].rpartition(".")[2]
+    if name in ("inf", "pi") and before[1] in _MODULES:
+        return f"write `{name}`"
     named = _NAMED_ALIKE.get(name, name)
     along = named in OPERATIONS and "axes" in OPERATIONS[named].get_irdl_definition().properties
     function = f"{named}[-1]" if along else named

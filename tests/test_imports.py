@@ -202,6 +202,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "transformers": "modules of a configuration",
     },
     "hnfc/pages": {
+        "dsl/certificates": "answers of Coq",
         "hnfc/core": "certificates",
         "dialects": "intervals and formats of values",
         "dsl": "rules",
@@ -279,6 +280,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "dsl/ieee": "names of formats",
         "hnfc/core": "errors, samples, verdicts",
         "hnfc/validation": "tolerances, errors",
+        "hnfc/formats": "names of formats",
         "hnfc/frontend": "models",
         "hnfc/backend": "forms of output",
         "hnfc/analysis": "hnfc analyze",
@@ -303,6 +305,7 @@ ALLOWED: dict[str, dict[str, str]] = {
 """By folder what it may import, and why; `torch` is for the files of ON_TORCH. Folders lower in the list stand on those above."""
 PUBLIC = {
     ("dsl/__init__.py", "dsl/soundness"): "hnfc.dsl.check",
+    ("hnfc/__main__.py", "hnfc/cli"): "python -m hnfc",
     ("hnfc/sheaf/__init__.py", "hnfc/precision"): "the names of the literature, hnfc.sheaf.PrecisionOptimizer among them",
 }
 """Public names of a package that lie in a folder above it and are loaded when they are asked for."""

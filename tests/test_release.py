@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,21 @@ def test_a_changelog_that_is_not_ready(release: Any, tmp_path: Path, text: str, 
 def test_a_program_that_fails_is_named(release: Any) -> None:
     with pytest.raises(release.NotReady, match=r"`false` ends with 1"):
         release.run("false")
+
+
+def test_a_signature_is_of_the_checksums(release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
+    monkeypatch.setattr(release, "DIST", tmp_path)
+    (tmp_path / "SHA256SUMS").write_text("0  changes-1.2.0.md\n")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    signature = release.signed(tmp_path / "key")
+    check = ["ssh-keygen", "-Y", "check-novalidate", "-n", "file", "-s", str(signature)]
+    for text, fits in (("0  changes-1.2.0.md\n", True), ("1  changes-1.2.0.md\n", False)):
+        done = subprocess.run(check, input=text, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == fits
+    with pytest.raises(release.NotReady, match="ssh-keygen"):
+        release.signed(tmp_path / "no-key")
 
 
 def test_the_extras_are_in_the_readme() -> None:

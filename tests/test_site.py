@@ -18,6 +18,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [page.name for page in (ROOT / "docs").glob("*.md") if page.name not in BUILT and page.name not in nav] == []
 
 
+def test_the_first_page_has_an_entrance_for_each_need() -> None:
+    text = (ROOT / "docs" / "README.md").read_text()
+    needs = ("My loss is NaN", "float16 overflows", "Is this rewrite safe?", "Quantise a model", "JAX function", "I compare tools")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert [need for need in needs if not any(need in row and "](" in row for row in rows)] == []
+
+
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, alternatives
 from hnfc.dialects.types import DYNAMIC
 from hnfc.frontend.weights import dtype_of, is_known
 
@@ -58,7 +58,7 @@ def entry(module: ir.Module, name: str | None = None) -> Entry:
         if operation.name == "func.func" and operation.regions[0].blocks and not hidden:
             functions[ir.StringAttr(operation.attributes["sym_name"]).value] = operation
     if name is not None and name not in functions:
-        raise ModelError(f"there is no function `{name}` in this model; there are {', '.join(functions) or 'none'}")
+        raise ModelError(f"there is no function `{name}` in this model{alternatives(name, functions)}")
     if name is None and len(functions) != 1:
         kind = f"{len(functions)} functions: {', '.join(functions)}; --function NAME chooses one" if functions else "no function"
         raise ModelError(f"this model has {kind}")

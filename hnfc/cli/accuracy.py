@@ -23,6 +23,7 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_files
 from hnfc.frontend.fpcore import FPCoreProgram, read_forms
+from hnfc.report.table import filled
 
 _FOR_MODELS = {
     "ranges": "--range", "assume": "--assume", "allow_unproved": "--allow-unproved", "calibrate": "--calibrate",
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             progress(f"improving {program.name} …")
             improved = next(outcomes)
             if isinstance(improved, str):
-                lines.append(f"{program.name}: {improved}; it is left as it is")
+                lines.append(f"{options.model}:{program.line}: {program.name}: {improved}; it is left as it is")
                 data.append({"name": program.name, "problem": improved, "improved": False, "fpcore": text})
                 texts.append(text)
                 results.append(ProgramResult(program.name, text, improved))
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
             results.append(ProgramResult(program.name, text, improved=improved, branches=branches))
     lines += _summary(data)
     output, unwritten = ("\n\n".join(texts) + "\n", []) if options.emit in (None, "torch") else _functions(options.emit, found)
-    say("\n".join([*lines, *unwritten]))
+    say(filled("\n".join([*lines, *unwritten])))
     if options.json:
         write(options.json, (json.dumps({"programs": data}, indent=1, ensure_ascii=False) + "\n").encode())
     if options.report:

@@ -25,7 +25,7 @@ from hnfc.frontend.fpcore import FPCoreProgram, read_programs
 from hnfc.frontend.models import read_model
 from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
-from hnfc.report.table import table
+from hnfc.report.table import filled, table
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _programs(options: argparse.Namespace) -> int:
             progress(f"bounding {program.name} …")
             found = next(outcomes)
             if isinstance(found, str):
-                refused.append(f"{options.model}: {program.name}: {found}")
+                refused.append(f"{options.model}:{program.line}: {program.name}: {found}")
                 data.append({"name": program.name, "problem": found})
                 continue
             bounded[program.name] = found
@@ -101,7 +101,7 @@ def _programs(options: argparse.Namespace) -> int:
 
         pages.write_page(options.report, pages.bounded_page, bounded, refused, options.model)
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
-    say("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it")
+    say(filled("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it"))
     return WRONG if refused else DONE
 
 
@@ -144,12 +144,12 @@ def _model(options: argparse.Namespace) -> int:
     if options.emit:
         annotate(found)
         write(options.output, (str(imported.module) + "\n").encode())
-    to_terminal = say if options.emit and options.output is None else print
+    to_terminal = say if options.emit and options.output is None else show
     to_terminal(table(headings, rows, 1))
     if options.weights:
         shown = [[m.name, "×".join(map(str, m.shape)), f"{m.norm:.3g}", f"{m.condition:.3g}"] for m in matrices[: options.top]]
         to_terminal(table(["weight", "shape", "spectral norm", "condition"], shown, 2))
-    say(found.summary())
+    say(filled(found.summary()))
     return DONE
 
 

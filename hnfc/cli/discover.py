@@ -15,7 +15,7 @@ from hnfc.dsl.core import Rule
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.rulebook import load_files, shipped
-from hnfc.report.table import table
+from hnfc.report.table import filled, table
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if found.rules:
         rows = [[rule_line(each.rule), each.losses] for each in found.rules]
         say(table(["rule", HEADING], rows, 0))
-    say(_summary(found, follows))
+    say(filled(_summary(found, follows)))
     if options.json:
         write(options.json, json.dumps(_data(found, follows), indent=1).encode())
     return DONE
@@ -60,7 +60,7 @@ def _given(names: str) -> list[Rule]:
     rules: list[Rule] = []
     groups = shipped().groups()
     for name in (part.strip() for part in names.split(",") if part.strip()):
-        if name.endswith(".hnf"):
+        if name.endswith(".hnf") or name == "-":
             rules += load_files([name]).rules
         elif name in groups:
             rules += groups[name]

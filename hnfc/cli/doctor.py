@@ -13,15 +13,19 @@ from typing import Any
 
 from hnfc.cli.terminal import DONE, WRONG, show, write
 from hnfc.dsl.store import cache_directory
+from hnfc.report.table import filled
 
 _MODULES = {"iree-base-compiler": "iree.compiler", "iree-base-runtime": "iree.runtime", "torch-mlir": "torch_mlir", "z3-solver": "z3",
             "python-flint": "flint"}  # fmt: skip
 """Modules whose names are not those of their packages."""
 _PARTS = {
     "torch": "hnfc.optimize, trace, watch, precision, and `hnfc run`", "safetensors": "weights in files, saved steps",
-    "onnx": ".onnx files", "jax": "functions of JAX", "pygls": "`hnfc lsp`", "vl-convert-python": "plots in reports",
+    "onnx": ".onnx files", "onnxscript": "`--emit onnx`",
+    "jax": "functions of JAX", "pygls": "`hnfc lsp`", "vl-convert-python": "plots in reports",
     "egglog": "`hnfc discover`", "distributed": "`--cluster`", "iree-base-compiler": "`--emit iree`, `hnfc run --on iree`",
     "iree-base-runtime": "`hnfc run --on iree`", "cvc5": "a second solver in the tests",
+    "tensorboard": "hnfc.watch for TensorBoard", "torchao": "settings of torchao", "gguf": "GGUF files",
+    "compressed-tensors": "checkpoints of vLLM",
 }  # fmt: skip
 """Optional packages, and what needs them."""
 _ABSENT = "not installed"
@@ -42,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     lines.append(f"cache: {cache['folder']}, {cache['files']} files, {cache['bytes'] / 1e6:.1f} MB, {state}")
     missing = found["missing"]
     lines.append(f"missing: {', '.join(missing)}; pip install {' '.join(missing)}" if missing else "all that hnfc needs is there")
-    show("\n".join(lines))
+    show(filled("\n".join(lines)))
     return WRONG if missing else DONE
 
 

@@ -9,22 +9,25 @@ from hnfc.cli.terminal import DONE, STDIN, WRONG, fault, read_stdin, report_diag
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
+from hnfc.report.rule_data import text_of
 
 
 def run(options: argparse.Namespace) -> int:
     """Formats the files; the exit code."""
-    code = DONE
+    code, states = DONE, {}
     for path in options.files:
+        source = None
         try:
             source = read_stdin() if path == STDIN else Path(path).read_text(encoding="utf-8")
             formatted = print_file(parse(source, path))
         except HnfError as error:
-            code = report_diagnostics(error)
+            code, states[path] = report_diagnostics(error, source), "faulty"
             continue
         except UnicodeDecodeError:
             fault(f"error: {path}: the file is not text in UTF-8")
-            code = WRONG
+            code, states[path] = WRONG, "faulty"
             continue
+        states[path] = "kept" if formatted == source else "to format" if options.check else "formatted"
         if options.check:
             if formatted != source:
                 fault(f"{path} is not formatted")
@@ -34,4 +37,6 @@ def run(options: argparse.Namespace) -> int:
         elif formatted != source:
             write(path, formatted.encode())
             say(f"{path} formatted")
+    if options.json:
+        write(options.json, text_of([{"file": path, "state": state} for path, state in states.items()]).encode())
     return code

@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hnfc import sharded
 from hnfc.cli.parsing import command_parser
 from hnfc.cli.progress import Progress
 from hnfc.cli.terminal import DONE, WRONG, finite, say, show, write
+from hnfc.core.archives import read_arrays
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.core.saved_steps import is_step
 from hnfc.core.tensors import to_torch
@@ -126,9 +125,8 @@ def sample_from(file: str | None) -> Any:
             raise ModelError("the step has positional and keyword arguments; give one kind in a .npz", file)
         return args or kwargs
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            found = {name: to_torch(arrays[name]) for name in arrays.files}
-    except (OSError, ValueError, AttributeError) as error:
+        found = {name: to_torch(array) for name, array in read_arrays(file, "samples").items()}
+    except (ValueError, TypeError) as error:
         raise ModelError(f"it is no .npz file of arrays: {str(error).splitlines()[0]}", file) from None
     places = [name for name in found if name.startswith("arg") and name[3:].isdigit()]
     if places and len(places) == len(found):

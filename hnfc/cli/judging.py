@@ -10,7 +10,7 @@ from hnfc.cli.doctor import version_of
 from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, NOT_PROVED, WRONG, fault, say, write
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, alternatives
 from hnfc.core.executors import executor_of
 from hnfc.core.verdicts import ieee, verdicts
 from hnfc.dsl.certificates.checking import Folder
@@ -84,7 +84,7 @@ def _judged(formats: str | None, assume: str) -> tuple[tuple[str, ...], frozense
     for given, known, what in ((chosen, FORMATS_JUDGED, "format"), (sorted(assumed), sorted(ASSUMPTIONS), "assumption")):
         for name in given:
             if name not in known:
-                raise UsageError(f"there is no {what} `{name}`; there are {', '.join(known)}")
+                raise UsageError(f"there is no {what} `{name}`{alternatives(name, known)}")
     return chosen, assumed
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from hnfc.cli import project
 from hnfc.cli.parsing import COMMANDS, command_parser
 from hnfc.cli.progress import loading
+from hnfc.cli.streams import taken
 from hnfc.cli.terminal import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -27,7 +28,7 @@ from hnfc.cli.terminal import (
     prepare,
     speaking,
 )
-from hnfc.core.errors import ModelError, UsageError, suggestion
+from hnfc.core.errors import ModelError, UsageError, missing, suggestion
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.store import cache_directory, no_store
 
@@ -41,14 +42,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given = [*given[1:2], "--help"]
         named = bool(given) and given[0] in COMMANDS and given[0] != "model"
         command = given.pop(0) if named else "model"
+        if not given and not named:
+            command_parser(command).print_help(sys.stderr)
+            return USAGE
         if given and not named:
             _check_word(given[0])
         parser = command_parser(command)
-        taken = project.apply(parser, command)
+        settings = project.apply(parser, command)
         options = parser.parse_args(given)
         words = Verbosity.QUIET if options.quiet else Verbosity.VERBOSE if options.verbose else Verbosity.NORMAL
-        with speaking(words), no_store() if options.no_cache else contextlib.nullcontext():
-            return _timed(command, options, taken)
+        with speaking(words, taken(options)), no_store() if options.no_cache else contextlib.nullcontext():
+            return _timed(command, options, settings)
     except KeyboardInterrupt:
         fault("interrupted; nothing was written")
         return INTERRUPTED
@@ -62,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModelError as error:
         fault(f"error: {error}")
         return WRONG
+    except FileNotFoundError as error:
+        fault(f"error: {missing(error.filename) if error.filename else error.strerror}")
+        return WRONG
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         fault(f"error: {place}{error.strerror or error}")
@@ -71,12 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG
 
 
-def _timed(command: str, options: argparse.Namespace, taken: str) -> int:
+def _timed(command: str, options: argparse.Namespace, settings: str) -> int:
     """Runs the command. --verbose names its options and files first, and its time last."""
     began = time.monotonic()
     for line in _taken(options) if is_verbose() else ():
         detail(line)
-    detail(taken)
+    detail(settings)
     code = _chosen(command, options)
     detail(f"{time.monotonic() - began:7.2f} s  in all")
     return code
@@ -91,6 +98,8 @@ def _taken(options: argparse.Namespace) -> Iterator[str]:
 
 def _chosen(command: str, options: argparse.Namespace) -> int:
     _check_folders(options)
+    if str(getattr(options, "model", None)).endswith(".hnf"):
+        raise UsageError(f"{options.model} holds rules, not a model: `hnfc check {options.model}` judges them")
     if command == "model" and is_fpcore(options.model):
         command = "accuracy"
     if command in ("model", "analyze", "precision") and os.path.isdir(options.model):
@@ -133,7 +142,8 @@ def _check_folders(options: argparse.Namespace) -> None:
 def _check_word(word: str) -> None:
     """Raises UsageError for what is no option and no file, and looks like a command."""
     if word.isalpha() and not os.path.exists(word):
-        raise UsageError(f"there is no command and no file `{word}`{suggestion(word, [*COMMANDS, 'help'])}")
+        commands = [name for name in COMMANDS if name != "model"]
+        raise UsageError(f"there is no command and no file `{word}`{suggestion(word, [*commands, 'help'])}")
 
 
 def _join_ranges(given: list[str]) -> list[str]:

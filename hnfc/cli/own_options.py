@@ -29,6 +29,7 @@ def _completion() -> argparse.ArgumentParser:
         "  hnfc completion fish > ~/.config/fish/completions/hnfc.fish",
     )  # fmt: skip
     made.add_argument("shell", choices=SHELLS)
+    made.add_argument("--json", metavar="OUT.json", help="write all commands and their options as JSON too, for other shells and editors")
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from importlib import import_module
 from typing import NoReturn
 
@@ -31,7 +32,48 @@ def command_parser(command: str) -> argparse.ArgumentParser:
     words.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but what is wrong; results go to stdout as ever")
     words.add_argument("-v", "--verbose", action="store_true",
                        help="say on stderr which options and files are taken, and the time of each stage")  # fmt: skip
+    _group(parser)
     return parser
+
+
+GROUPS = {
+    "inputs": "range calibrate inputs function",
+    "rules": "O rules given assume allow-unproved unproved no-validate why-not compare on",
+    "search": "search cost target deepening size captures constants terms limit seconds",
+    "bounds": "bound probability estimate per weights top certified width",
+    "formats": "target-accuracy absolute formats no-ieee pin no-cast policy memory-budget least plain headroom margin",
+    "output": "o output emit library all why json sarif report picture smt2 coq",
+    "running": "watch jobs cluster work no-cache quiet verbose version help",
+}
+"""Headings of a help with many options, and the options below each."""
+_FEW = 9
+"""Options that need no headings."""
+
+
+def _group(parser: argparse.ArgumentParser) -> None:
+    """Moves the options below their headings, where there are many."""
+    own = parser._optionals._group_actions
+    if len(own) <= _FEW:
+        return
+    by_name = {action.option_strings[-1].lstrip("-"): action for action in own}
+    for title, names in GROUPS.items():
+        if found := [by_name.pop(name) for name in names.split() if name in by_name]:
+            parser.add_argument_group(title)._group_actions.extend(found)
+    own[:] = by_name.values()
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Help at the width of the terminal: paragraphs are filled, and indented lines, which are commands, stay lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for block in re.split(r"\n(?= |$)|\n\n|(?<=:)\n", text):
+            deeper = " " * (len(block) - len(block.lstrip()) + 4 if block.startswith(" ") else 0)
+            if block.startswith(" "):
+                lines += textwrap.wrap(block, width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
+            else:
+                lines += ["", *textwrap.wrap(block, width, break_long_words=False, break_on_hyphens=False)]
+        return "\n".join(lines).strip("\n")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -40,7 +82,7 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, command: str, description: str, examples: str, usage: str | None = None) -> None:
         super().__init__(
             prog=f"hnfc {command}".strip(), usage=usage, description=description, epilog=f"{examples}\n\n{EXIT_CODES}", allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_HelpFormatter,
         )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
@@ -49,5 +91,10 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(USAGE)
 
     def _meant(self, message: str) -> str:
-        unknown = re.match(r"unrecognized arguments: (-[^ =]*)", message)
-        return suggestion(unknown[1], self._option_string_actions) if unknown else ""
+        if unknown := re.match(r"unrecognized arguments: (-[^ =]*)", message):
+            return suggestion(unknown[1], self._option_string_actions)
+        if wrong := re.match(r"argument ([^:]+): invalid choice: '([^']*)'", message):
+            named = wrong[1].split("/")[-1]
+            chosen = next((action for action in self._actions if named in (*action.option_strings, action.dest)), None)
+            return suggestion(wrong[2], map(str, chosen.choices)) if chosen is not None and chosen.choices else ""
+        return ""

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from hnfc.cli.progress import Progress
-from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, write
+from hnfc.cli.terminal import DONE, WRONG, report_diagnostics, say, show, write
 from hnfc.core.errors import UsageError
 from hnfc.dsl.diagnostics import HnfError
+from hnfc.formats.named import UnknownFormat
 from hnfc.precision.assignment import Requirements, machine_of
 from hnfc.precision.files import FileAnalysis, analyze_file
 from hnfc.precision.outcomes import cochain_of, rows_of
 from hnfc.precision.picture import picture
 from hnfc.precision.policy import Policy
-from hnfc.report.table import table
+from hnfc.report.table import filled, table
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,6 +35,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             width = options.width if options.certified else None
             found: FileAnalysis = analyze_file(options.model, options.calibrate, _requirements(options), width)
+        except UnknownFormat as error:
+            raise UsageError(_unknown(error)) from None
         except HnfError as error:
             progress.stop()
             report_diagnostics(error)
@@ -53,8 +56,14 @@ def run(options: argparse.Namespace) -> int:
     return _tell(found, options, output)
 
 
+def _unknown(error: UnknownFormat) -> str:
+    """The first fault of the names given to --formats, in one line."""
+    fault = error.diagnostics[0]
+    return f"{fault.message}; {fault.help}" if fault.help else fault.message
+
+
 def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
-    to_terminal = say if options.emit and options.output is None else print
+    to_terminal = say if options.emit and options.output is None else show
     if found.refused:
         to_terminal("no assignment of formats meets the target:")
         for reason in found.outcome.reasons:
@@ -74,7 +83,7 @@ def _tell(found: Any, options: argparse.Namespace, output: bytes | None) -> int:
         to_terminal(table(["site", "role", "format", "range", "part of the error"], rows, 0))
     kinds = ", ".join(f"{n} sites in {form}" for form, n in counts.most_common())
     say(kinds + ("" if options.all else f"; all that are not shown are in {common}"))
-    say("\n".join(_words(found, options)))
+    say(filled("\n".join(_words(found, options))))
     return DONE
 
 

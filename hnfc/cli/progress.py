@@ -13,7 +13,7 @@ from typing import Any
 from hnfc.cli.terminal import detail, is_quiet, visible
 from hnfc.core.progress import counted, following, stage_of
 
-_WAIT, _LOADING = 2.0, 0.3
+_WAIT, _LOADING = 2.0, 0.2
 """Seconds after which a command shows what it does, and that it is being loaded."""
 
 

@@ -12,7 +12,7 @@ import torch
 
 from hnfc.cli.progress import Progress
 from hnfc.cli.terminal import DONE, show, write
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, missing
 from hnfc.watching import Replay, replay
 from hnfc.watching.folder import report_of, run_of
 
@@ -40,9 +40,13 @@ def _found(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
                 raise UsageError(f"{option} runs the step again: give --model FILE.py:NAME, a function that makes the model")
         text = report_of(Path(options.folder))
         return text, {"kind": "report", "text": text, "entries": []}
-    step = replay(options.folder, maker(options.model))
+    with Progress() as progress:
+        progress("making the model …")
+        step = replay(options.folder, maker(options.model))
     if options.until is not None:
-        reached = [str(operation) for operation in step.until(options.until)]
+        with Progress() as progress:
+            progress("running the step …")
+            reached = [str(operation) for operation in step.until(options.until)]
         return "\n".join(reached), {"kind": "operations", "entries": [{"text": text} for text in reached]}
     if options.remedies is not None:
         return _tried(step, [] if "all" in options.remedies else options.remedies)
@@ -51,7 +55,9 @@ def _found(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             progress("tracing the step …")
             text = str(step.trace())
         return text, {"kind": "trace", "text": text, "entries": []}
-    loss, gradients = step.run(getattr(torch, options.dtype))
+    with Progress() as progress:
+        progress(f"running the step in {options.dtype} …")
+        loss, gradients = step.run(getattr(torch, options.dtype))
     named = (("the loss", loss), *((f"the gradient of {name}", gradient) for name, gradient in gradients.items()))
     values = [(name, _words(value)) for name, value in named]
     text = "\n".join([f"in {options.dtype}", *(f"  {name}: {words}" for name, words in values)])
@@ -79,7 +85,7 @@ def maker(named: str) -> Any:
     if not file:
         raise UsageError(f"a model is FILE.py:NAME, not {named!r}")
     if not Path(file).is_file():
-        raise ModelError("there is no such file", file)
+        raise missing(file)
     try:
         found = runpy.run_path(file, run_name="__hnfc__")
     except Exception as error:  # whatever the user's file does

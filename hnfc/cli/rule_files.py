@@ -21,12 +21,13 @@ def with_book(paths: list[str], run: Callable[[Any], int], lenient: bool = False
     if STDIN in paths and len(paths) > 1:
         raise UsageError("- is stdin, and stands alone")
     faults: list[Diagnostic] = []
+    stdin = read_stdin() if paths == [STDIN] else None
     try:
-        book = load_text(read_stdin(), _STDIN_NAME) if paths == [STDIN] else load_files(paths, faults if lenient else None)
+        book = load_text(stdin, _STDIN_NAME) if stdin is not None else load_files(paths, faults if lenient else None)
     except HnfError as error:
         if found is not None:
             found += error.diagnostics
-        return report_diagnostics(error)
+        return report_diagnostics(error, stdin)
     if found is not None:
         found += faults
     wrong = report_diagnostics(HnfError(faults)) if any(fault.severity == "error" for fault in faults) else DONE

@@ -68,6 +68,7 @@ def _test() -> argparse.ArgumentParser:
 def _fmt() -> argparse.ArgumentParser:
     parser = _rules_parser("fmt", "Formats rule files in place, or stdin to stdout; comments stay.", "hnfc fmt my.hnf")
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a file is not formatted")
+    parser.add_argument("--json", metavar="OUT.json", help="write the state of each file as JSON too")
     return parser
 
 

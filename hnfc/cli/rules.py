@@ -6,7 +6,7 @@ import argparse
 
 from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
-from hnfc.cli.terminal import DONE, say, show, write
+from hnfc.cli.terminal import DONE, STDIN, say, show, write
 from hnfc.core.certificates import certificates
 from hnfc.core.errors import UsageError, suggestion
 from hnfc.core.verdicts import verdicts
@@ -14,13 +14,12 @@ from hnfc.dsl import core
 from hnfc.dsl.rulebook import Rulebook, shipped
 from hnfc.report.rule_data import rules_json
 from hnfc.report.rules import rule_page, rule_table
-from hnfc.report.table import width
 from hnfc.rewrite.pdl import pdl_module
 
 
 def run(options: argparse.Namespace) -> int:
     """Lists, shows or writes the rules; the exit code."""
-    files = [name for name in options.names if name.endswith(".hnf")]
+    files = [name for name in options.names if name.endswith(".hnf") or name == STDIN]
     if not files:
         return _run(options, shipped())
     if len(files) < len(options.names):
@@ -48,7 +47,7 @@ def _run(options: argparse.Namespace, book: Rulebook) -> int:
     elif options.names and all(name not in groups for name in options.names):
         show("\n\n".join(rule_page(book, rule, found[rule.name]) for rule in rules))
     else:
-        show(rule_table(rules, found, width(), certificates(rules, found)))
+        show(rule_table(rules, found, certificates(rules, found)))
     return DONE
 
 

@@ -109,7 +109,7 @@ def _rows(results: dict[str, list[Array]], truth: list[tuple[Array, Any] | None]
 def _summary(headings: list[str], rows: list[list[str]], kind: str) -> str:
     if not rows:
         return "the function has no results"
-    text = table(headings, rows, 0)
+    text = table(headings, rows, headings.index("type"))
     return f"{text}\n{_AGAINST.get(kind, _UNKNOWN)}" if "error" in headings else text
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import sys
 
-from hnfc.cli.terminal import DONE, say, show
+from hnfc.cli.terminal import DONE, say, show, write
 from hnfc.core.errors import UsageError
 from hnfc.serving.running import RequestLimits
 from hnfc.serving.server import LocalServer
@@ -22,6 +25,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"port {options.port} cannot be had ({error.strerror}); leave --port out for a free one") from None
     with server:
         show(server.address)
+        sys.stdout.flush()
+        if options.json:
+            about = {"address": server.address, "seconds": options.seconds, "memory_gib": options.memory, "process": os.getpid()}
+            write(options.json, (json.dumps(about, indent=1) + "\n").encode())
         say("open this address in a browser; Ctrl-C ends the server")
         try:
             server.serve_forever()

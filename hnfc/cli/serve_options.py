@@ -16,4 +16,5 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: a free one)")
     made.add_argument("--seconds", type=float, default=60.0, metavar="S", help="the longest that one report may take (default 60)")
     made.add_argument("--memory", type=float, default=8.0, metavar="GIB", help="address space that one report may take, in GiB (default 8)")
+    made.add_argument("--json", metavar="OUT.json", help="write the address and the limits as JSON too, once it can be opened")
     return made

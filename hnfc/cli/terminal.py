@@ -44,17 +44,19 @@ class Verbosity(IntEnum):
 
 
 _verbosity = Verbosity.NORMAL
+_stdout_is_taken = False
 
 
 @contextlib.contextmanager
-def speaking(verbosity: Verbosity) -> Iterator[None]:
-    """Lets `say` and `detail` print as much as wanted."""
-    global _verbosity
-    before, _verbosity = _verbosity, verbosity
+def speaking(verbosity: Verbosity, stdout_is_taken: bool = False) -> Iterator[None]:
+    """Lets `say` and `detail` print as much as wanted. Where an option has stdout, such as `--json -`, results leave it alone."""
+    global _verbosity, _stdout_is_taken
+    before = _verbosity, _stdout_is_taken
+    _verbosity, _stdout_is_taken = verbosity, stdout_is_taken
     try:
         yield
     finally:
-        _verbosity = before
+        _verbosity, _stdout_is_taken = before
 
 
 def is_verbose() -> bool:
@@ -86,8 +88,11 @@ def fault(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Prints results, which go to stdout."""
-    print(visible(text), file=_stdout())
+    """Prints results on stdout. Where an option has stdout it says the same, and --verbose alone prints them, on stderr."""
+    if _stdout_is_taken:
+        detail(text)
+    else:
+        print(visible(text), file=_stdout())
 
 
 def _stdout() -> Any:
@@ -119,7 +124,11 @@ def prepare() -> None:
 
 
 def write(path: str | None, content: bytes) -> None:
-    """Writes the file whole or not at all; None is stdout. A link leads to the file written, a device or pipe gets the bytes."""
+    """Writes the file whole or not at all; `-` is stdout, and None too, unless an option has that. A link leads to the file written, a
+    device or pipe gets the bytes."""
+    if path is None and _stdout_is_taken:
+        say("the result itself is not written: stdout has what the option with `-` writes")
+        return
     if path is None or path == "-":
         _stdout().buffer.write(content)
         _stdout().buffer.flush()
@@ -177,12 +186,13 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def report_diagnostics(error: HnfError) -> int:
+def report_diagnostics(error: HnfError, stdin: str | None = None) -> int:
+    """Prints what is wrong beside its lines. stdin: the text of what was read there."""
     for diagnostic in error.diagnostics:
         try:
             source: str | None = Path(diagnostic.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            source = None
+            source = stdin
         fault(render(diagnostic, source))
         fault("")
     return WRONG

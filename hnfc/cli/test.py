@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hnfc.cli.progress import Progress
 from hnfc.cli.rule_files import with_book
 from hnfc.cli.terminal import DONE, WRONG, fault, say, write
 from hnfc.dsl.diagnostics import render
@@ -16,7 +17,12 @@ def run(options: argparse.Namespace) -> int:
     """Runs the tests; the exit code."""
 
     def tests_of(book: Any) -> int:
-        results = list(run_tests(book))
+        results = []
+        with Progress() as progress:
+            progress("running tests …")
+            for result in run_tests(book):
+                results.append(result)
+                progress(f"running tests: {len(results)} done, last of {result.rule} …")
         for result in results:
             if result.diagnostic is not None:
                 fault(render(result.diagnostic, book.sources.get(result.diagnostic.file)))

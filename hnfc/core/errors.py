@@ -23,10 +23,22 @@ class UsageError(Exception):
     """The command line does not fit together."""
 
 
+_FEW = 8
+
+
 def suggestion(given: str, known: Iterable[str]) -> str:
     """The words `; did you mean …?` with the closest of the known names; empty where none is close."""
-    close = difflib.get_close_matches(given, list(known), n=1)
+    close = difflib.get_close_matches(str(given), list(known), n=1)  # Python callers may give anything
     return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def alternatives(given: str, known: Iterable[str]) -> str:
+    """The closest of the known names, as `suggestion` has it, and all of them where none is close or they are few."""
+    names = list(known)
+    meant, listed = suggestion(given, names), f"here are {', '.join(names) or 'none'}"
+    if meant and len(names) > _FEW:
+        return meant
+    return f"{meant} T{listed}" if meant else f"; t{listed}"
 
 
 def missing(file: str | Path) -> ModelError:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.archives import read_arrays
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, alternatives
 from hnfc.core.saved_steps import arrays_of_step, is_step
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -48,7 +48,7 @@ def declared(block: Block, ranges: Sequence[tuple[str, Interval]]) -> dict[SSAVa
     result: dict[SSAValue, Interval] = {}
     for name, interval in ranges:
         if name and name not in names:
-            raise ModelError(f"there is no input `{name}`; the inputs are {', '.join(names) or 'none'}")
+            raise ModelError(f"there is no input `{name}`{alternatives(name, names)}")
         for value in [names[name]] if name else [v for v in names.values() if _element(v) in FORMATS]:
             result[value] = interval
     return result

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hnfc.analysis.cost import Cost, CurvatureBits, Flops, Time
 from hnfc.core.arguments import number_of
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, alternatives, suggestion
 from hnfc.dsl import core
 from hnfc.dsl.targets import Target, TargetBook
 
@@ -66,10 +66,11 @@ def search_of(
 ) -> Search:
     """The search that options name. Raises UsageError for a name that there is not, and for options that do not fit together."""
     if kind not in SEARCHES:
-        raise UsageError(f"there is no search `{kind}`; there are {', '.join(SEARCHES)}")
+        raise UsageError(f"there is no search `{kind}`{alternatives(kind, SEARCHES)}")
     machine = targets.target(target) if target is not None else None
     if target is not None and machine is None:
-        raise UsageError(f"there is no target `{target}`; there are {', '.join(targets.names())}, and a .hnf file can declare others")
+        meant = suggestion(target, targets.names()) or f"; there are {', '.join(targets.names())}, and a .hnf file can declare others"
+        raise UsageError(f"there is no target `{target}`{meant}")
     if kind == "greedy" and (cost is not None or growth or seconds is not None):
         raise UsageError("the greedy search takes every rule that fits: a cost, its growth and a time limit are for --search egraph")
     growth = number_of(growth, "deepening")
@@ -92,6 +93,7 @@ def parse_costs(text: str) -> tuple[tuple[float, str], ...]:
         except ValueError:
             number = math.nan
         if not (math.isfinite(number) and number >= 0) or name.strip() not in COSTS:
-            raise UsageError(f"cannot read the cost `{term.strip()}`; write {', '.join(COSTS)}, or a mix such as error+0.1*flops")
+            meant = suggestion(name.strip(), COSTS) or f"; write {', '.join(COSTS)}, or a mix such as error+0.1*flops"
+            raise UsageError(f"cannot read the cost `{term.strip()}`{meant}")
         parts.append((number, name.strip()))
     return tuple(parts)

@@ -25,7 +25,7 @@ from hnfc.frontend.fpcore_forms import TOKEN, Form, format_of, forms_of, number,
 @dataclass
 class FPCoreProgram:
     """One FPCore. ranges: what its precondition says of each argument by itself; conditions: all of it, as truth values of the block;
-    text: how it is written."""
+    text: how it is written; line: the number of its first line in its file."""
 
     name: str
     block: Block
@@ -34,6 +34,7 @@ class FPCoreProgram:
     conditions: list[SSAValue]
     properties: dict[str, Form] = field(default_factory=dict)
     text: str = ""
+    line: int = 1
 
     @property
     def result(self) -> SSAValue:
@@ -80,7 +81,7 @@ def _with_texts(text: str, name: str) -> Iterator[tuple[str, FPCoreProgram | Mod
     for line, form, written in forms_of(text, name):
         try:
             program = _program(form)
-            program.text = written
+            program.text, program.line = written, line
             yield written, program
         except ModelError as error:
             yield written, ModelError(f"{name}:{line}: {error}")

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hnfc.core.certificates import certificates
+from hnfc.dsl.certificates.checking import CertificateResult
 from hnfc.dsl.description import rule_line
 from hnfc.dsl.soundness import Verdict
 from hnfc.pages.bits import element_with, rule_plots
@@ -185,20 +187,30 @@ def _card(
     proof = proof_words(rule, verdict)
     tone: Tone = "bad" if proof.startswith("NOT") else "warn" if rule.within is not None else "good"
     backwards = sum(place.backwards for place in places)
+    certified = certificates([rule], {name: verdict}).get(name)
     facts = [
         ("rule", f"`{rule_line(rule)}`"),
         ("why it is safe", f"{proof}{given_words(places, compiled.observed)}"),
+        ("in Coq", _certified(certified)),
         ("source", rule.source or "its file names none"),
         ("group", rule.group),
     ]
     if backwards:
         facts.append(("read", f"from right to left at {backwards} of {len(places)} places"))
     badges: list[tuple[str, Tone]] = [(proof if len(proof) < 40 else "proved in parts", tone), (counted(len(places), "place"), "plain")]
+    if certified is not None and certified.accepted:
+        badges.append((certified.headline, "good"))
     plots = rule_plots(rule, element_with(places[0].unit_roundoff), places[0].backwards, points)
     if plots:
         plots.insert(0, TextBlock("Both sides at numbers of everyday sizes that meet the condition, not at the samples:"))
     blocks: list[Block] = [FactsBlock(facts), *_drawings(name, functions), _places(places), *plots, *proof_blocks(rule, verdict)]
     return CardBlock(anchor("rewrite", name), name, rule.reason, badges, blocks, opened)
+
+
+def _certified(result: CertificateResult | None) -> str:
+    if result is None:
+        return "no certificate: the rule is not proved"
+    return result.reason or f"{result.headline}: Coq accepts a theorem that says the same"
 
 
 def _places(places: Sequence[Applied]) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +13,28 @@ BEFORE, AFTER = "#e69f00", "#2a87c8"
 
 def growth_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The error after each value, in the order of the program."""
+    powers = _powers([row["error"] for row in rows])
     tips = [{"field": name, "type": kind} for name, kind in (("operation", "nominal"), ("at", "nominal"), ("error", "quantitative"))]
     return _spec(
         rows,
         {
             "mark": {"type": "line", "point": {"filled": True, "size": 30}, "color": AFTER, "strokeWidth": 1},
             "encoding": {
-                "x": {"field": "n", "type": "quantitative", "title": "position in the program", "axis": {"grid": False}},
-                "y": {"field": "error", "type": "quantitative", "scale": {"type": "log"}, "title": "error", "axis": {"format": ".0e"}},
+                "x": {"field": "n", "type": "quantitative", "title": "position in the program",
+                      "axis": {"grid": False, "tickMinStep": 1, "format": "d"}, "scale": {"zero": False, "nice": False}},
+                "y": {"field": "error", "type": "quantitative", "scale": {"type": "log"}, "title": "error",
+                      "axis": {"format": ".0e", "tickCount": 8, "values": powers}},
                 "tooltip": tips,
             },
         },
     )
+
+
+def _powers(errors: Sequence[float]) -> list[float]:
+    """At most nine powers of ten across the errors: a line at each multiple of one would fill the plot."""
+    ends = [math.log10(error) for error in errors if 0 < error < math.inf] or [0.0]
+    low, high = math.floor(min(ends)), math.ceil(max(ends))
+    return [10.0**power for power in range(low, high + 1, max(1, math.ceil((high - low) / 8)))]
 
 
 def bits_spec(

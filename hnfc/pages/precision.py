@@ -29,7 +29,7 @@ def precision_page(
     entries = _entries(sites, outcome)
     places = (entry.node.place for entry in entries)
     first = "format" if isinstance(outcome, Assignment) else "short"
-    graph = graph_block(0, "values", entries, _columns(outcome), first, ("values",))
+    graph = graph_block(0, "the model", entries, _columns(outcome), first, ("values",))
     sources = source_lines(places, [Path.cwd(), Path(model).resolve().parent])
     shown = PageSection(
         "model", "The model", "Each box is a value, with the format that it is stored in; choose one for its numbers.", [graph]
@@ -93,12 +93,16 @@ def _entries(sites: Sites, outcome: Assignment | Infeasible) -> list[GraphEntry]
         notes = [f"cast from {u}: {bits:+d} bits" for (u, v), bits in casts.items() if v == site.name and u in position]
         if isinstance(outcome, Assignment):
             form = outcome.formats[site.name]
-            facts |= {"format": form, "share": shares[site.name], "bytes": bytes_of(site, form)}
+            facts |= {"format": form, "share": shares[site.name], "bytes": _bytes_fact(bytes_of(site, form))}
         elif site.name in outcome.needed:
             needs, has = outcome.needed[site.name]
             facts |= {"short": max(needs - has, 0), "needed": f"needs {needs} bits, has {has}"}
         entries.append(GraphEntry(node, before=node.operands, facts=facts, notes=notes))
     return entries
+
+
+def _bytes_fact(size: float) -> tuple[float, float, str]:
+    return size, size, f"{size:,.0f}"
 
 
 def _columns(outcome: Assignment | Infeasible) -> list[Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from hnfc.accuracy.account import BranchAccount, ProgramResult
@@ -24,6 +25,7 @@ from hnfc.pages.document import (
     anchor,
 )
 from hnfc.pages.graphs import short
+from hnfc.report.text import counted
 
 _MOST_POINTS = 8_000
 """Points of all plots of a page together."""
@@ -108,9 +110,11 @@ def _safe(better: Sequence[ProgramResult]) -> list[str]:
         return ["Nothing was changed."]
     uses = [use for r in better for branch in r.branches for use in branch.uses]
     shown = sum(use.shown or use.step.condition is None for use in uses)
-    lines = [f"{len(uses)} steps by rules that are proved over the reals; of {shown} the condition is shown wherever the form is used."]
+    lines = [f"{counted(len(uses), 'step')} by rules that are proved over the reals."]
+    if shown:
+        lines.append(f"{counted(shown, 'condition')} of them shown wherever the form is used.")
     if shown < len(uses):
-        lines.append(f"Of {len(uses) - shown} the condition held at the points that were tried, and is not proved: they are marked.")
+        lines.append(f"{counted(len(uses) - shown, 'condition')} held at all points that were tried, and not proved: marked below.")
     series = [branch.series for r in better for branch in r.branches if branch.series is not None]
     bounded = sum(each.remainder is not None for each in series)
     if series:
@@ -171,6 +175,16 @@ def _bits_plots(name: str, improved: ImprovedProgram, points: int) -> list[Block
     return bits_plots(name, improved.test.inputs, improved.bits(), points, most=64)
 
 
+def _badge(bound: float) -> tuple[str, Tone]:
+    return ("no bound", "warn") if math.isinf(bound) else (f"error ≤ {short(bound)}", "good")
+
+
+def _bounded_headline(worst: str, bound: float, count: int) -> str:
+    if math.isinf(bound):
+        return f"No bound was found for the error of `{worst}`: in its ranges it may have no value."
+    return f"The error of `{worst}` is at most {short(bound)}" + (f", the largest of {count} programs." if count > 1 else ".")
+
+
 def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str, command: str) -> Page:
     """The page of programs whose largest error is bounded."""
     rows: list[Sequence[PageCell | str]] = []
@@ -197,9 +211,10 @@ def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str
         blocks: list[Block] = [FactsBlock(facts)]
         if shares:
             blocks.append(TableBlock(("operation whose rounding contributes", "share there"), shares, numbers=frozenset((1,))))
-        cards.append(CardBlock(anchor("program", name), name, "", [(f"error ≤ {short(most.bound)}", "good")], blocks, len(found) == 1))
+        cards.append(CardBlock(anchor("program", name), name, "", [_badge(most.bound)], blocks, len(found) == 1))
     problems = [TextBlock(text, "warn") for text in refused]
     worst = max(found, key=lambda name: found[name].maximum.bound)
+    unbounded = sum(math.isinf(bounded.maximum.bound) for bounded in found.values())
     sections = [
         PageSection(
             "programs",
@@ -214,11 +229,10 @@ def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str
         file,
         "analysis",
         command,
-        f"The error of `{worst}` is at most {short(found[worst].maximum.bound)}"
-        + (f", the largest of {len(found)} programs." if len(found) > 1 else "."),
-        "warn" if refused else "good",
+        _bounded_headline(worst, found[worst].maximum.bound, len(found)),
+        "warn" if refused or unbounded else "good",
         [
-            ("What was found", [f"{len(found)} programs with bounds, {len(refused)} without."]),
+            ("What was found", [f"{counted(len(found) - unbounded, 'program')} with a bound, {len(refused) + unbounded} without."]),
             (
                 "What it means",
                 ["Bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it."],

@@ -101,14 +101,14 @@ class RuleSet:
 
 @reporting("reading rules …")
 def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
-    """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files, or of both, with their verdicts.
+    """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files (`-` is stdin), or of both, with their verdicts.
 
     Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
     file that cannot be read. progress: takes the stage at hand in words; without it notebooks show a bar.
     """
     book = shipped()
-    paths = [str(group) for group in groups if str(group).endswith(".hnf")]
-    levels = [str(group) for group in groups if not str(group).endswith(".hnf")]
+    paths = [str(group) for group in groups if _is_file(group)]
+    levels = [str(group) for group in groups if not _is_file(group)]
     files = load_files(paths)
     own = tuple(files.rules)
     try:
@@ -137,6 +137,10 @@ def chosen_rules(
     return loaded, frozenset(vouched)
 
 
+def _is_file(group: str | Path) -> bool:
+    return str(group).endswith(".hnf") or str(group) == "-"
+
+
 def _searches(levels: Sequence[str]) -> Searches:
     return max((SEARCHES.get(level, Searches.NOTHING) for level in levels), key=lambda s: s.value, default=Searches.NOTHING)
 
@@ -144,4 +148,5 @@ def _searches(levels: Sequence[str]) -> Searches:
 def _known(names: Sequence[str], rules: Collection[str]) -> None:
     for name in names:
         if name not in rules:
-            raise UsageError(f"there is no rule `{name}` in this run; `hnfc rules` lists the shipped ones")
+            meant = suggestion(name, rules) or "; `hnfc rules` lists the shipped ones"
+            raise UsageError(f"there is no rule `{name}` in this run{meant}")

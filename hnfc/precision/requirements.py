@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, alternatives
 from hnfc.dsl.rulebook import shipped_targets
 from hnfc.dsl.targets import Target as Machine
 from hnfc.formats.granular import Granular, is_for_activations, is_for_weights
@@ -193,7 +193,7 @@ def machine_of(name: str | None, least: str | None, formats: Sequence[str]) -> t
         least = "parameters" if any(is_for_weights(format_named(form)) for form in formats) else "moved"
     machine = shipped_targets().target(name) if name is not None else None
     if name is not None and machine is None:
-        raise UsageError(f"there is no target `{name}`; there are {', '.join(shipped_targets().names())}")
+        raise UsageError(f"there is no target `{name}`{alternatives(name, shipped_targets().names())}")
     if least not in LEAST:
         raise UsageError(f"what is minimized is {', '.join(LEAST[:-1])} or {LEAST[-1]}, not `{least}`")
     if least == "time" and machine is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from hnfc.dsl.printer import print_file
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.dsl.soundness import Verdict
 from hnfc.report.check_cache import FORMATS, CheckReport
+from hnfc.report.table import table
 
 _CODES = {"REFUTED": "HNF0501", "UNKNOWN": "HNF0502", "VACUOUS": "HNF0503"}
 _FAULTS = {"REFUTED": "unsound", "UNKNOWN": "not decided", "VACUOUS": "vacuous"}
@@ -98,25 +98,22 @@ def finding(rule: core.Rule, verdict: Verdict) -> Diagnostic:
     return Diagnostic(_CODES[status], message, rule.file, span, verdict.help, note)
 
 
+_SENTENCE = 44
+"""Characters below which a column is too narrow for a sentence."""
+
+
 def rule_table(
-    rules: Iterable[core.Rule], verdicts: dict[str, Verdict], width: int, certified: Mapping[str, CertificateResult] = MappingProxyType({})
+    rules: Sequence[core.Rule], verdicts: dict[str, Verdict], certified: Mapping[str, CertificateResult] = MappingProxyType({})
 ) -> str:
-    """A line for each rule: its verdict, whether Coq's kernel checked it, its group, its name, and its reason."""
+    """A table of rules: name, group, verdict, whether Coq's kernel checked it, and the reason."""
     checked = {name for name, result in certified.items() if result.accepted}
-    rows = [(verdicts[r.name].status.value, CHECKED if r.name in checked else "", r.group, r.name, r.reason) for r in rules]
+    rows = [(r.name, r.group, verdicts[r.name].status.value, CHECKED if r.name in checked else "", r.reason) for r in rules]
     if not rows:
         return "no rules"
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = []
-    for row in rows:
-        head = "  ".join(text.ljust(w) for text, w in zip(row[:4], widths, strict=True) if w)
-        lines.append(textwrap.shorten(f"{head}  {row[4]}", 10_000) if width <= len(head) + 10 else _cut(f"{head}  {row[4]}", width))
-    lines.append(verdict_counts(list(rules), verdicts) + (f", {len(checked)} {CHECKED}" if checked else ""))
-    return "\n".join(lines)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    headings = ["rule", "group", "reals", "in Coq", "why"]
+    shown = [place for place in range(5) if place != 3 or checked]
+    drawn = table([headings[place] for place in shown], [[row[place] for place in shown] for row in rows], len(shown) - 1, _SENTENCE)
+    return f"{drawn}\n{verdict_counts(list(rules), verdicts)}" + (f", {len(checked)} {CHECKED}" if checked else "")
 
 
 def rule_page(book: Rulebook, rule: core.Rule, verdict: Verdict) -> str:

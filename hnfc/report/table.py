@@ -1,38 +1,80 @@
-"""Tables as wide as the terminal. Nothing is cut: the flexible column wraps, and where it has no room it stands below its row."""
+"""Tables and paragraphs as wide as the terminal. Nothing is cut: the flexible column wraps, and what has no room stands below its row."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-import shutil
+import textwrap
 from collections.abc import Sequence
 
-GAP = "   "
+GAPS = ("   ", "  ")
+"""Between columns; the second where the first leaves no room."""
 NARROW = 18
 """Characters below which a column has no room for words or places; one that needs no more never gives way."""
 _INDENT = "    "
 
 
 def width() -> int:
-    return min(shutil.get_terminal_size((100, 24)).columns, 140)
+    """Columns of the terminal: what COLUMNS says, else that of either output stream, else 100; at most 140."""
+    with contextlib.suppress(KeyError, ValueError):
+        if (given := int(os.environ["COLUMNS"])) > 0:
+            return min(given, 140)
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            if (found := os.get_terminal_size(stream).columns) > 0:
+                return min(found, 140)
+    return 100
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int) -> str:
-    """The rows under their headings; the flexible column gives way where the terminal is narrow."""
+def filled(text: str) -> str:
+    """The text with each line wrapped at the width; what follows is indented by two more than its line."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += textwrap.wrap(line, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], flexible: int, least: int = NARROW) -> str:
+    """The rows under their headings. Where the terminal is narrow the flexible column wraps, or goes below its row; then others do.
+
+    least: characters to which the flexible column may shrink.
+    """
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    room = width() - sum(widths) + widths[flexible] - len(GAP) * (len(widths) - 1)
-    below = room < NARROW < widths[flexible]
-    columns = [place for place in range(len(widths)) if not (below and place == flexible)]
-    if not below:
-        widths[flexible] = min(widths[flexible], max(room, NARROW))
-    drawn = [_line(headings, widths, columns), "─" * (sum(widths[place] for place in columns) + len(GAP) * (len(columns) - 1))]
+    below: list[int] = []
+    gap = GAPS[0]
+
+    def room() -> int:
+        """Characters that the columns in the row leave to the flexible one, or to nothing where that is below."""
+        columns = [place for place in range(len(widths)) if place not in below]
+        return width() - sum(widths[place] for place in columns if place != flexible) - len(gap) * (len(columns) - 1)
+
+    least = min(least, widths[flexible])
+    if room() < least:
+        gap = GAPS[1]
+    if room() < least and widths[flexible] > NARROW:
+        below.append(flexible)
+    for place in sorted(range(1, len(widths)), key=lambda place: -widths[place]):
+        if room() < (0 if flexible in below else least) and place != flexible:
+            below.append(place)
+    if flexible not in below:
+        widths[flexible] = min(widths[flexible], max(room(), least))
+    columns = [place for place in range(len(widths)) if place not in below]
+
+    def line(cells: Sequence[str]) -> str:
+        return gap.join(cells[place].ljust(widths[place]) for place in columns).rstrip()
+
+    drawn = [line(headings), "─" * (sum(widths[place] for place in columns) + len(gap) * (len(columns) - 1))]
     for row in rows:
-        parts = wrapped(row[flexible], width() - len(_INDENT) if below else widths[flexible])
-        if below:
-            drawn += [_line(row, widths, columns), *(_INDENT + part for part in parts if part)]
+        if flexible in below:
+            drawn.append(line(row))
         else:
-            cells = [part if place == flexible else text for place, text in enumerate(row) for part in parts[:1]]
-            drawn.append(_line(cells, widths, columns))
-            drawn += [_line([part if place == flexible else "" for place in range(len(row))], widths, columns) for part in parts[1:]]
+            for number, part in enumerate(wrapped(row[flexible], widths[flexible])):
+                drawn.append(line([part if place == flexible else text if not number else "" for place, text in enumerate(row)]))
+        for place in sorted(below):
+            text = row[place] if place == flexible or not row[place] else f"{headings[place]}: {row[place]}"
+            drawn += [_INDENT + part for part in wrapped(text, width() - len(_INDENT)) if part]
     return "\n".join(drawn)
 
 
@@ -47,7 +89,3 @@ def wrapped(text: str, room: int) -> list[str]:
             else:
                 lines.append(piece.lstrip())
     return [line.rstrip() for line in lines]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], columns: Sequence[int]) -> str:
-    return GAP.join(cells[place].ljust(widths[place]) for place in columns).rstrip()

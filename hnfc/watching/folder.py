@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.core.saved_steps import STEP, TENSORS
 from hnfc.pytorch.saved_calls import arguments_as_data, arguments_from_data
 from hnfc.watching.calls import Conditions, ModelCall
@@ -140,7 +140,11 @@ def run_of(folder: Path) -> tuple[History, Fault]:
 def _data(folder: Path) -> dict[str, Any]:
     try:
         data = json.loads((folder / STEP).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        beside = [path.name for path in folder.parent.iterdir()] if not folder.exists() and folder.parent.is_dir() else []
+        meant = suggestion(folder.name, beside)
+        raise ModelError(f"{_UNREADABLE}: {error.strerror}: {STEP}{meant}", str(folder)) from error
+    except ValueError as error:
         raise ModelError(f"{_UNREADABLE}: {error}", str(folder)) from error
     if not isinstance(data, dict) or data.get("version") != _VERSION:
         raise ModelError(f"{_UNREADABLE}: this hnfc reads version {_VERSION} of {STEP}", str(folder))

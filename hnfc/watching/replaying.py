@@ -11,6 +11,7 @@ import torch
 
 from hnfc.core.errors import UsageError
 from hnfc.core.notebook import lines_html
+from hnfc.core.progress import Progress, reporting
 from hnfc.tracing import traced
 from hnfc.tracing.attempts import ALL, attempt
 from hnfc.tracing.findings import trace_of
@@ -76,9 +77,11 @@ class Replay:
         last = f"; the last is {mode.passed[-1].name}" if mode.passed else ""
         raise UsageError(f"no operation of the forward pass has {text!r} in its name{last}")
 
-    def attempt(self, *names: str) -> list[RemedyTrial | DetourTrial]:
+    @reporting("trying remedies …")
+    def attempt(self, *names: str, progress: Progress | None = None) -> list[RemedyTrial | DetourTrial]:
         """Remedies tried on the step, by their names (see `hnfc.tracing.attempts.REMEDIES` and `hnfc.watching.detours.DETOURS`); without
-        names all. Those that the step has nothing for are left out. Where the loss and the optimizer are known, each trains on too."""
+        names all. Those that the step has nothing for are left out. Where the loss and the optimizer are known, each trains on too.
+        progress: takes the stage at hand in words; without it notebooks show a bar."""
         of_optimizer = [name for name in names or ALL_DETOURS if name.partition("=")[0] in _DETOURS]
         of_step = [name for name in names or ALL if name not in of_optimizer]
         found = self._detours(of_optimizer) if of_optimizer else []
@@ -103,7 +106,8 @@ class Replay:
         tried = [] if old is None else [detour_trial(rewind, old, name) for name in names]
         return [trial for trial in tried if trial is not None]
 
-    def trace(self) -> Trace:
+    @reporting("making the step again beside float64 …")
+    def trace(self, progress: Progress | None = None) -> Trace:
         """The trace of the step: see `hnfc.trace`."""
         with self._call.conditions.applied(self.model) as copied:
             step = Step(copied, self._call)

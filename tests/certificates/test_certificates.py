@@ -122,7 +122,7 @@ def test_the_table_of_certificates_that_ship_is_of_these_rules_and_this_theory()
 def test_the_list_of_rules_shows_what_is_checked() -> None:
     chosen = [rule for rule in SHIPPED if rule.name in ("log1p_fusion", "one_minus_erf")]
     found = verdicts(chosen)
-    lines = rule_table(chosen, found, 100, certificates(chosen, found)).splitlines()
+    lines = rule_table(chosen, found, certificates(chosen, found)).splitlines()[2:]
     assert [CHECKED in line for line in lines] == [True, False, True]
     assert lines[-1] == "2 rules: 2 proved, 1 kernel-checked"
 

@@ -34,7 +34,7 @@ def test_programs_of_fpcore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["analyze", str(file), "--seconds", "1", "--json", str(out)]) == 1
     printed = capsys.readouterr()
     assert "near one" in printed.out and "sqrt" in printed.out
-    assert "p.fpcore: open: the precondition gives the argument y no range" in printed.err and "p.fpcore:4: while" in printed.err
+    assert "p.fpcore:3: open: the precondition gives the argument y no range" in printed.err and "p.fpcore:4: while" in printed.err
     found = json.loads(out.read_text())[0]
     assert 1e-16 < found["attained"] <= found["bound"] < 1e-15 and 1 <= found["at"]["x"] <= 2
 

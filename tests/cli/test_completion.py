@@ -13,7 +13,9 @@ from hnfc.cli.parsing import COMMANDS
 from tests.terminal import hnfc
 
 LINES = [("ana", "analyze"), ("check --fo", "--formats"), ("completion fi", "fish"), ("check --verb", "--verbose"),
-         ("--calib", "--calibrate")]  # fmt: skip
+         ("--calib", "--calibrate"), ("m.mlir -O stab", "stability"), ("explain softmax_fus", "softmax_fusion"),
+         ("check --formats bf", "bf16"), ("run my_mod", "my_model.mlir")]  # fmt: skip
+FIRST_WORD = [("ana", "analyze"), ("my_mod", "my_model.mlir")]
 LOADED = {
     "bash": 'source {script}; COMP_WORDS=(hnfc {line}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _shtab_hnfc; echo "${{COMPREPLY[@]}}"',
     "fish": 'source {script}; complete -C "hnfc {line}"',
@@ -28,11 +30,11 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_shell(shell: str, *arguments: str) -> str:
+def in_shell(shell: str, *arguments: str, cwd: Path | None = None) -> str:
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"{shell} is not installed")
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return done.stdout
 
@@ -40,8 +42,33 @@ def in_shell(shell: str, *arguments: str) -> str:
 @pytest.mark.parametrize("shell", LOADED)
 def test_a_shell_completes_commands_and_options(shell: str, scripts: Path) -> None:
     norc = {"bash": "--norc", "fish": "--no-config"}[shell]
+    (scripts / "my_model.mlir").write_text("")
     for line, word in LINES:
-        assert word in in_shell(shell, norc, "-c", LOADED[shell].format(script=scripts / shell, line=line)).split(), line
+        assert word in in_shell(shell, norc, "-c", LOADED[shell].format(script=scripts / shell, line=line), cwd=scripts).split(), line
+
+
+def test_fish_completes_a_model_too(scripts: Path) -> None:
+    (scripts / "my_model.mlir").write_text("")
+    for line, word in FIRST_WORD:
+        assert word in in_shell("fish", "--no-config", "-c", LOADED["fish"].format(script=scripts / "fish", line=line), cwd=scripts).split()
+
+
+TYPED = """zmodload zsh/zpty
+zpty z zsh -f
+zpty -w z "fpath=({folder} \\$fpath); autoload -Uz compinit; compinit -u -D; PS1='> '; setopt NO_BEEP"
+zpty -w -n z "hnfc {line}"$'\\t'
+sleep 3
+zpty -w -n z $'\\x15'"print -r end"$'\\n'
+while zpty -r z line; do print -r -- "$line"; [[ $line == end* ]] && break; done
+"""
+
+
+@pytest.mark.parametrize(("line", "word"), [*FIRST_WORD, ("check --form", "--formats"), ("m.mlir -O stab", "stability")])
+def test_zsh_completes_what_is_typed(line: str, word: str, scripts: Path) -> None:
+    """A terminal of its own, since zsh completes nowhere else."""
+    (scripts / "my_model.mlir").write_text("")
+    (scripts / "_hnfc").write_text((scripts / "zsh").read_text())
+    assert word in in_shell("zsh", "-f", "-c", TYPED.format(folder=scripts, line=line), cwd=scripts)
 
 
 def test_zsh_loads_its_script(scripts: Path) -> None:

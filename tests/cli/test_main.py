@@ -78,7 +78,7 @@ RULE = 'library own\n\nrule inverse "one is the inverse of the other"\n    exp(l
         ([ATTENTION, "--range", "arg0=a:b"], 1, "the bounds are numbers"),
         ([ATTENTION, "--range", "arg0=2:1"], 1, "is empty"),
         ([ATTENTION, "--range", "q=0:1"], 1, "there is no input `q`"),
-        ([ATTENTION, "--calibrate", "missing.npz"], 1, "cannot read samples"),
+        ([ATTENTION, "--calibrate", "missing.npz"], 1, "there is no such file"),
         ([ATTENTION, "--rules", "missing.hnf"], 1, "missing.hnf"),
         ([ATTENTION, "--rules", "broken.hnf"], 1, "HNF01"),
         ([ATTENTION, "--assume", "nothing"], 2, "there is no rule `nothing`"),

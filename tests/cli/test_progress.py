@@ -154,3 +154,9 @@ def test_verbose_names_options_files_and_times(tmp_path) -> None:
         assert words in done.stderr, done.stderr
     both = hnfc("check", "a.hnf", "-v", "-q", cwd=tmp_path)
     assert both.returncode == 2 and "not allowed with" in both.stderr
+
+
+def test_tests_of_rules_tell_their_stages(tmp_path) -> None:
+    (tmp_path / "a.hnf").write_text(f"{PROVED}\ntest a\n    x = [1] gives [0.6931471805599453]\n")
+    done = hnfc("test", "a.hnf", "-v", cwd=tmp_path)
+    assert done.returncode == 0 and " s  running tests" in done.stderr, done.stderr

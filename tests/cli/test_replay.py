@@ -108,6 +108,9 @@ def test_no_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path)]) == 1
     assert "no step of a watched run can be read" in capsys.readouterr().err
     assert main(["replay", str(tmp_path), "--in", "float64"]) == 2
+    (tmp_path / "step-95").mkdir()
+    assert main(["replay", str(tmp_path / "step-94")]) == 1
+    assert "did you mean `step-95`?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ def test_what_comes_out(backend, files, capsys):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", ["torch", "iree"])
 @pytest.mark.parametrize("model", [ATTENTION, EXPORTED])
-def test_a_model_that_overflows_and_its_rewritten_form(model, backend, files, capsys):
+def test_a_model_that_overflows_and_its_rewritten_form(model, backend, files, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
     code, out, err = hnfc(capsys, "run", model, "--inputs", "in.npz", "--compare", "--on", backend)
     assert code == 0 and "softmax_fusion" in err and "proved over the reals" in err
     original, rewritten = out.splitlines()[2:4]
@@ -175,7 +176,7 @@ def test_stdin(files, capsys, monkeypatch):
     [
         (["missing.mlir", "--inputs", "in.npz"], 1, "missing.mlir: there is no such file"),
         ([EXPORTED], 1, "there is no array for arg0 (q): float32[1, 2, 8, 16]; --inputs F.npz gives it"),
-        ([EXPORTED, "--inputs", "missing.npz"], 1, "missing.npz: cannot read inputs: No such file"),
+        ([EXPORTED, "--inputs", "missing.npz"], 1, "missing.npz: there is no such file"),
         ([EXPORTED, "--inputs", "text.npz"], 1, "text.npz: cannot read inputs: it is no .npz file"),
         ([EXPORTED, "--inputs", "single.npy"], 1, "single.npy: cannot read inputs: it is no .npz file"),
         ([EXPORTED, "--inputs", "objects.npz"], 1, "objects.npz: cannot read inputs"),

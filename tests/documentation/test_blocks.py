@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -13,9 +14,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from pygments import lex
+from pygments.lexers import get_lexer_by_name
 
 from hnfc.cli.main import _join_ranges
 from hnfc.cli.parsing import COMMANDS, command_parser
+from hnfc.dsl.parser import parse
 from hnfc.dsl.soundness.checking import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +58,8 @@ BEFORE = {
     "docs/accuracy.md": PROGRAMS,
 }  # fmt: skip
 """Names and files that a page takes as given."""
+NEEDS = {"docs/watch.md": ("transformers", "pytorch_lightning", "accelerate"), "docs/discover.md": ("egglog",)}
+"""Optional packages that a page uses."""
 QUICK = "docs/discover.md"
 
 
@@ -73,9 +79,14 @@ RUN = [page for page in WITH_PYTHON if page.name not in (*ELSEWHERE, *PARTS)]
 
 @pytest.mark.parametrize("page", [p if name_of(p) == QUICK else pytest.param(p, marks=pytest.mark.slow) for p in RUN], ids=name_of)
 def test_python_runs(page: Path, tmp_path: Path) -> None:
+    for package in NEEDS.get(name_of(page), ()):
+        pytest.importorskip(package)
     program = BEFORE.get(name_of(page), "") + "\n".join(text for language, text in blocks(page) if language == "python")
     (tmp_path / "page.py").write_text(program)
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    # the package of this checkout, from a folder of its own
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "page.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -122,6 +133,21 @@ def test_settings_are_read(page: Path) -> None:
             tomllib.loads(text)
         elif language == "json":
             json.loads(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_rules_are_marked_as_such_and_are_read(page: Path) -> None:
+    for language, text in blocks(page):
+        begins = re.match(r"(#.*\n)*((rule|def|test|format|target|library) [a-zA-Z]|import \")", text) is not None
+        assert language == "hnf" if begins and language in ("", "hnf") else language != "hnf", text
+        if language == "hnf":
+            parse(text, page.name)
+
+
+def test_the_lexer_of_rules_is_known_to_pygments() -> None:
+    text = next(text for page in PAGES for language, text in blocks(page) if language == "hnf")
+    kinds = {str(kind) for kind, _ in lex(text, get_lexer_by_name("hnf"))}
+    assert any("Keyword" in kind for kind in kinds) and "Token.Error" not in kinds
 
 
 def test_every_page_with_code_is_run_somewhere() -> None:

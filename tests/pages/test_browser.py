@@ -113,6 +113,10 @@ def test_a_click_on_a_value_shows_its_source_rule_and_proof(page: Any) -> None:
         "torch.exp(scores)",
         "475 of 768 not finite",
         "softmax_fusion",
+        "exp(x) overflows once x > 88",
+        "proved over the reals",
+        "kernel-checked",
+        "The left side has a value where",
         "[0, inf]",
     ):
         assert words in text
@@ -179,8 +183,12 @@ def test_print_opens_everything_and_a_narrow_page_fits(browser: Any, reports: di
         assert page.locator("details.card:not([open])").count() == 0
         page.evaluate("dispatchEvent(new Event('afterprint'))")
     with opened(browser, reports["model"]) as page:
+        page.set_viewport_size({"width": 690, "height": 1000})
         page.emulate_media(media="print")
         assert page.locator("header.bar").is_hidden() and page.locator("#drawer").is_hidden()
+        cut = "[...document.querySelectorAll('.scroll, .plot > div, .canvas, pre')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.evaluate(cut) == 0, "nothing is cut on paper"
+        assert page.evaluate("getComputedStyle(document.querySelector('.swatch')).printColorAdjust") == "exact"
 
 
 def test_the_counterexample_is_evaluated_step_by_step(reports: dict[str, Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from hnfc.accuracy.improving import improve
 from hnfc.dsl.rulebook import shipped
 from hnfc.frontend.fpcore import read_programs
 from hnfc.pages.bits import element_with, rule_plots
+from hnfc.pages.plots import growth_spec
+from hnfc.pages.precision import _bytes_fact
+from hnfc.pages.programs import _bounded_headline
 from tests.terminal import hnfc
 
 ATTENTION = Path(__file__).parents[2] / "examples" / "naive_attention.mlir"
@@ -96,3 +100,19 @@ def test_rules_over_axes_have_no_plots() -> None:
     assert rule_plots(rules["softmax_fusion"], "f32", False, 40) == []
     assert rule_plots(rules["log1p_fusion"], "f16", False, 40) and rule_plots(rules["log1p_fusion"], "f64", True, 40)
     assert element_with(2.0**-8) == "bf16"
+
+
+def test_a_plot_of_errors_has_few_lines_at_powers_of_ten() -> None:
+    rows = [{"n": n, "operation": "exp", "at": "a.py:1", "error": error} for n, error in enumerate((1e-12, 3e-5, 2e7), 1)]
+    axis = growth_spec(rows)["encoding"]["y"]["axis"]
+    assert axis["values"][0] == 1e-12 and axis["values"][-1] >= 1e6 and len(axis["values"]) <= 9
+    assert growth_spec([])["encoding"]["y"]["axis"]["values"] == [1.0]
+
+
+def test_bytes_of_a_value_are_exact() -> None:
+    assert _bytes_fact(1024.0)[2] == "1,024"
+
+
+@pytest.mark.parametrize(("bound", "words"), [(math.inf, "No bound was found for the error of `p`"), (1e-9, "is at most 1e-09.")])
+def test_a_program_without_a_bound_is_called_so(bound: float, words: str) -> None:
+    assert words in _bounded_headline("p", bound, 1)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from hnfc.serving.running import RequestLimits, Sent, report
@@ -15,7 +23,9 @@ from hnfc.serving.server import LARGEST, LARGEST_TEXT, LocalServer
 from tests.pages.browser import chromium, opened
 from tests.terminal import hnfc
 
-ATTENTION = Path(__file__).parents[2] / "examples" / "naive_attention.mlir"
+ROOT = Path(__file__).parents[2]
+ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+SCHEMA = json.loads((ROOT / "docs" / "hnfc.schema.json").read_text())
 WRONG = b'rule relu_scale "scale <b>moves</b> out"\n    relu(s * x) => s * relu(x)\n'
 
 
@@ -105,3 +115,24 @@ def test_wrong_options_are_refused() -> None:
     for arguments in (("--port", "70000"), ("--seconds", "0"), ("--memory", "0.1"), ("--port", "x")):
         done = hnfc("serve", *arguments)
         assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_the_address_comes_as_json_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hnfc", "serve", "--json", "s.json", "--seconds", "7"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            for _ in range(100):
+                if (tmp_path / "s.json").exists():
+                    break
+                time.sleep(0.05)
+            found = json.loads((tmp_path / "s.json").read_text())
+            jsonschema.Draft202012Validator({**SCHEMA, "$ref": "#/$defs/serve"}).validate(found)
+            assert found == {"address": address, "seconds": 7.0, "memory_gib": 8.0, "process": process.pid}
+            with urllib.request.urlopen(address) as answer:
+                assert answer.status == 200
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0

@@ -140,7 +140,9 @@ def test_remedies_by_name(tmp_path: Path) -> None:
     torch.manual_seed(0)
     watching = watched(HandSoftmax().train(), NegativeLog(), folder=str(tmp_path))
     again = hnfc.replay(watching.bad[0].folder, HandSoftmax, loss=lambda p: negative_log(p, batch()[1]))
-    tried = {trial.name: trial for trial in again.attempt("rewrite", "float64", "guard", "eps=1e-5")}
+    stages: list[str] = []
+    tried = {trial.name: trial for trial in again.attempt("rewrite", "float64", "guard", "eps=1e-5", progress=stages.append)}
+    assert stages[0] == "trying remedies …"
     assert tried.keys() == {"rewrite", "float64", "guard"} and tried["rewrite"].mends_step
     # at this rate the probability becomes 0 some steps later, and its logarithm is left as it is
     assert tried["rewrite"].trained is not None and "the loss is not finite in step" in str(tried["rewrite"])

@@ -178,7 +178,7 @@ class GraphView {
       body.append(this.row(node, columns));
     }
     const more = rows.length > shown.length ? html("button", { type: "button", onclick: () => { this.limit *= 4; this.host.querySelector(".values").replaceWith(this.values()); this.mark(); } }, `Show more (${rows.length - shown.length} left)`) : null;
-    const what = this.query ? `${rows.length} values with “${this.query}”, in all modules` : `${rows.length} values of ${this.path.join(" › ") || this.data.name}; choose one for its source, rule and proof`;
+    const what = this.query ? `${rows.length} values with “${this.query}”, in all modules` : `${rows.length} values in ${this.path.join(" › ") || this.data.name}; choose one for its source, rule and proof`;
     return html("div", { class: "values" }, html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values" }, html("table", {}, html("caption", {}, what),
       html("thead", {}, html("tr", {}, ...["value", "type", ...columns.map(c => c.title), "at"].map((title, i) => html("th", { scope: "col", title: columns[i - 2]?.help }, title)))), body)), more);
   }

@@ -13,9 +13,16 @@ const page = {
     drawer.replaceChildren(html("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "×"), html("h2", {}, [node.o, node.d].filter(x => x).join(" ")), rows(facts),
       html("h3", {}, "What is known of it"), rows(data.columns.map(column => [column.title, view.text(column, node), column.help])),
       ...(node.n || []).map(text => html("p", { class: "note" }, text)), ...this.source(node.p),
-      ...(node.c ? [html("h3", {}, "Changed by"), html("p", {}, html("a", { href: "#" + node.c[0], onclick: () => reveal(node.c[0]) }, node.c[1]), " (why, proof in steps, before and after)")] : []),
+      ...this.changed(node),
       html("h3", {}, "Made of"), list([...new Set(node.b || node.a || [])]), html("h3", {}, "Used by"), list(view.users.get(node.id) || []));
     drawer.hidden = false; drawer.scrollTop = 0; frame.classList.add("chosen");
+  },
+  // the reason, the standing and the proof of the rule, as its card has them
+  changed(node) {
+    if (!node.c) return [];
+    const card = document.getElementById(node.c[0]), copies = [...card.querySelectorAll(".brief, .steps")].map(part => html("div", {}, part.cloneNode(true)));
+    const standing = [...card.querySelectorAll(".badge:not(.plain)")].flatMap(part => [" ", part.cloneNode(true)]);
+    return [html("h3", {}, "Changed by"), html("p", {}, html("a", { href: "#" + node.c[0], onclick: () => reveal(node.c[0]) }, node.c[1]), ...standing), ...copies];
   },
   source(place) {
     const [, file, line] = /^(.*):(\d+)$/.exec(place || "") || [], lines = DATA.sources[file];
