@@ -28,7 +28,8 @@ _FEW = 8
 
 def suggestion(given: str, known: Iterable[str]) -> str:
     """The words `; did you mean …?` with the closest of the known names; empty where none is close."""
-    close = difflib.get_close_matches(str(given), list(known), n=1)  # Python callers may give anything
+    # callers in Python may give anything
+    close = difflib.get_close_matches(str(given), list(known), n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
