@@ -30,7 +30,11 @@ _SIZES = (5, 7, 11, 13, 17, 19)
 
 def on_onnxruntime(module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
     """The function as one of arrays, as onnxruntime computes it on a processor. Raises ModelError where it cannot."""
-    data = emit_onnx(module, function)
+    return onnx_function(emit_onnx(module, function))
+
+
+def onnx_function(data: bytes) -> Callable[[Sequence[Array]], list[Array]]:
+    """An ONNX model as a function of arrays, as onnxruntime computes it. Raises ModelError where it cannot."""
     try:
         import onnxruntime
     except ImportError:
@@ -60,6 +64,10 @@ def emit_onnx(module: ir.Module, function: str | None = None) -> bytes:
     if strange is not None:
         raise ModelError(f"ONNX has no type for {strange}")
     graph = raise_function(module, target.name)
+    foreign = next((node for node in graph.graph.nodes if node.op == "call_module"), None)
+    if foreign is not None:
+        what = "torch's exporter cannot write this as ONNX: torch has no operation of its own for it"
+        raise ModelError(f"{what}; --emit torch carries it", *foreign.meta["place"])
     size = sum(buffer.numel() * buffer.element_size() for buffer in graph.buffers())
     if size > _LARGEST:
         raise ModelError(f"the weights have {size:,} bytes, and an ONNX file of one part holds {_LARGEST:,}; --emit mlirbc has no limit")

@@ -34,7 +34,8 @@ from hnfc.frontend.trial import DEADLY, LARGE, outlived
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
-_NAME = re.compile(r'^loc\("([^"]+)"\)$')
+_NAME = re.compile(r'^loc\("([^"]+)"(?:\("[^"]*"\))?\)$')
+"""A name alone, or that of a node of ONNX with its operator behind it."""
 GRADIENT = "gradient: "
 """Before the path of a module where an operation is of the backward pass."""
 
