@@ -29,7 +29,7 @@ from hnfc.cli.terminal import (
 )
 from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.dsl.depth import with_room
-from hnfc.dsl.store import cache_directory, no_store
+from hnfc.dsl.store import cache_directory, no_store, trusted_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         taken = project.apply(parser, command)
         options = parser.parse_args(given)
         words = Verbosity.QUIET if options.quiet else Verbosity.VERBOSE if options.verbose else Verbosity.NORMAL
-        with speaking(words), no_store() if options.no_cache else contextlib.nullcontext():
+        if options.no_cache and options.trust_cache:
+            raise UsageError("--no-cache reads no cache, so that --trust-cache has none to trust")
+        with speaking(words), no_store() if options.no_cache else trusted_store() if options.trust_cache else contextlib.nullcontext():
             return _timed(command, options, taken)
     except KeyboardInterrupt:
         fault("interrupted; nothing was written")
