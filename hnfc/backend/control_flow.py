@@ -22,13 +22,15 @@ _SHAPE = re.compile(r"!torch\.vtensor<\[([^\]]*)\],")
 _SCAN_LISTS = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 
 
-class _Controlled(torch.nn.Module):
+class Controlled(torch.nn.Module):
     """An operation with graphs of its own. used: of each graph, how many of the values behind the operands it takes."""
 
     def __init__(self, bodies: Sequence[fx.GraphModule], used: Sequence[int], operands: int) -> None:
         super().__init__()
         self.bodies = torch.nn.ModuleList(bodies)
         self.used, self.operands = list(used), operands
+        self.declares = True
+        """False where everything runs in a wider type than is declared."""
 
     def _split(self, given: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
         """The operands, and for each body what it uses of the values around it."""
@@ -40,7 +42,8 @@ class _Controlled(torch.nn.Module):
 
     def _run(self, index: int, arguments: Sequence[Any]) -> tuple[Any, ...]:
         body: Any = self.bodies[index]
-        results: tuple[Any, ...] = Declared(body, shapes=False).run(*arguments)
+        graph = Declared(body, shapes=False) if self.declares else fx.Interpreter(body)
+        results: tuple[Any, ...] = graph.run(*arguments)
         return results
 
 
@@ -48,7 +51,7 @@ def _single(results: Sequence[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-class Branches(_Controlled):
+class Branches(Controlled):
     """The results of one body where the condition holds, else those of the other."""
 
     def __init__(self, bodies: Sequence[fx.GraphModule], used: Sequence[int], operands: int, holding: int) -> None:
@@ -61,7 +64,7 @@ class Branches(_Controlled):
         return _single(self._run(chosen, around[chosen]))
 
 
-class Loop(_Controlled):
+class Loop(Controlled):
     """`torch.prim.Loop`: at most as many turns as given, while the condition holds; the body takes the number of the turn."""
 
     def forward(self, *given: Any) -> Any:
@@ -73,7 +76,7 @@ class Loop(_Controlled):
         return _single(carried)
 
 
-class OnnxLoop(_Controlled):
+class OnnxLoop(Controlled):
     """ONNX's Loop: its results are the values carried, and the others of each turn one behind another."""
 
     def __init__(self, bodies: Sequence[fx.GraphModule], used: Sequence[int], operands: int, results: Sequence[str]) -> None:
@@ -103,7 +106,7 @@ def _empty(declared: str) -> torch.Tensor:
     return torch.empty([0, *(int(size) if size.isdigit() else 0 for size in sizes[1:])], dtype=declared_dtype(declared))
 
 
-class Scan(_Controlled):
+class Scan(Controlled):
     """ONNX's Scan from version 9 on: a loop over slices of the last operands, whose states come before them."""
 
     def __init__(self, bodies: Sequence[fx.GraphModule], used: Sequence[int], operands: int, attributes: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 from torch_mlir import ir
 
+from hnfc.backend.control_flow import Controlled
 from hnfc.backend.declared import TORCH_ERRORS, Declared, first_line
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
@@ -76,6 +77,8 @@ def widened(graph: fx.GraphModule) -> fx.GraphModule:
     for part in graph.modules():
         if isinstance(part, fx.GraphModule):
             _widen(part)
+        if isinstance(part, Controlled):
+            part.declares = False
     return graph
 
 

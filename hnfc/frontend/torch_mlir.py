@@ -24,6 +24,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hnfc.core.errors import ModelError, missing
 from hnfc.core.notebook import cell_of
+from hnfc.core.regions import used_within
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
@@ -123,6 +125,8 @@ class Imported:
     operands: dict[Operation, tuple[SSAValue, ...]] = field(default_factory=dict)
     recorded: list[Recorded] = field(default_factory=list)
     weight_attributes: dict[str, ir.Attribute] = field(default_factory=dict)
+    bodies: dict[FuncOp, str] = field(default_factory=dict)
+    """Functions of the num module that are regions of operations: bodies of branches and loops, each with its title."""
     rebased: set[SSAValue] = field(default_factory=set)
     """Values that `rebase` gave the torch value of another: it holds as long as nothing that they are computed from changes."""
 
@@ -199,19 +203,26 @@ def _renamed(entry: Any, renamed: Mapping[SSAValue, SSAValue]) -> Any:
     return entry
 
 
-def import_module(module: ir.Module) -> Imported:
-    """Every function of `module` in the `num` dialect; what the dialect lacks becomes `num.opaque`."""
+def import_module(module: ir.Module, bodies: bool = False) -> Imported:
+    """Every function of `module` in the `num` dialect; what the dialect lacks becomes `num.opaque`.
+
+    bodies: regions of branches and loops become functions too, behind the others; arguments stand for what one uses of the values
+    around it.
+    """
     imported = Imported(module)
     body = imported.module.body.block
     for operation in module.body.operations:
         if operation.operation.name == "func.func" and len(operation.regions[0].blocks) == 1:
-            body.add_op(_import_function(imported, operation.operation))
+            body.add_op(_import_function(imported, operation.operation, bodies))
+    for made in imported.bodies:
+        body.add_op(made)
     return imported
 
 
-def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
+def _import_function(imported: Imported, function: ir.Operation, bodies: bool) -> FuncOp:
     source = function.regions[0].blocks[0]
     builder = ImportBuilder(imported.weight_attributes)
+    name = ir.StringAttr(function.attributes["sym_name"]).value
     arguments = list(source.arguments)
     block = Block(arg_types=[builder.type_of(argument) for argument in arguments])
     for argument, value in zip(arguments, block.args, strict=True):
@@ -225,6 +236,12 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
             builder.append(ReturnOp(*returned))
         else:
             _import_operation(imported, builder, operation)
+            if bodies and len(operation.regions):
+                _import_regions(imported, builder, operation, name)
+    return _finished(imported, builder, block, name)
+
+
+def _finished(imported: Imported, builder: ImportBuilder, block: Block, name: str) -> FuncOp:
     block.add_ops(builder.operations)
     for made in builder.operations:
         imported.operands[made] = tuple(made.operands)
@@ -232,8 +249,65 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
         imported.values.setdefault(constant, torch_value)
         imported.origin.setdefault(constant, defining)
     returns = [value.type for value in builder.operations[-1].operands] if builder.operations else []
-    name = ir.StringAttr(function.attributes["sym_name"]).value
     return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))
+
+
+_ENDS = ("torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
+
+
+def _import_regions(imported: Imported, outer: ImportBuilder, operation: ir.Operation, function: str) -> None:
+    """Each region of an operation as a function; one that ends otherwise than by handing on values stays a wall."""
+    for region in operation.regions:
+        last = list(region.blocks[0].operations)[-1].operation if len(region.blocks) == 1 and len(region.blocks[0].operations) else None
+        if last is not None and last.name in _ENDS:
+            _import_region(imported, outer, operation, region, f"{function}.{len(imported.bodies)}")
+
+
+def _import_region(imported: Imported, outer: ImportBuilder, operation: ir.Operation, region: ir.Region, name: str) -> None:
+    source = region.blocks[0]
+    builder = ImportBuilder(imported.weight_attributes)
+    block = Block(arg_types=[builder.type_of(argument) for argument in source.arguments])
+    for argument, value in zip(source.arguments, block.args, strict=True):
+        builder.entries[argument] = value
+        imported.values[value] = argument
+    for value in used_within(region):
+        _take_in(imported, outer, builder, block, value)
+    for view in source.operations:
+        inner = view.operation
+        if inner.name in _ENDS:
+            entries = [builder.entries[operand] for operand in inner.operands]
+            imported.recorded.append(Recorded(inner, entries, inner))
+            builder.append(ReturnOp(*(entry for entry in entries if isinstance(entry, SSAValue))))
+        else:
+            _import_operation(imported, builder, inner)
+            if len(inner.regions):
+                _import_regions(imported, builder, inner, name)
+    made = _finished(imported, builder, block, name)
+    imported.bodies[made] = operation_name(operation).removeprefix("torch.").removeprefix("prim.").removeprefix("onnx.")
+
+
+def _take_in(imported: Imported, outer: ImportBuilder, builder: ImportBuilder, block: Block, value: ir.Value) -> None:
+    """Makes a value from around a region known inside: numbers and constants as they are, lists by their parts, others as arguments."""
+    if value in builder.entries:
+        return
+    definition = outer.definitions.get(value)
+    if definition is not None and not isinstance(outer.entries[value], SSAValue):
+        builder.definitions[value] = definition
+        for operand in definition.operands:
+            _take_in(imported, outer, builder, block, operand)
+    entry = outer.entries[value]
+    if isinstance(entry, list) and definition is not None:
+        builder.entries[value] = [builder.entries[operand] for operand in definition.operands]
+    elif not isinstance(entry, SSAValue):
+        builder.entries[value] = entry
+    elif isinstance(entry.owner, ConstantOp | WeightOp):
+        copy = entry.owner.clone()
+        builder.append(copy)
+        builder.entries[value] = copy.results[0]
+        imported.values[copy.results[0]] = value
+    else:
+        builder.entries[value] = made = block.insert_arg(entry.type, len(block.args))
+        imported.values[made] = value
 
 
 def _import_operation(imported: Imported, builder: ImportBuilder, operation: ir.Operation) -> None:
