@@ -68,6 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = f"{error.filename}: " if error.filename else ""
         fault(f"error: {place}{error.strerror or error}")
         return WRONG
+    except RuntimeError as error:
+        if "conversion error" not in str(error):  # of MLIR's bindings, wherever they meet a name of the model
+            raise
+        fault("error: a name in the model is not text in UTF-8")
+        return WRONG
     except MemoryError:
         fault("error: not enough memory for this model")
         return WRONG

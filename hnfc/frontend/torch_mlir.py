@@ -32,7 +32,7 @@ from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.convert_elementwise import cast
-from hnfc.frontend.trial import DEADLY, LARGE, outlived
+from hnfc.frontend.trial import DEADLY, LARGE, TOO_DEEP, has_endless_number, is_nested, outlived
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
@@ -69,8 +69,7 @@ _BYTECODE = b"ML\xefR"
 
 
 def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
-    if _is_small_bytecode(source) and not outlived(context, partial(parse, source, context)):
-        raise ModelError(DEADLY, name)
+    _check(parse, source, context, name)
     try:
         module = parse(source, context)
         weights.check_resources(module, name)
@@ -82,11 +81,25 @@ def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Co
     return module
 
 
-def _is_small_bytecode(source: str | bytes) -> bool:
+def _check(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> None:
+    """Raises ModelError for what ends the process, or takes hours, when MLIR reads it."""
+    if _begins_as_bytecode(source):
+        size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
+        if size < LARGE and not outlived(context, partial(parse, source, context)):
+            raise ModelError(DEADLY, name)
+        return
+    text = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if has_endless_number(text):
+        raise ModelError("a number has too many digits", name)
+    if is_nested(text) and not outlived(context, partial(parse, source, context)):
+        raise ModelError(TOO_DEEP, name)
+
+
+def _begins_as_bytecode(source: str | bytes) -> bool:
     if isinstance(source, bytes):
-        return source.startswith(_BYTECODE) and len(source) < LARGE
+        return source.startswith(_BYTECODE)
     with open(source, "rb") as stream:
-        return stream.read(len(_BYTECODE)) == _BYTECODE and os.fstat(stream.fileno()).st_size < LARGE
+        return stream.read(len(_BYTECODE)) == _BYTECODE
 
 
 def _model_error(error: ir.MLIRError, name: str) -> ModelError:

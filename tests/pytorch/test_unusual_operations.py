@@ -77,4 +77,4 @@ def test_a_gradient_without_memory():
     x = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
     rewritten = hnfc.optimize(Called(torch.sgn), (x,))
     (gradient,) = torch.autograd.grad(rewritten(x).sum(), x)
-    assert gradient.tolist() == [0.0, 0.0]
+    assert (gradient + 0).tolist() == [0.0, 0.0]  # torch itself lists no elements that lie nowhere
