@@ -121,13 +121,16 @@ class CanonicalizeMovementPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         context = _in(ctx)
+        all_renamed, all_made = dict[SSAValue, SSAValue](), dict[Operation, Operation]()
         for _, block, state in _functions(context, op):
             renamed, made = canonicalize(block)
             state.origins |= made
             state.canonicalized |= made.keys()
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
-            if context.imported is not None:
-                context.imported.rebase(renamed, made)
+            all_renamed |= renamed
+            all_made |= made
+        if context.imported is not None:
+            context.imported.rebase(all_renamed, all_made)
 
 
 @dataclass(frozen=True)

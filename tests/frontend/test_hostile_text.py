@@ -19,7 +19,12 @@ DEEP = "[" * 50_000
 
 
 @pytest.mark.parametrize(
-    "text", ["module {" * 20_000, FUNCTION.replace("{0}", f"{{x = {DEEP}}} "), FUNCTION.replace("{0}", f'{{w = "{"]" * 60_000}", x = {DEEP}}} ')]
+    "text",
+    [
+        "module {" * 20_000,
+        FUNCTION.replace("{0}", f"{{x = {DEEP}}} "),
+        FUNCTION.replace("{0}", f'{{w = "{"]" * 60_000}", x = {DEEP}}} '),
+    ],
 )
 def test_brackets_that_are_nested_too_deeply(text: str) -> None:
     with pytest.raises(ModelError, match="nested too deeply"):
