@@ -18,6 +18,7 @@ from hnfc.core.errors import ModelError
 from hnfc.core.regions import operations_within
 from hnfc.frontend.onnx_conversion import convert, operators
 from hnfc.frontend.onnx_data import External, graphs
+from hnfc.frontend.onnx_names import check_names
 from hnfc.frontend.torch_mlir import new_context
 
 
@@ -37,6 +38,7 @@ def read_onnx(source: Path | bytes, kept: Collection[str] = ()) -> ir.Module:
     data.check(onnx, model)
     data.take_in(onnx, model)
     _name(onnx, model)
+    check_names(model, name)
     _complete_opsets(onnx, model, name)
     _check_inputs(model, name)
     inferred = _inferred(model, onnx, name)

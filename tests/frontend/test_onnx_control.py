@@ -134,3 +134,20 @@ def test_a_type_that_cannot_be_read_is_refused_at_its_node():
     proto = helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 23)])
     with pytest.raises(ModelError, match=r"`y` \(Cast, opset 23\): torch-mlir cannot import it: .*`onnx.reference` or onnxruntime"):
         read_model(proto.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ("y = Relu (x)\n y = Neg (x)", r"`y` \(Neg\): its output `y` is made before"),
+        ("y = Add (x, gone)", r"`y` \(Add\): nothing before it makes its input `gone`"),
+        ("z = Neg (y)\n y = Neg (z)", r"`z` \(Neg\): nothing before it makes its input `y`"),
+        ("x = Neg (x)\n y = Neg (x)", r"`x` \(Neg\): its output `x` is made before"),
+        ("z = Neg (x)", "nothing makes the output `y`"),
+        ("y = If (c) <then_branch = a () => (float[3] p) { p = Neg (q) }, else_branch = b () => (float[3] x) { }>", "input `q`"),
+    ],
+)
+def test_names_that_do_not_fit_together(nodes, reason):
+    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\ng (bool c, float[3] x) => (float[3] y) {{ {nodes} }}')
+    with pytest.raises(ModelError, match=reason):
+        read_model(proto.SerializeToString())
