@@ -29,7 +29,7 @@ class Declared(fx.Interpreter):
     def __init__(self, graph: fx.GraphModule, *, shapes: bool = True) -> None:
         super().__init__(graph, garbage_collect_values=True)
         self.shapes = shapes
-        self.wanted = {node: _declared(node) for node in graph.graph.nodes}
+        self.wanted = {node: element_declared(node) for node in graph.graph.nodes}
 
     def __call__(self, *tensors: Any) -> Any:
         return self.run(*tensors)
@@ -66,7 +66,7 @@ def _check_shape(node: Any, result: Any) -> None:
         raise NodeError(what, *node.meta["place"], node=node.meta["node"])
 
 
-def _declared(node: fx.Node) -> torch.dtype | None:
+def element_declared(node: fx.Node) -> torch.dtype | None:
     """The element type that the model declares for a result, where torch has it."""
     declared: Any = node.meta.get("declared")
     index: Any = 0

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch_mlir import ir
 
+from hnfc.backend.declared import element_declared
 from hnfc.backend.entries import Entry, entry
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
@@ -125,6 +126,12 @@ class _Exact(torch.nn.Module):
 
 
 class _ExactNumbers(torch.fx.Interpreter):
+    """The graph with exact numbers, and results in the types that the model declares, as `hnfc run` gives them."""
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        result, kind = super().run_node(node), element_declared(node)
+        return result.to(kind) if kind is not None and isinstance(result, torch.Tensor) and result.dtype != kind else result
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is torch.ops.aten.full.default and kwargs.get("dtype") is torch.float64:
             return _number(args[1]).expand(args[0]).clone()
