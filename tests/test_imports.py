@@ -383,6 +383,8 @@ ON_TORCH = (
     "hnfc/frontend/training.py",
     "hnfc/frontend/signature.py",
     "hnfc/core/tensors.py",
+    "hnfc/backend/control_flow.py",
+    "hnfc/backend/declared.py",
     "hnfc/backend/on_torch.py",
     "hnfc/backend/onnx.py",
     "hnfc/backend/onnx_reference.py",

@@ -6,7 +6,7 @@ Nothing is looked up by meaning, so whatever came from torch goes back to it, op
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -16,9 +16,11 @@ from torch_mlir import ir
 from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, TORCH_LAYOUT_TO_INT, TORCH_MEMORY_FORMAT_TO_INT
 
 from hnfc.backend import functions, rows
+from hnfc.backend.control_flow import controlled
 from hnfc.backend.native import NAMESPACE
 from hnfc.backend.onnx_reference import OnnxReference, interpolated, ordered_topk
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, NodeError
+from hnfc.core.regions import used_within
 from hnfc.core.tensors import to_torch
 from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
@@ -54,6 +56,7 @@ warn of few elements, in text on stderr where they are not called as functions o
 _ONNX = "torch.onnx."
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
+_TERMINATORS = ("func.return", "torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
 
 
 def raise_function(module: ir.Module, name: str = "main", nodes: dict[ir.Value, Argument] | None = None) -> fx.GraphModule:
@@ -87,15 +90,29 @@ class _Raising:
         blocks = list(self.function.regions[0].blocks)
         if len(blocks) != 1:
             raise ModelError("a function with control flow cannot be run by torch")
-        for index, argument in enumerate(blocks[0].arguments):
+        self._block(blocks[0], {})
+        return self.constants, self.graph
+
+    def _block(self, block: ir.Block, outside: Mapping[ir.Value, Argument]) -> list[fx.Node]:
+        """Takes in the operations of a block. outside: what it uses of the graph around it, of which the nodes are returned."""
+        for index, argument in enumerate(block.arguments):
             self.values[argument] = self.graph.placeholder(f"arg{index}")
-        for view in blocks[0].operations:
+        taken: dict[fx.Node, fx.Node] = {}
+
+        def inside(node: fx.Node) -> fx.Node:
+            if node not in taken:
+                taken[node] = self.graph.placeholder(f"outside{len(taken)}")
+            return taken[node]
+
+        for value, entry in outside.items():
+            self.values[value] = fx.node.map_arg(entry, inside)
+        for view in block.operations:
             operation = view.operation
-            if operation.name == "func.return":
+            if operation.name in _TERMINATORS:
                 self.graph.output(tuple(self.values[operand] for operand in operation.operands))
             elif operation.name not in _OMITTED:
                 self._operation(operation)
-        return self.constants, self.graph
+        return list(taken)
 
     def _operation(self, operation: ir.Operation) -> None:
         name, results = operation_name(operation), list(operation.results)
@@ -114,6 +131,8 @@ class _Raising:
             self.values[results[0]] = operands[0]
         elif name in ("torch.prim.ListUnpack", "torch.prim.TupleUnpack"):
             self._take(results, operands[0])
+        elif len(operation.regions):
+            self._control(name, operands, results, operation)
         elif name in _ON_NUMBERS:
             self.values[results[0]] = self._on_numbers(_ON_NUMBERS[name], operands)
         else:
@@ -131,11 +150,41 @@ class _Raising:
             module = OnnxReference(operation, operator, [operand is not None for operand in operands])
         except ModelError as error:
             place = weights.place_of(operation, None)
-            raise ModelError(f"torch has no operation `onnx.{operator}`: {error.message}", *place) from None
+            raise NodeError(f"torch has no operation `onnx.{operator}`: {error.message}", *place, node=weights.node_of(operation)) from None
         name = f"reference_{self._count}"
         self._count += 1
         self.constants.add_module(name, module)
         return self.graph.call_module(name, tuple(operands))
+
+    def _control(self, name: str, operands: list[Argument], results: list[ir.Value], operation: ir.Operation) -> None:
+        """A call of a branch or a loop, whose regions become graphs."""
+        graphs, used = [], list[list[fx.Node]]()
+        for region in operation.regions:
+            inner = _Raising(self.function, {})
+            nodes = inner._block(region.blocks[0], {value: self.values[value] for value in used_within(region)})
+            graphs.append(fx.GraphModule(inner.constants, inner.graph))
+            used.append(nodes)
+        try:
+            module = controlled(operation, graphs, [len(nodes) for nodes in used])
+        except ModelError as error:
+            what = f"torch has no operation `{name.removeprefix('torch.')}`: {error.message}"
+            raise NodeError(what, *weights.place_of(operation, None), node=weights.node_of(operation)) from None
+        key = f"controlled_{self._count}"
+        self._count += 1
+        self.constants.add_module(key, module)
+        node = self.graph.call_module(key, (*operands, *(node for nodes in used for node in nodes)))
+        self._give(node, results, operation)
+
+    def _give(self, node: fx.Node, results: list[ir.Value], operation: ir.Operation) -> None:
+        """Makes the node stand for the results of an operation."""
+        # in words: the module may change, or go, before the graph runs
+        node.meta["place"] = weights.place_of(operation, None)
+        node.meta["node"] = weights.node_of(operation)
+        node.meta["declared"] = [str(result.type) for result in results]
+        if len(results) == 1:
+            self.values[results[0]] = node
+        else:
+            self._take(results, node)
 
     def _take(self, results: Sequence[ir.Value], source: Argument) -> None:
         for index, result in enumerate(results):
@@ -155,18 +204,15 @@ class _Raising:
             node = self._reference(name.removeprefix(_ONNX), operands, operation)
         elif target is None:
             what = f"torch has no operation `{name.removeprefix('torch.')}`; --on iree runs some that torch lacks"
-            raise ModelError(what, *weights.place_of(operation, None))
+            raise NodeError(what, *weights.place_of(operation, None), node=weights.node_of(operation))
         else:
-            given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
+            try:
+                given = (tuple(operands), {}) if name.startswith(_NATIVE) else _arguments(target, operands)
+            except ModelError as error:
+                raise NodeError(error.message, *weights.place_of(operation, None), node=weights.node_of(operation)) from None
             chosen = ordered_topk if self._is_onnx and target is torch.ops.aten.topk.default else _INSTEAD.get(target, target)
             node = self.graph.call_function(chosen, *given)
-        # in words: the module may change, or go, before the graph runs
-        node.meta["place"] = weights.place_of(operation, None)
-        node.meta["declared"] = [str(result.type) for result in results]
-        if len(results) == 1:
-            self.values[results[0]] = node
-        else:
-            self._take(results, node)
+        self._give(node, results, operation)
 
 
 def torch_operation(name: str) -> Any:
@@ -226,6 +272,10 @@ def _item(x: Any) -> Any:
     return x.item()
 
 
+def _integer(x: Any) -> Any:
+    return int(x.item())
+
+
 def _sizes(x: Any) -> Any:
     return list(x.size())
 
@@ -251,6 +301,9 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "torch.aten.Int.Tensor": _item,
     "torch.aten.Float.Tensor": _item,
     "torch.aten.Bool.Tensor": _item,
+    "torch.aten.IntImplicit": _integer,
+    "torch.aten.Bool.int": bool,
+    "torch.aten.Bool.float": bool,
     "torch.aten.__getitem__.t": operator.getitem,
     "torch.prim.max.int": torch.sym_max,
     "torch.prim.min.int": torch.sym_min,

@@ -94,7 +94,7 @@ STABLEHLO = RunnerForms("StableHLO", {name: form for name, form in FORMS.items()
 
 def written(module: ir.Module, forms: RunnerForms = IREE) -> tuple[ir.Module, dict[str, int]]:
     """A copy of the module for a runner, and how often it holds another form of each operation."""
-    imported = import_module(read(emit_bytecode(module), module.context))
+    imported = import_module(read(emit_bytecode(module), module.context), bodies=True)
     replaced: dict[SSAValue, SSAValue] = {}
     counted: Counter[str] = Counter()
     for function in (op for op in imported.module.ops if isinstance(op, FuncOp) and op.body.blocks):

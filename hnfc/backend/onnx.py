@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch_mlir import ir
 
+from hnfc.backend.declared import element_declared
 from hnfc.backend.entries import Entry, entry
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
@@ -30,7 +31,11 @@ _SIZES = (5, 7, 11, 13, 17, 19)
 
 def on_onnxruntime(module: ir.Module, function: str) -> Callable[[Sequence[Array]], list[Array]]:
     """The function as one of arrays, as onnxruntime computes it on a processor. Raises ModelError where it cannot."""
-    data = emit_onnx(module, function)
+    return onnx_function(emit_onnx(module, function))
+
+
+def onnx_function(data: bytes) -> Callable[[Sequence[Array]], list[Array]]:
+    """An ONNX model as a function of arrays, as onnxruntime computes it. Raises ModelError where it cannot."""
     try:
         import onnxruntime
     except ImportError:
@@ -60,6 +65,10 @@ def emit_onnx(module: ir.Module, function: str | None = None) -> bytes:
     if strange is not None:
         raise ModelError(f"ONNX has no type for {strange}")
     graph = raise_function(module, target.name)
+    foreign = next((node for node in graph.graph.nodes if node.op == "call_module"), None)
+    if foreign is not None:
+        what = "torch's exporter cannot write this as ONNX: torch has no operation of its own for it"
+        raise ModelError(f"{what}; --emit torch carries it", *foreign.meta["place"])
     size = sum(buffer.numel() * buffer.element_size() for buffer in graph.buffers())
     if size > _LARGEST:
         raise ModelError(f"the weights have {size:,} bytes, and an ONNX file of one part holds {_LARGEST:,}; --emit mlirbc has no limit")
@@ -117,6 +126,12 @@ class _Exact(torch.nn.Module):
 
 
 class _ExactNumbers(torch.fx.Interpreter):
+    """The graph with exact numbers, and results in the types that the model declares, as `hnfc run` gives them."""
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        result, kind = super().run_node(node), element_declared(node)
+        return result.to(kind) if kind is not None and isinstance(result, torch.Tensor) and result.dtype != kind else result
+
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is torch.ops.aten.full.default and kwargs.get("dtype") is torch.float64:
             return _number(args[1]).expand(args[0]).clone()

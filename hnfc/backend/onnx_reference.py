@@ -30,8 +30,11 @@ class OnnxReference(torch.nn.Module):
             raise ModelError(f"`{operator}` runs in the package `onnx`; `pip install onnx` gets it") from None
         self.names = [f"x{index}" if there else "" for index, there in enumerate(given)]
         made = [f"y{index}" for index in range(len(operation.results))]
-        node = onnx.helper.make_node(operator, self.names, made, **_attributes(operation, onnx))
-        opsets = [onnx.helper.make_opsetid("", _opset(operation))]
+        attributes = onnx_attributes(operation)
+        arrays = {key: onnx.numpy_helper.from_array(value) for key, value in attributes.items() if isinstance(value, np.ndarray)}
+        domain, _, own = operator.rpartition(".")
+        node = onnx.helper.make_node(own, self.names, made, domain=domain, **{**attributes, **arrays})
+        opsets = [onnx.helper.make_opsetid(name, version) for name, version in opsets_of(operation).items()]
         function = onnx.helper.make_function("hnfc", "f", [name for name in self.names if name], made, [node], opsets)
         try:
             self.evaluator = ReferenceEvaluator(function)
@@ -74,29 +77,32 @@ def has_reference(operator: str) -> bool:
     return bool(onnx.defs.has(operator)) and operator not in _DRAWING
 
 
-def _opset(operation: ir.Operation) -> int:
+def opsets_of(operation: ir.Operation) -> dict[str, int]:
+    """The version of ONNX, and those of other domains, that the function of an operation is of. Raises ModelError."""
     function = operation.parent
     while function is not None and function.name != "func.func":
         function = function.parent
     key = "torch.onnx_meta.opset_version"
     if function is None or key not in function.attributes:
         raise ModelError(f"the function of {operation.name} does not say which version of ONNX it is of")
-    return int(ir.IntegerAttr(function.attributes[key]).value)
+    found = {"": int(ir.IntegerAttr(function.attributes[key]).value)}
+    if f"{key}s" in function.attributes:
+        found.update({named.name: int(ir.IntegerAttr(named.attr).value) for named in ir.DictAttr(function.attributes[f"{key}s"])})
+    return found
 
 
-def _attributes(operation: ir.Operation, onnx: Any) -> dict[str, Any]:
-    if len(operation.regions):
-        raise ModelError("it has a graph of its own, which torch does not run; try --on iree")
+def onnx_attributes(operation: ir.Operation) -> dict[str, Any]:
+    """The attributes that a node of ONNX had: numbers, texts, lists of them, arrays."""
     names = [name for name in operation.attributes if name.startswith(_ATTRIBUTE)]
-    return {name.removeprefix(_ATTRIBUTE): _python(operation.attributes[name], onnx) for name in names}
+    return {name.removeprefix(_ATTRIBUTE): _python(operation.attributes[name]) for name in names}
 
 
-def _python(attribute: Any, onnx: Any) -> Any:
+def _python(attribute: Any) -> Any:
     if isinstance(attribute, ir.ArrayAttr):
-        return [_python(part, onnx) for part in attribute]
+        return [_python(part) for part in attribute]
     if isinstance(attribute, ir.IntegerAttr | ir.FloatAttr | ir.StringAttr):
         return attribute.value
-    return onnx.numpy_helper.from_array(np.array(weights.read(attribute)))
+    return np.array(weights.read(attribute))
 
 
 def _first_line(error: Exception) -> str:

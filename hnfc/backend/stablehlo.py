@@ -12,8 +12,8 @@ from torch_mlir.passmanager import PassManager
 from hnfc.backend.stablehlo_forms import keep_bytes, prepare, tidy
 from hnfc.backend.stablehlo_sizes import pair_broadcasts, write_shapes
 from hnfc.backend.torch_mlir import lower_to_torch_backend
-from hnfc.backend.unfolded import operations_within
 from hnfc.core.errors import ModelError
+from hnfc.core.regions import operations_within
 from hnfc.frontend import weights
 from hnfc.frontend.stablehlo import register
 

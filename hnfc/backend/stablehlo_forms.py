@@ -7,7 +7,8 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
 from hnfc.backend.stablehlo_remainders import REMAINDERS, write_remainder
-from hnfc.backend.unfolded import operations_within, unfold
+from hnfc.backend.unfolded import unfold
+from hnfc.core.regions import operations_within
 from hnfc.core.torch_emitter import Emitter
 from hnfc.frontend import weights
 

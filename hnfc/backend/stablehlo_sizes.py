@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from torch_mlir import ir
 
-from hnfc.backend.unfolded import operations_within
+from hnfc.core.regions import operations_within
 
 _ARITHMETIC = {
     "arith.addi": "add", "arith.subi": "subtract", "arith.muli": "multiply", "arith.divui": "divide", "arith.divsi": "divide",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
+from hnfc.core.regions import operations_within
 from hnfc.dialects.types import FORMATS
 from hnfc.frontend import weights
 
@@ -130,12 +130,3 @@ def _replace(operation: ir.Operation, array: Any) -> None:
     )  # fmt: skip
     result.replace_all_uses_with(made.results[0])
     operation.erase()
-
-
-def operations_within(root: ir.Operation) -> Iterator[ir.Operation]:
-    """Every operation in the regions of one, in order."""
-    for region in root.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                yield view.operation
-                yield from operations_within(view.operation)

@@ -30,7 +30,7 @@ from hnfc.cli.terminal import (
 )
 from hnfc.core.errors import ModelError, UsageError, missing, suggestion
 from hnfc.dsl.depth import with_room
-from hnfc.dsl.store import cache_directory, no_store
+from hnfc.dsl.store import cache_directory, no_store, trusted_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = project.apply(parser, command)
         options = parser.parse_args(given)
         words = Verbosity.QUIET if options.quiet else Verbosity.VERBOSE if options.verbose else Verbosity.NORMAL
-        with speaking(words, taken(options)), no_store() if options.no_cache else contextlib.nullcontext():
+        if options.no_cache and options.trust_cache:
+            raise UsageError("--no-cache reads no cache, so that --trust-cache has none to trust")
+        cache = no_store() if options.no_cache else trusted_store() if options.trust_cache else contextlib.nullcontext()
+        with speaking(words, taken(options)), cache:
             return _timed(command, options, settings)
     except KeyboardInterrupt:
         fault("interrupted; nothing was written")
@@ -72,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         fault(f"error: {place}{error.strerror or error}")
+        return WRONG
+    except RuntimeError as error:
+        if "conversion error" not in str(error):  # of MLIR's bindings, wherever they meet a name of the model
+            raise
+        fault("error: a name in the model is not text in UTF-8")
         return WRONG
     except MemoryError:
         fault("error: not enough memory for this model")

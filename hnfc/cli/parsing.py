@@ -28,6 +28,7 @@ def command_parser(command: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = import_module(f"hnfc.cli.{COMMANDS[command]}").parser(command)
     if command != "check":  # which has its own: it judges shipped rules anew too
         parser.add_argument("--no-cache", action="store_true", help="read and write nothing of what was judged before")
+    parser.add_argument("--trust-cache", action="store_true", help="believe a cache that another machine made, as one that CI restores")
     words = parser.add_mutually_exclusive_group()
     words.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but what is wrong; results go to stdout as ever")
     words.add_argument("-v", "--verbose", action="store_true",

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 from hnfc.backend.entries import entry
 from hnfc.backend.execution import arrays_for, comparing, runner
+from hnfc.backend.references import is_of_onnx, run_with_references
 from hnfc.cli.progress import Progress
 from hnfc.cli.rewriting import prepared, rewriting
 from hnfc.cli.terminal import DONE, WRONG, show, write
@@ -41,7 +42,12 @@ def run(options: argparse.Namespace) -> int:
         reference: list[tuple[Array, Any] | None] = []
         kind = ""
         rewritten = options.level != "none" or bool(options.rules) or options.search != "greedy"
-        if options.compare or not rewritten:
+        if options.on == "torch" and options.model != "-" and is_of_onnx(module):
+            progress("running on torch …")
+            module, found = run_with_references(options.model, module, target.name, inputs)
+            if options.compare or not rewritten:
+                results["original" if options.compare else ""] = found
+        elif options.compare or not rewritten:
             progress(f"running on {options.on} …")
             results["original" if options.compare else ""] = runner(module, target.name, options.on)(inputs)
         if options.compare:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class ModelError(Exception):
@@ -17,6 +18,14 @@ class ModelError(Exception):
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
         return f"{place}: {self.message}" if place else self.message
+
+
+class NodeError(ModelError):
+    """An operation that a runner cannot run. node: the name of the node of ONNX that it comes from; empty for any other."""
+
+    def __init__(self, message: str, *place: Any, node: str = "") -> None:
+        super().__init__(message, *place)
+        self.node = node
 
 
 class UsageError(Exception):

@@ -25,6 +25,8 @@ def to_numpy(tensor: Any) -> Array:
     if not isinstance(tensor, torch.Tensor):
         return np.asarray(tensor)
     tensor = tensor.detach().cpu()
+    if tensor._is_zerotensor():  # a gradient that is 0 everywhere, which has no memory
+        tensor = torch.zeros(tensor.shape, dtype=tensor.dtype)
     if tensor.dtype in _NARROW:
         same_size = torch.int16 if tensor.element_size() == 2 else torch.uint8
         return np.asarray(tensor.contiguous().view(same_size).numpy().view(_NARROW[tensor.dtype]))

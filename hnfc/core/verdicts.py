@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -54,7 +55,15 @@ def verdicts(
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("proving", unknown, progress)
-        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=VerdictCache() if cached else None, done=observer, executor=executor)
+        stored = VerdictCache() if cached else None
+        fresh_verdicts = _Kept(stored.put) if stored is not None else None
+
+        def done(rule: core.Rule, verdict: Verdict) -> None:
+            observer(rule, verdict)
+            if fresh_verdicts is not None and not is_passing(verdict.reason):
+                fresh_verdicts[fingerprint(rule)] = verdict
+
+        proved = prove_all(unknown, jobs=jobs, limit=limit, cache=stored, done=done, executor=executor)
         found.update({rule.name: verdict for rule, verdict in zip(unknown, proved, strict=True)})
     return found
 
@@ -82,12 +91,30 @@ def ieee(
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("rounding", unknown, progress)
-        fresh: dict[str, Any] = {}
+        fresh = _Kept(partial(add_to_store, path) if cached else lambda _: None)
         judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer, executor=executor)
         found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
         if cached:
             add_to_store(path, fresh)
     return found
+
+
+class _Kept(dict[str, Any]):
+    """Verdicts as they are found, which `save` writes every few seconds: long work that is stopped goes on from there."""
+
+    def __init__(self, save: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self.save, self.unsaved, self.last = save, dict[str, Any](), time.monotonic()
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.unsaved[key] = value
+        if time.monotonic() - self.last > _SAVED_SECONDS:
+            self.save(self.unsaved)
+            self.unsaved, self.last = {}, time.monotonic()
+
+
+_SAVED_SECONDS = 5.0
 
 
 class _JudgingProgress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from torch_mlir import ir
@@ -19,10 +20,10 @@ _ONNX = b"\x08"
 """A file of ONNX begins with the field `ir_version`; no text does."""
 
 
-def read_model(source: str | Path | bytes, name: str = "<bytes>") -> ir.Module:
+def read_model(source: str | Path | bytes, name: str = "<bytes>", kept: Collection[str] = ()) -> ir.Module:
     """The model in a file, in the bytes of one (called `name` in errors), or on stdin (`-`). Raises ModelError.
 
-    The file holds the torch dialect, StableHLO, or ONNX.
+    The file holds the torch dialect, StableHLO, or ONNX. kept: nodes of ONNX, by name, that stay operations of ONNX.
     """
     if not isinstance(source, bytes) and str(source) == "-":
         return _of_bytes(sys.stdin.buffer.read(), "<stdin>")
@@ -32,13 +33,13 @@ def read_model(source: str | Path | bytes, name: str = "<bytes>") -> ir.Module:
     if not path.is_file() or (path.stat().st_size == 0 and path.suffix != ".onnx"):
         return read(source)  # which says what is wrong
     if path.suffix == ".onnx":
-        return _onnx(path)
+        return read_onnx(path, kept)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         start = bytes(data[:64])
         mentions_stablehlo = any(data.find(word) >= 0 for word in _STABLEHLO)
         mentions_onnx = data.find(_IN_TORCH) >= 0
     if start[:1] == _ONNX:
-        return _onnx(path)
+        return read_onnx(path, kept)
     if mentions_stablehlo:
         return _stablehlo(path.read_bytes() if start[:4] == b"ML\xefR" else source, str(source))
     module = read(source)
@@ -47,7 +48,7 @@ def read_model(source: str | Path | bytes, name: str = "<bytes>") -> ir.Module:
 
 def _of_bytes(data: bytes, name: str) -> ir.Module:
     if data[:1] == _ONNX:
-        return _onnx(data)
+        return read_onnx(data)
     if any(word in data for word in _STABLEHLO):
         return _stablehlo(data, name)
     module = read(data, name=name)
@@ -57,10 +58,6 @@ def _of_bytes(data: bytes, name: str) -> ir.Module:
 def _converted(module: ir.Module, name: str) -> ir.Module:
     """A module of torch-mlir's ONNX importer, with the operations that hnfc knows."""
     return convert(module, name) if is_onnx(module) else module
-
-
-def _onnx(source: Path | bytes) -> ir.Module:
-    return read_onnx(source)
 
 
 def _stablehlo(source: str | Path | bytes, name: str) -> ir.Module:

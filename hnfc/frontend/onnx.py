@@ -6,21 +6,27 @@ that torch-mlir cannot convert is written as the function that ONNX defines it b
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch_mlir import ir
 
 from hnfc.core.errors import ModelError
+from hnfc.core.regions import operations_within
 from hnfc.frontend.onnx_conversion import convert, operators
 from hnfc.frontend.onnx_data import External, graphs
+from hnfc.frontend.onnx_names import check_names
 from hnfc.frontend.torch_mlir import new_context
 
 
-def read_onnx(source: Path | bytes) -> ir.Module:
-    """The torch-dialect module of an ONNX model in a file or in bytes. Raises ModelError."""
+def read_onnx(source: Path | bytes, kept: Collection[str] = ()) -> ir.Module:
+    """The torch-dialect module of an ONNX model in a file or in bytes. Raises ModelError.
+
+    kept: nodes, by name, that are not converted; ONNX's functions are written out for them as for others that are not.
+    """
     name = str(source) if isinstance(source, Path) else "<bytes>"
     try:
         import onnx
@@ -32,13 +38,15 @@ def read_onnx(source: Path | bytes) -> ir.Module:
     data.check(onnx, model)
     data.take_in(onnx, model)
     _name(onnx, model)
+    check_names(model, name)
+    _complete_opsets(onnx, model, name)
     _check_inputs(model, name)
     inferred = _inferred(model, onnx, name)
-    module = convert(_imported(inferred, data, onnx, name), name)
+    module = convert(_imported(inferred, data, onnx, name), name, kept)
     inlined = _inlined(inferred, module, onnx)
     if inlined is None:
         return module
-    other = convert(_imported(_inferred(inlined, onnx, name), data, onnx, name), name)
+    other = convert(_imported(_inferred(inlined, onnx, name), data, onnx, name), name, kept)
     return other if len(list(operators(other))) < len(list(operators(module))) else module
 
 
@@ -95,9 +103,25 @@ def _name(onnx: Any, model: Any) -> None:
     for graph in graphs(model):
         for node in graph.node:
             node.name = node.name or next(iter(node.output), "")
-            foreign = node.domain not in ("", "ai.onnx") and (node.domain, node.op_type) not in own
-            if foreign and onnx.defs.has(node.op_type):
+            if node.domain not in _OWN_DOMAINS and (node.domain, node.op_type) not in own:
                 node.op_type = f"{node.domain}.{node.op_type}"
+
+
+def _complete_opsets(onnx: Any, model: Any, name: str) -> None:
+    """Gives a model that has operators of other domains alone a version of ONNX, which the conversion wants. Raises ModelError."""
+    if any(entry.domain in _OWN_DOMAINS for entry in model.opset_import):
+        return
+    plain = next((node for graph in graphs(model) for node in graph.node if node.domain in _OWN_DOMAINS), None)
+    if plain is not None:
+        raise ModelError(f"the model does not say which version of ONNX the {plain.op_type} `{plain.name}` is of", name)
+    model.opset_import.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+
+
+def _described(node: Any, model: Any) -> str:
+    """Operator and version of a node, as messages name them: `AveragePool, opset 19`."""
+    domains = _OWN_DOMAINS if node.domain in _OWN_DOMAINS else (node.domain,)
+    version = next((entry.version for entry in model.opset_import if entry.domain in domains), "?")
+    return f"{node.op_type}, opset {version}"
 
 
 def _check_inputs(model: Any, name: str) -> None:
@@ -119,6 +143,8 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
     """The model in torch-mlir's own form: `torch.operator "onnx.…"`."""
     from torch_mlir.extras import onnx_importer
 
+    import_errors = (onnx_importer.OnnxImportError, ir.MLIRError, KeyError, ValueError, TypeError, AttributeError, NotImplementedError)
+
     class Types(onnx_importer.ContextCache):  # type: ignore[misc]
         __slots__ = ()
 
@@ -137,6 +163,30 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
                 tensor = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name)
             return super().tensor_proto_to_attr(tensor)
 
+    class Nodes(onnx_importer.NodeImporter):  # type: ignore[misc]
+        __slots__ = ()
+
+        def import_node(self, node: Any) -> None:
+            try:
+                super().import_node(node)
+            except import_errors as error:
+                raise refused(node, str(error)) from None
+
+    def refused(node: Any, reason: str) -> ModelError:
+        what = f"torch-mlir cannot import it: {next(iter(reason.splitlines()), '')}; `onnx.reference` or onnxruntime may run it"
+        return ModelError(what, f"{name}: `{node.name}` ({_described(node, model)})")
+
+    def check_ends(cache: Any) -> None:
+        """Raises ModelError for an input or output of a type that torch-mlir lacks, at a node that takes or makes it."""
+        for value in (*model.graph.input, *model.graph.output):
+            try:
+                cache.type_proto_to_type(value.type)
+            except import_errors as error:
+                taking = next((node for node in model.graph.node if value.name in (*node.input, *node.output)), None)
+                if taking is None:
+                    raise ModelError(f"`{value.name}`: {error}", name) from None
+                raise refused(taking, str(error)) from None
+
     context = new_context()
     info = onnx_importer.ModelInfo(model)
     module = info.create_module(context=context)
@@ -144,21 +194,36 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             cache = Types(context)
+            check_ends(cache)
             importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation, context_cache=cache)
+            importer.__class__ = Nodes  # the function makes its own class whatever it is called on
             importer.import_all()
+        _place_operators(module, model)
         _name_results(module, [output.name for output in model.graph.output])
         module.operation.verify()
     except ModelError:
         raise
-    except (onnx_importer.OnnxImportError, ir.MLIRError, KeyError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
+    except import_errors as error:
         raise ModelError(f"torch-mlir cannot import this ONNX model: {str(error).splitlines()[0]}", name) from None
     return module
 
 
+_NAME = re.compile(r'^loc\("([^"]+)"\)$')
+_OWN_DOMAINS = ("", "ai.onnx")
 _HALVES = (10, 16)
 """float16 and bfloat16, as ONNX numbers the types of elements."""
 RESULT_NAMES = "torch.onnx_meta.result_names"
 """Attribute of a function: the names that an ONNX model has for its outputs."""
+
+
+def _place_operators(module: ir.Module, model: Any) -> None:
+    """Gives each operation the operator and the version of its node, behind its name: `loc("conv"("Conv, opset 19"))`."""
+    described = {node.name: _described(node, model) for graph in graphs(model) for node in graph.node}
+    context = module.context
+    for operation in operations_within(module.operation):
+        found = _NAME.match(str(operation.location))
+        if found and found[1] in described:
+            operation.location = ir.Location.name(found[1], ir.Location.name(described[found[1]], context=context), context)
 
 
 def _name_results(module: ir.Module, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ the process, so that it runs in a child first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from torch_mlir import ir
@@ -16,6 +16,7 @@ from torch_mlir.passmanager import PassManager
 from hnfc.core.errors import ModelError
 from hnfc.frontend.onnx_forms import mend_converted, mend_unconverted
 from hnfc.frontend.trial import outlived
+from hnfc.frontend.weights import node_of
 
 _SMALL = 4096
 """Elements of a constant up to which the conversion gets to see it: sizes, axes, indices."""
@@ -40,10 +41,12 @@ def operators(module: ir.Module) -> Iterator[tuple[ir.Operation, str]]:
         pending += [view.operation for region in operation.regions for block in region.blocks for view in block.operations]
 
 
-def convert(module: ir.Module, name: str = "") -> ir.Module:
-    """The module with operations of torch in place of those of ONNX, but for those that torch-mlir cannot convert."""
+def convert(module: ir.Module, name: str = "", kept: Collection[str] = ()) -> ir.Module:
+    """The module with operations of torch in place of those of ONNX, but for those of `kept` nodes and those that torch-mlir
+    cannot convert."""
     _place_weights(module)
-    _keep(mend_unconverted(operators(module)))
+    _keep(mend_unconverted((operation, operator) for operation, operator in operators(module) if node_of(operation) not in kept))
+    _keep(operation for operation, operator in operators(module) if kept and node_of(operation) in kept)
     while True:
         _keep(_fatal(module, name))
         error = _converted(module)  # which leaves the module as it was, if something failed

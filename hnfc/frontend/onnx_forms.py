@@ -7,9 +7,12 @@ from collections.abc import Iterable
 
 from torch_mlir import ir
 
+from hnfc.core.regions import operations_within
 from hnfc.core.torch_emitter import Emitter
 
 _POOL = re.compile(r"torch\.aten\.(?:avg|max)_pool\dd")
+_PEEPHOLES = 7
+"""The operand of an LSTM that torch-mlir drops."""
 _INTEGER = re.compile(r",[su]i\d+>$")
 
 
@@ -26,8 +29,7 @@ def mend_unconverted(found: Iterable[tuple[ir.Operation, str]]) -> list[ir.Opera
 
 def mend_converted(module: ir.Module) -> list[ir.Operation]:
     """Writes operations that it has converted as ONNX means them; assertions on sizes, which no model wants, are returned."""
-    inside = [view.operation for function in module.body.operations for region in function.operation.regions
-              for block in region.blocks for view in block.operations]  # fmt: skip
+    inside = list(operations_within(module.operation))
     asserted = [operation for operation in inside if operation.name == "torch.runtime.assert"]
     for operation in inside:
         if operation.name == "torch.aten.convolution":
@@ -47,10 +49,19 @@ def _is_wrong(operation: ir.Operation, operator: str) -> bool:
         return "dilations" in given and any(ir.IntegerAttr(part).value != 1 for part in operation.attributes["torch.onnx.dilations"])
     if operator in ("onnx.DFT", "onnx.SpaceToDepth"):
         return ("inverse" if operator == "onnx.DFT" else "mode") in given
+    if operator == "onnx.LSTM":
+        return not _is_missing(operation, _PEEPHOLES)
+    if operator == "onnx.Resize":  # the scale decides where the corners lie, not the size that it gives
+        mode = operation.attributes["torch.onnx.coordinate_transformation_mode"] if "coordinate_transformation_mode" in given else None
+        return mode is not None and ir.StringAttr(mode).value == "align_corners" and not _is_missing(operation, 2)
     if operator in ("onnx.CastLike", "onnx.Cast"):
         return ",f8" in str(operation.results[0].type)  # what is too large
-    # the norm of 0; indices, which are those of another output
-    return operator == "onnx.LpNormalization" or (operator == "onnx.Unique" and len(operation.results) > 1)
+    # the norm of 0; axes and directions of slices; indices, which are those of another output
+    return operator in ("onnx.LpNormalization", "onnx.Scan") or (operator == "onnx.Unique" and len(operation.results) > 1)
+
+
+def _is_missing(operation: ir.Operation, index: int) -> bool:
+    return len(operation.operands) <= index or str(operation.operands[index].type) == "!torch.none"
 
 
 def _emitter(operation: ir.Operation) -> Emitter:

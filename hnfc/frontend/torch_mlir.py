@@ -24,17 +24,20 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hnfc.core.errors import ModelError, missing
 from hnfc.core.notebook import cell_of
+from hnfc.core.regions import used_within
+from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.convert_elementwise import cast
-from hnfc.frontend.trial import DEADLY, LARGE, outlived
+from hnfc.frontend.trial import DEADLY, LARGE, TOO_DEEP, has_endless_number, is_nested, outlived
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
-_NAME = re.compile(r'^loc\("([^"]+)"\)$')
+_NAME = re.compile(r'^loc\("([^"]+)"(?:\("[^"]*"\))?\)$')
+"""A name alone, or that of a node of ONNX with its operator behind it."""
 GRADIENT = "gradient: "
 """Before the path of a module where an operation is of the backward pass."""
 
@@ -66,8 +69,7 @@ _BYTECODE = b"ML\xefR"
 
 
 def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
-    if _is_small_bytecode(source) and not outlived(context, partial(parse, source, context)):
-        raise ModelError(DEADLY, name)
+    _check(parse, source, context, name)
     try:
         module = parse(source, context)
         weights.check_resources(module, name)
@@ -79,11 +81,25 @@ def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Co
     return module
 
 
-def _is_small_bytecode(source: str | bytes) -> bool:
+def _check(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> None:
+    """Raises ModelError for what ends the process, or takes hours, when MLIR reads it."""
+    if _begins_as_bytecode(source):
+        size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
+        if size < LARGE and not outlived(context, partial(parse, source, context)):
+            raise ModelError(DEADLY, name)
+        return
+    text = source if isinstance(source, bytes) else Path(source).read_bytes()
+    if has_endless_number(text):
+        raise ModelError("a number has too many digits", name)
+    if is_nested(text) and not outlived(context, partial(parse, source, context)):
+        raise ModelError(TOO_DEEP, name)
+
+
+def _begins_as_bytecode(source: str | bytes) -> bool:
     if isinstance(source, bytes):
-        return source.startswith(_BYTECODE) and len(source) < LARGE
+        return source.startswith(_BYTECODE)
     with open(source, "rb") as stream:
-        return stream.read(len(_BYTECODE)) == _BYTECODE and os.fstat(stream.fileno()).st_size < LARGE
+        return stream.read(len(_BYTECODE)) == _BYTECODE
 
 
 def _model_error(error: ir.MLIRError, name: str) -> ModelError:
@@ -122,6 +138,8 @@ class Imported:
     operands: dict[Operation, tuple[SSAValue, ...]] = field(default_factory=dict)
     recorded: list[Recorded] = field(default_factory=list)
     weight_attributes: dict[str, ir.Attribute] = field(default_factory=dict)
+    bodies: dict[FuncOp, str] = field(default_factory=dict)
+    """Functions of the num module that are regions of operations: bodies of branches and loops, each with its title."""
     rebased: set[SSAValue] = field(default_factory=set)
     """Values that `rebase` gave the torch value of another: it holds as long as nothing that they are computed from changes."""
 
@@ -198,19 +216,26 @@ def _renamed(entry: Any, renamed: Mapping[SSAValue, SSAValue]) -> Any:
     return entry
 
 
-def import_module(module: ir.Module) -> Imported:
-    """Every function of `module` in the `num` dialect; what the dialect lacks becomes `num.opaque`."""
+def import_module(module: ir.Module, bodies: bool = False) -> Imported:
+    """Every function of `module` in the `num` dialect; what the dialect lacks becomes `num.opaque`.
+
+    bodies: regions of branches and loops become functions too, behind the others; arguments stand for what one uses of the values
+    around it.
+    """
     imported = Imported(module)
     body = imported.module.body.block
     for operation in module.body.operations:
         if operation.operation.name == "func.func" and len(operation.regions[0].blocks) == 1:
-            body.add_op(_import_function(imported, operation.operation))
+            body.add_op(_import_function(imported, operation.operation, bodies))
+    for made in imported.bodies:
+        body.add_op(made)
     return imported
 
 
-def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
+def _import_function(imported: Imported, function: ir.Operation, bodies: bool) -> FuncOp:
     source = function.regions[0].blocks[0]
     builder = ImportBuilder(imported.weight_attributes)
+    name = ir.StringAttr(function.attributes["sym_name"]).value
     arguments = list(source.arguments)
     block = Block(arg_types=[builder.type_of(argument) for argument in arguments])
     for argument, value in zip(arguments, block.args, strict=True):
@@ -224,6 +249,12 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
             builder.append(ReturnOp(*returned))
         else:
             _import_operation(imported, builder, operation)
+            if bodies and len(operation.regions):
+                _import_regions(imported, builder, operation, name)
+    return _finished(imported, builder, block, name)
+
+
+def _finished(imported: Imported, builder: ImportBuilder, block: Block, name: str) -> FuncOp:
     block.add_ops(builder.operations)
     for made in builder.operations:
         imported.operands[made] = tuple(made.operands)
@@ -231,8 +262,65 @@ def _import_function(imported: Imported, function: ir.Operation) -> FuncOp:
         imported.values.setdefault(constant, torch_value)
         imported.origin.setdefault(constant, defining)
     returns = [value.type for value in builder.operations[-1].operands] if builder.operations else []
-    name = ir.StringAttr(function.attributes["sym_name"]).value
     return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))
+
+
+_ENDS = ("torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
+
+
+def _import_regions(imported: Imported, outer: ImportBuilder, operation: ir.Operation, function: str) -> None:
+    """Each region of an operation as a function; one that ends otherwise than by handing on values stays a wall."""
+    for region in operation.regions:
+        last = list(region.blocks[0].operations)[-1].operation if len(region.blocks) == 1 and len(region.blocks[0].operations) else None
+        if last is not None and last.name in _ENDS:
+            _import_region(imported, outer, operation, region, f"{function}.{len(imported.bodies)}")
+
+
+def _import_region(imported: Imported, outer: ImportBuilder, operation: ir.Operation, region: ir.Region, name: str) -> None:
+    source = region.blocks[0]
+    builder = ImportBuilder(imported.weight_attributes)
+    block = Block(arg_types=[builder.type_of(argument) for argument in source.arguments])
+    for argument, value in zip(source.arguments, block.args, strict=True):
+        builder.entries[argument] = value
+        imported.values[value] = argument
+    for value in used_within(region):
+        _take_in(imported, outer, builder, block, value)
+    for view in source.operations:
+        inner = view.operation
+        if inner.name in _ENDS:
+            entries = [builder.entries[operand] for operand in inner.operands]
+            imported.recorded.append(Recorded(inner, entries, inner))
+            builder.append(ReturnOp(*(entry for entry in entries if isinstance(entry, SSAValue))))
+        else:
+            _import_operation(imported, builder, inner)
+            if len(inner.regions):
+                _import_regions(imported, builder, inner, name)
+    made = _finished(imported, builder, block, name)
+    imported.bodies[made] = operation_name(operation).removeprefix("torch.").removeprefix("prim.").removeprefix("onnx.")
+
+
+def _take_in(imported: Imported, outer: ImportBuilder, builder: ImportBuilder, block: Block, value: ir.Value) -> None:
+    """Makes a value from around a region known inside: numbers and constants as they are, lists by their parts, others as arguments."""
+    if value in builder.entries:
+        return
+    definition = outer.definitions.get(value)
+    if definition is not None and not isinstance(outer.entries[value], SSAValue):
+        builder.definitions[value] = definition
+        for operand in definition.operands:
+            _take_in(imported, outer, builder, block, operand)
+    entry = outer.entries[value]
+    if isinstance(entry, list) and definition is not None:
+        builder.entries[value] = [builder.entries[operand] for operand in definition.operands]
+    elif not isinstance(entry, SSAValue):
+        builder.entries[value] = entry
+    elif isinstance(entry.owner, ConstantOp | WeightOp):
+        copy = entry.owner.clone()
+        builder.append(copy)
+        builder.entries[value] = copy.results[0]
+        imported.values[copy.results[0]] = value
+    else:
+        builder.entries[value] = made = block.insert_arg(entry.type, len(block.args))
+        imported.values[made] = value
 
 
 def _import_operation(imported: Imported, builder: ImportBuilder, operation: ir.Operation) -> None:

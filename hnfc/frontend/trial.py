@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import numpy as np
 from torch_mlir import ir
 
 from hnfc.core.children import survives
@@ -11,6 +13,33 @@ from hnfc.core.children import survives
 LARGE = 2**26
 """Bytes of bytecode from which on it is not read twice."""
 DEADLY = "MLIR's reader of bytecode dies of this file; was it cut or changed? Write it again, or as text"
+
+TOO_DEEP = "MLIR's reader dies of this text, whose brackets are nested too deeply"
+_MOST_NESTED = 200
+"""Depth of brackets from which on a text is tried first: the reader calls itself for each."""
+_BRACKETS = b"([{<"
+_OTHERS = bytes(set(range(256)) - set(b'([{<>}])"\\/-\n'))
+_QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->')
+
+
+def is_nested(text: bytes) -> bool:
+    """Return whether brackets outside of quotes and comments are nested deeply."""
+    kept = np.frombuffer(_QUOTED.sub(b"", text.translate(None, _OTHERS)), np.uint8)
+    steps = np.where(np.isin(kept, np.frombuffer(_BRACKETS, np.uint8)), 1, np.where(np.isin(kept, _CLOSING), -1, 0))
+    return bool(np.cumsum(steps).max(initial=0) > _MOST_NESTED)
+
+
+def has_endless_number(text: bytes) -> bool:
+    """Return whether a number outside of quotes has more digits than any reader takes in time."""
+    if text.translate(_AS_ZEROS).find(b"0" * _MOST_DIGITS) < 0:
+        return False
+    return _ENDLESS.search(text) is not None  # bytes of a constant are quoted, and may be zeros
+
+
+_MOST_DIGITS = 5000
+_AS_ZEROS = bytes(48 if 48 <= code <= 57 else code for code in range(256))
+_ENDLESS = re.compile(rb'(?:^|[^0-9A-Fa-fx"])\d{%d}' % _MOST_DIGITS)
+_CLOSING = np.frombuffer(b">}])", np.uint8)
 
 
 def outlived(context: ir.Context, work: Callable[[], object]) -> bool:

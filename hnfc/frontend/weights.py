@@ -22,7 +22,8 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|true|false|[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\
 _COMPLEX = r"(dense<[^<>]*> : tensor<[\dx]*complex<\w+>>)"
 _CONSTANTS = ("torch.vtensor.literal", "stablehlo.constant", "arith.constant", "torch.operator")
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
-_NAME = re.compile(r'^loc\("([^"]+)"')
+_NAME = re.compile(r'^loc\("([^"]+)"(?:\("([^"]*)"\))?')
+"""The name of an operation, and the operator of ONNX behind it."""
 _RESOURCES = 5
 """The section of MLIR's bytecode that holds the bytes of resources."""
 _HEADERS = 4096
@@ -116,8 +117,14 @@ def place_of(operation: ir.Operation, name: str | None) -> tuple[Any, ...]:
     location = str(operation.location)
     found, named = _PLACE.search(location), _NAME.match(location)
     if found is None:
-        return (f"`{named[1]}`",) if named and not name else (name,)
+        return (f"`{named[1]}`{f' ({named[2]})' if named[2] else ''}",) if named and not name else (name,)
     return name if found[1] == "-" else found[1], int(found[2]), int(found[3])
+
+
+def node_of(operation: ir.Operation) -> str:
+    """The name of the node of ONNX that an operation comes from; empty where it comes from none."""
+    named = _NAME.match(str(operation.location))
+    return named[1] if named and named[2] else ""
 
 
 def _check_resource(attribute: ir.Attribute) -> None:

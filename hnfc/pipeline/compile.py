@@ -43,7 +43,8 @@ def _given(request: Request) -> set[str]:
 
 def _more_accurate(first: Compiled, second: Compiled) -> bool:
     """Return whether the outputs of the first err less on the samples than those of the second, of which none errs less."""
-    pairs = [(one.after, two.after, one.unit_roundoff) for one, two in zip(first.outputs, second.outputs, strict=True)]
+    others = {output.name: output for output in second.outputs}  # results of a body are there where something in it was rewritten
+    pairs = [(one.after, others[one.name].after, one.unit_roundoff) for one in first.outputs if one.name in others]
     known = [(one, two, unit) for one, two, unit in pairs if one is not None and two is not None]
     return any(two.worse_than(one, unit) for one, two, unit in known) and not any(one.worse_than(two, unit) for one, two, unit in known)
 

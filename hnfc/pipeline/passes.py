@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.context import Context
@@ -73,11 +73,16 @@ def _in(ctx: Context) -> PipelineContext:
 def _functions(context: PipelineContext, module: ModuleOp) -> Iterator[tuple[FuncOp, Block, FunctionState]]:
     for function in list(module.ops):
         if isinstance(function, FuncOp) and function.body.blocks:
-            yield function, function.body.block, context.functions.setdefault(function, FunctionState())
+            title = context.imported.bodies.get(function, "") if context.imported is not None else ""
+            yield function, function.body.block, context.functions.setdefault(function, FunctionState(title=title))
 
 
-def _request(context: PipelineContext) -> Request:
-    return context.request if context.request is not None else Request()
+def _request(context: PipelineContext, state: FunctionState | None = None) -> Request:
+    """The request; for the body of a branch or a loop without what it says of the inputs of the model."""
+    request = context.request if context.request is not None else Request()
+    if state is None or not state.title:
+        return request
+    return replace(request, ranges=(), calibrate=None, samples=(), observed=False, fixed=frozenset(), least_size=0)
 
 
 def _weights(context: PipelineContext) -> Callable[[str], Array] | None:
@@ -98,7 +103,7 @@ class ImportTorchPass(ModulePass):
         if not isinstance(ctx, PipelineContext) or ctx.source is None:
             raise ModelError("import-torch comes first, and needs a file in the torch dialect")
         ctx.progress("importing …")
-        ctx.imported = import_module(ctx.source)
+        ctx.imported = import_module(ctx.source, bodies=True)
         for function in list(ctx.imported.module.ops):
             function.detach()  # type: ignore[no-untyped-call]
             op.body.block.add_op(function)
@@ -116,13 +121,16 @@ class CanonicalizeMovementPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         context = _in(ctx)
+        all_renamed, all_made = dict[SSAValue, SSAValue](), dict[Operation, Operation]()
         for _, block, state in _functions(context, op):
             renamed, made = canonicalize(block)
             state.origins |= made
             state.canonicalized |= made.keys()
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
-            if context.imported is not None:
-                context.imported.rebase(renamed, made)
+            all_renamed |= renamed
+            all_made |= made
+        if context.imported is not None:
+            context.imported.rebase(all_renamed, all_made)
 
 
 @dataclass(frozen=True)
@@ -133,8 +141,8 @@ class ObservePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         context = _in(ctx)
-        request = _request(context)
         for function, block, state in _functions(context, op):
+            request = _request(context, state)
             state.intervals = declared(block, request.ranges)
             state.inputs = _samples(block, request, state.intervals)
             if is_observed(request) and state.inputs:
@@ -182,7 +190,7 @@ class RulesPass(ModulePass):
 
 
 def _rewrite(block: Block, state: FunctionState, rules: list[CompiledRule], context: PipelineContext) -> None:
-    request, (ranges, observations) = _request(context), _known(state, context)
+    request, (ranges, observations) = _request(context, state), _known(state, context)
     greedy = Greedy(Matcher(rules), ranges, observations, request.assume, _place(context), origins=state.origins)
     greedy.outcome, greedy.vouched = state.outcome, request.assume | request.unproved
     greedy.prober = Prober(ranges, observations, request.least_size)
@@ -197,7 +205,7 @@ def _known(state: FunctionState, context: PipelineContext) -> tuple[Ranges, Obse
 def _searched(block: Block, state: FunctionState, context: PipelineContext, costly: bool) -> Observations:
     """The inputs on which searches look for lost digits. costly: what is found takes time, so that beside the samples only what rounded
     inputs do not explain counts."""
-    request, samples = _request(context), [dict(sample) for sample in state.samples]
+    request, samples = _request(context, state), [dict(sample) for sample in state.samples]
     variations = 0
     if request.varied:
         near, scales = varied(block, state.samples, declared(block, request.ranges), request.fixed)
@@ -356,7 +364,7 @@ class ValidatePass(ModulePass):
         for function, _, state in _functions(ctx, op):
             if state.samples:
                 ctx.progress("running old and new on samples …")
-            validate_function(ctx.compiled, function, state, _request(ctx))
+            validate_function(ctx.compiled, function, state, _request(ctx, state))
 
 
 @dataclass(frozen=True)

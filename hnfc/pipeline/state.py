@@ -18,6 +18,8 @@ from hnfc.validation.measurement import Original
 class FunctionState:
     """Ranges, samples and the record of rewrites of a function. Without `observe` there are no ranges and no samples."""
 
+    title: str = ""
+    """The operation whose body the function is: a branch or a loop; empty for a function of the model."""
     intervals: dict[SSAValue, Interval] = field(default_factory=dict)
     inputs: list[dict[SSAValue, Array]] = field(default_factory=list)
     """Samples as they were given or drawn."""

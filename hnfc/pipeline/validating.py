@@ -39,19 +39,28 @@ def count_operations(compiled: Compiled, block: Block) -> None:
 def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState, request: Request) -> None:
     """Adds what was done to the function, with its errors on samples and probes."""
     block, outcome, outputs, original = function.body.block, state.outcome, state.outputs, state.original
+    if state.title and not outcome.rewrites:
+        return
     weight = compiled.imported.weight
     compiled.samples += len(state.samples)
-    compiled.unmeasured = "" if state.samples else _unmeasured(block, state, request)
+    if not state.title:
+        compiled.unmeasured = "" if state.samples else _unmeasured(block, state, request)
+        compiled.observed = is_observed(request)
     compiled.whole_rows |= outcome.whole_rows()
-    compiled.observed = is_observed(request)
     drawing = state.drawing
     if drawing is not None:
         finish(drawing, block, state, compiled, original is not None and is_affordable(block, len(state.samples)))
     all_values = drawing.before.index if drawing is not None and drawing.measured else ()
     wanted = list(dict.fromkeys([*(rewrite.before for rewrite in outcome.rewrites), *outputs, *all_values]))
     reference = original.reference(state.samples, weight, wanted) if original is not None else Reference([], [], [], "none")
-    compiled.reference = reference.kind
+    if not state.title:
+        compiled.reference = reference.kind
+    first = len(compiled.outputs)
     trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data, drawing)
+    if state.title:
+        trial.is_body = True
+        for index, output in enumerate(compiled.outputs[first:]):
+            output.name = f"result {index} of a body of {state.title}"
     # an approximation may lose what it says that it loses
     vouched = request.assume | request.unproved
     free = any(rewrite.rule.within is not None or rewrite.rule.name in vouched for rewrite in outcome.rewrites)
@@ -128,17 +137,18 @@ def regressions(compiled: Compiled) -> list[tuple[int, str]]:
 
 def measure_on(compiled: Compiled, runner: Runner, native: bool) -> None:
     """Puts what the runner computes, before and after, in the place of hnfc's own evaluation."""
+    trials = [trial for trial in compiled.trials if not trial.is_body]  # which come first
     try:
-        old = [runner.load(compiled.imported.torch, trial.function) for trial in compiled.trials]
-        wide = [runner.wide(compiled.imported.torch, trial.function) for trial in compiled.trials]
+        old = [runner.load(compiled.imported.torch, trial.function) for trial in trials]
+        wide = [runner.wide(compiled.imported.torch, trial.function) for trial in trials]
         load = runner.rewritten(compiled, native)
-        new = [load(trial.function) for trial in compiled.trials]
+        new = [load(trial.function) for trial in trials]
     except ModelError as error:
         compiled.notes.append(f"errors are those of hnfc's own evaluation: {error}")
         return
     compiled.runner = runner.name
     outputs = iter(compiled.outputs)
-    for trial, before, after, reference in zip(compiled.trials, old, new, wide, strict=True):
+    for trial, before, after, reference in zip(trials, old, new, wide, strict=True):
         count = len(trial.formats)
         trial.old, trial.new = run_on(before, trial.inputs(), count), run_on(after, trial.inputs(), count)
         if reference is not None and any(t is None for truth in trial.sample_truth for t in truth):

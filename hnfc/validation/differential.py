@@ -64,6 +64,8 @@ class Trial:
     samples: list[list[Array]]
     formats: list[Any]
     sample_truth: list[Results]
+    is_body: bool = False
+    """True for the body of a branch or a loop, which no runner has as a function."""
     mixing: bool = False
     """True if results are sums over elements of the inputs."""
     probes: list[list[Array]] = field(default_factory=list)

@@ -150,3 +150,16 @@ def test_an_axis_that_cannot_stay_open_is_refused(tmp_path, capsys):
         np.testing.assert_array_equal(session(target.read_bytes()).run(None, {"x": x})[0], x.ravel())
     else:
         assert code == 1 and "error: " in capsys.readouterr().err and not target.exists()
+
+
+def test_results_have_the_declared_types():
+    """Hardmax becomes a one-hot in integers, which only the declared type makes a float."""
+    import onnx
+
+    from hnfc.backend.onnx import emit_onnx, onnx_function
+    from hnfc.frontend.models import read_model
+
+    text = '<ir_version: 8, opset_import: ["" : 17]>\ng (float[2, 3] x) => (float[2, 3] y) { y = Hardmax <axis = 1> (x) }'
+    written_model = emit_onnx(read_model(onnx.parser.parse_model(text).SerializeToString()))
+    (found,) = onnx_function(written_model)([np.array([[1, 3, 2], [0, 0, -1]], "f4")])
+    assert found.dtype == np.float32 and found.tolist() == [[0, 1, 0], [1, 0, 0]]

@@ -11,6 +11,7 @@ import pytest
 
 from hnfc.cli import judging
 from hnfc.cli.main import main
+from hnfc.cli.parsing import COMMANDS, command_parser
 from hnfc.dsl.store import add_to_store, read_store
 from hnfc.report import check_cache
 from hnfc.report.check_cache import FOLDERS, CheckQuery, CheckReport
@@ -130,3 +131,27 @@ def test_the_version_is_of_all_that_a_check_loads(file: Path) -> None:
     )
     loaded = {name.split(".")[1] for name in done.stdout.split()}
     assert {"cli", "report"} <= loaded <= set(FOLDERS)
+
+
+def test_a_restored_cache_is_proved_again_unless_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key stays behind, as where CI restores the folder of the cache alone; an answer that was edited shows which one was given."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HNFC_CACHE_DIR", str(tmp_path / "cache"))
+    rules = tmp_path / "r.hnf"
+    rules.write_text("rule r\n    x + 0 => x\n")
+    assert main(["check", str(rules)]) == 0
+    for file in (tmp_path / "cache").rglob("*.json"):
+        file.write_text(file.read_text().replace("PROVED", "REFUTED").replace('"code": 0', '"code": 1'))
+    (tmp_path / "config" / "hnfc" / "key").unlink()
+    assert main(["check", str(rules), "--trust-cache"]) == 1 and "REFUTED" in capsys.readouterr().err
+    (tmp_path / "config" / "hnfc" / "key").unlink(missing_ok=True)
+    assert main(["check", str(rules)]) == 0 and "PROVED" in capsys.readouterr().err
+    assert main(["check", str(rules), "--no-cache", "--trust-cache"]) == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_what_is_said_of_the_cache(command: str) -> None:
+    wanted = {"--no-cache", "--trust-cache"}
+    assert wanted <= command_parser(command)._option_string_actions.keys()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hnfc.dsl.soundness import Status, Verdict, VerdictCache
-from hnfc.dsl.store import add_to_store, read_store
+from hnfc.dsl.store import add_to_store, read_store, trusted_store
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,18 @@ def test_a_cache_from_another_machine_is_empty(home: Path) -> None:
     assert read_store(home / "a.json") == {}
     add_to_store(home / "a.json", {"b": 1})
     assert read_store(home / "a.json") == {"b": 1}
+
+
+def test_a_cache_from_another_machine_counts_where_it_is_trusted(home: Path) -> None:
+    add_to_store(home / "a.json", {"a": 1})
+    (home / "config" / "hnfc" / "key").unlink()
+    with trusted_store():
+        assert read_store(home / "a.json") == {"a": 1}
+        add_to_store(home / "a.json", {"b": 2})
+    assert read_store(home / "a.json") == {"a": 1, "b": 2}
+    (home / "a.json").chmod(0o666)
+    with trusted_store():
+        assert read_store(home / "a.json") == {}
 
 
 def test_one_file_does_not_stand_for_another(home: Path) -> None:

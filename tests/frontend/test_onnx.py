@@ -222,8 +222,8 @@ def test_an_operation_that_torch_mlir_cannot_convert_stays(tmp_path):
     nodes = [("Exp", ["x"], ["e"], {}), ("Mine", ["e"], ["d"], {"domain": "my.own"}), ("Exp", ["e"], ["z"], {})]
     onnx.save(model(nodes, [("x", (3,))], [("d", (3,)), ("z", (3,))], domains=["my.own"]), tmp_path / "m.onnx")
     module = read_model(tmp_path / "m.onnx")
-    assert 'torch.operator "onnx.Mine"' in str(module) and str(module).count("torch.aten.exp") == 2
-    with pytest.raises(ModelError, match=r"torch has no operation `onnx\.Mine`"):
+    assert 'torch.operator "onnx.my.own.Mine"' in str(module) and str(module).count("torch.aten.exp") == 2
+    with pytest.raises(ModelError, match=r"torch has no operation `onnx\.my\.own\.Mine`"):
         runner(module, entry(module).name, "torch")
 
 

@@ -104,7 +104,7 @@ def test_the_first_of_equal_elements_is_taken(largest):
 def test_a_scale_that_torch_does_not_take_is_refused():
     inputs = {"x": np.arange(1, 9, dtype="f4").reshape(1, 1, 2, 4), "none": np.zeros(0, "f4")}
     proto = model("Resize", inputs, [("f4", (1, 1, 2, 5))], [("s", np.array([1, 1, 1.3, 1.3], "f4"))], mode="linear")
-    with pytest.raises(ModelError, match=r"`node`: .*--on iree"):
+    with pytest.raises(ModelError, match=r"`node` \(Resize, opset 17\): .*--on iree"):
         on_torch(proto, {"x": inputs["x"]})
 
 

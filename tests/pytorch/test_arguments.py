@@ -25,7 +25,8 @@ OPTIONS = [
     {"ranges": 3}, {"ranges": "all"}, {"ranges": {"x": 3}}, {"ranges": {"x": (1,)}}, {"ranges": {"x": ("a", "b")}},
     {"ranges": {"y": (0, 1)}},
     {"ranges": {"x": (2, 1)}}, {"ranges": {"x": (float("nan"), 1)}}, {"ranges": [(0, 1)]}, {"search": "egraph", "cost": 3},
-    {"search": 3}, {"target": 3}, {"search": "egraph", "seconds": "1"}, {"search": "egraph", "seconds": 0}, {"search": "egraph", "deepening": "1"}, {"progress": 3},
+    {"search": 3}, {"target": 3}, {"search": "egraph", "seconds": "1"}, {"search": "egraph", "seconds": 0}, {"search": "egraph", "deepening": "1"},
+    {"progress": 3},
 ]  # fmt: skip
 
 

@@ -62,3 +62,11 @@ def test_the_place_of_the_largest_element_as_a_number():
     better = hnfc.optimize(FunctionModule(lambda x: torch.exp(x.argmax().float()) + x.sum()), torch.tensor([0.5, 3.0, -1.0]))
     torch.testing.assert_close(better(torch.tensor([0.5, 3.0, 9.0])), torch.exp(torch.tensor(2.0)) + 12.5)
     hnfc.optimize(FunctionModule(lambda x: x.argmax().float()), torch.tensor(2.5))
+
+
+def test_a_gradient_without_memory():
+    """The gradient of a sign is 0 everywhere, which torch keeps as a tensor without elements in memory."""
+    x = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
+    rewritten = hnfc.optimize(FunctionModule(torch.sgn), (x,))
+    (gradient,) = torch.autograd.grad(rewritten(x).sum(), x)
+    assert (gradient + 0).tolist() == [0.0, 0.0]  # torch itself lists no elements that lie nowhere

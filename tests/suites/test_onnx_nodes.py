@@ -13,24 +13,24 @@ import pytest
 import torch
 
 from tests.suites import forked
-from tests.suites.onnx_nodes import judged, node_cases
+from tests.suites.onnx_nodes import EMITTED, READ, REWRITTEN, judged, node_cases
 
 
-def outcomes(rewritten):
+def outcomes(form):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        cases = [(name, partial(judged, case, rewritten)) for name, case in node_cases()]
+        cases = [(name, partial(judged, case, form)) for name, case in node_cases()]
         return list(forked.run(cases))
     finally:
         torch.set_num_threads(threads)
 
 
 @pytest.mark.suites
-@pytest.mark.parametrize("rewritten", [False, True])
-def test_all(rewritten):
-    found = outcomes(rewritten)
-    print("rewritten" if rewritten else "as read", forked.counts(found))
+@pytest.mark.parametrize("form", [READ, REWRITTEN, EMITTED])
+def test_all(form):
+    found = outcomes(form)
+    print(form, forked.counts(found))
     assert [str(outcome) for outcome in found if outcome.kind in forked.FAULTS] == []
 
 
