@@ -1,14 +1,13 @@
-"""Checks of what Python callers pass: names, ranges and numbers, refused in words where they are something else."""
+"""Checks of what Python callers pass: names, numbers and functions, refused in words where they are something else."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from hnfc.core.errors import UsageError
-from hnfc.dialects.interval import Interval
 
 
 def names_of(value: Any, option: str) -> tuple[str, ...]:
@@ -18,24 +17,6 @@ def names_of(value: Any, option: str) -> tuple[str, ...]:
         if not isinstance(name, str | Path):
             raise UsageError(f"`{option}` takes a name or several, but got {value!r}")
     return tuple(map(str, several))
-
-
-def intervals_of(ranges: Any, names: Sequence[str]) -> dict[str, Interval]:
-    """The declared range of each input that has one. Raises UsageError for an input that there is not, and for bounds that are none."""
-    if not isinstance(ranges, Mapping):
-        raise UsageError(f'`ranges` takes bounds by the name of the input, as {{"x": (-10, 10)}}, or "sample", but got {ranges!r}')
-    found = {}
-    for name, bounds in ranges.items():
-        if name not in names:
-            raise UsageError(f"there is no input `{name}`; the inputs are {', '.join(names)}")
-        try:
-            lo, hi = map(float, bounds)
-        except (TypeError, ValueError):
-            raise UsageError(f"the range of `{name}` is two numbers, as (-10, 10), but got {bounds!r}") from None
-        if not lo <= hi:
-            raise UsageError(f"the range of `{name}` is empty: {lo:g} is not at most {hi:g}")
-        found[name] = Interval(lo, hi, minus=0 in (lo, hi))
-    return found
 
 
 def number_of(value: Any, option: str, least: float = 0.0) -> float:

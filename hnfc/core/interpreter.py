@@ -16,6 +16,7 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
+from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
@@ -25,7 +26,7 @@ from hnfc.dsl.soundness.elements import Mark, is_accurate, number
 Array: TypeAlias = "np.ndarray[Any, Any]"
 WeightReader: TypeAlias = Callable[[str], Array]
 """Elements of a weight by its name."""
-_CONSTANT, _CAST, _BROADCAST, _DETACH = (OPERATIONS[name] for name in ("constant", "cast", "broadcast", "detach"))
+_CONSTANT, _CAST, _BROADCAST = OPERATIONS["constant"], OPERATIONS["cast"], OPERATIONS["broadcast"]
 _WORKING = {
     "f16": np.float32,
     "bf16": np.float32,
@@ -223,7 +224,7 @@ def derivative_at(
     with precision(EXACT_BITS[-1]):
         step = arb(2) ** -300 * (arb(start) if start else arb(1)) if abs(start) > 2.0**-100 else arb(2) ** -900
         ends = []
-        held = [operation for operation in needed if isinstance(operation, _DETACH)]
+        held = [operation for operation in needed if isinstance(operation, DetachOp)]
         at_rest: dict[SSAValue, Any] = {}
         for side in (0, 1, -1) if held else (1, -1):
             exact: dict[SSAValue, Any] = {value: exact_input(array) for value, array in inputs.items()}

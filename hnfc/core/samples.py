@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.archives import read_arrays
-from hnfc.core.errors import ModelError, alternatives
+from hnfc.core.errors import ModelError, UsageError, alternatives
 from hnfc.core.saved_steps import arrays_of_step, is_step
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -36,6 +36,24 @@ def parse_range(text: str) -> tuple[str, Interval]:
     if math.isnan(lo) or math.isnan(hi) or lo > hi:
         raise ModelError(f"the range `{text}` is empty: its first bound must not be greater than its second")
     return (found["name"] or "").lstrip("%"), Interval(lo, hi, minus=0.0 in (lo, hi))
+
+
+def intervals_of(ranges: Any, names: Sequence[str]) -> dict[str, Interval]:
+    """The declared range of each input that has one. Raises UsageError for an input that there is not, and for bounds that are none."""
+    if not isinstance(ranges, Mapping):
+        raise UsageError(f'`ranges` takes bounds by the name of the input, as {{"x": (-10, 10)}}, or "sample", but got {ranges!r}')
+    found = {}
+    for name, bounds in ranges.items():
+        if name not in names:
+            raise UsageError(f"there is no input `{name}`{alternatives(name, names)}")
+        try:
+            lo, hi = map(float, bounds)
+        except (TypeError, ValueError):
+            raise UsageError(f"the range of `{name}` is two numbers, as (-10, 10), but got {bounds!r}") from None
+        if not lo <= hi:
+            raise UsageError(f"the range of `{name}` is empty: {lo:g} is not at most {hi:g}")
+        found[name] = Interval(lo, hi, minus=0 in (lo, hi))
+    return found
 
 
 def input_names(block: Block) -> dict[str, SSAValue]:

@@ -56,7 +56,7 @@ def verdicts(
     if unknown:
         observer = _JudgingProgress("proving", unknown, progress)
         stored = VerdictCache() if cached else None
-        fresh_verdicts = _Kept(stored.put) if stored is not None else None
+        fresh_verdicts = _VerdictsSoFar(stored.put) if stored is not None else None
 
         def done(rule: core.Rule, verdict: Verdict) -> None:
             observer(rule, verdict)
@@ -91,7 +91,7 @@ def ieee(
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("rounding", unknown, progress)
-        fresh = _Kept(partial(add_to_store, path) if cached else lambda _: None)
+        fresh = _VerdictsSoFar(partial(add_to_store, path) if cached else lambda _: None)
         judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer, executor=executor)
         found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
         if cached:
@@ -99,7 +99,7 @@ def ieee(
     return found
 
 
-class _Kept(dict[str, Any]):
+class _VerdictsSoFar(dict[str, Any]):
     """Verdicts as they are found, which `save` writes every few seconds: long work that is stopped goes on from there."""
 
     def __init__(self, save: Callable[[Mapping[str, Any]], None]) -> None:

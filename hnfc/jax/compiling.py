@@ -13,8 +13,8 @@ import jax
 
 from hnfc.accuracy.searches import searches
 from hnfc.analysis.ranges import interval_of_array
-from hnfc.core.arguments import intervals_of
 from hnfc.core.errors import ModelError
+from hnfc.core.samples import intervals_of
 from hnfc.dialects.interval import Interval
 from hnfc.egraph.search import Search
 from hnfc.jax.bodies import with_bodies

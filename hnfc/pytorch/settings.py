@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import fx
 
-from hnfc.core.arguments import intervals_of
+from hnfc.core.samples import intervals_of
 from hnfc.dialects.interval import Interval
 from hnfc.egraph.search import Search
 from hnfc.frontend.pytorch import Shapes
