@@ -43,7 +43,7 @@ OTHERS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "options"), OTHERS, ids=str)
+@pytest.mark.parametrize(("function", "options"), OTHERS)
 def test_others(function: Callable[..., Any], options: dict[str, Any]) -> None:
     with pytest.raises(REFUSED):
         function(Softplus(), torch.zeros(2), **options)
@@ -61,7 +61,7 @@ def test_precision(options: dict[str, Any]) -> None:
         hnfc.PrecisionOptimizer(**options).analyze(Softplus(), torch.zeros(2))
 
 
-@pytest.mark.parametrize("model", [None, 3, "model", torch.exp, Softplus], ids=repr)
+@pytest.mark.parametrize("model", [None, 3, "model", torch.exp, Softplus])
 @pytest.mark.parametrize(
     "function", [hnfc.optimize, hnfc.trace, hnfc.analyze, hnfc.watch, hnfc.annotate, hnfc.PrecisionOptimizer().analyze]
 )
