@@ -24,7 +24,8 @@ for bit; all NaNs are one value.
 **What a status says** of those inputs. `exact`: the same bits. `exact unless …`: the same bits, apart from the sign of a zero
 (in a result, or in an input: `signed zeros`), inputs with a NaN (`NaNs`), inputs with an infinity (`infinities`). `rounds
 differently`: the right side is finite exactly where the left is, and values differ. `safer`: the right side is finite wherever
-the left is, and somewhere else too. `may lose`: there is an input at which the left side is finite and the right is not. A rule
+the left is, and somewhere else too. `may lose`: there is an input at which the left side is finite and the right is not; or at
+which the left side is NaN since it has no value there or next to it (log(-1), not 0/0), and the right side is a number. A rule
 that may be read both ways (`<=>`) may lose where either reading does. The first of may lose, safer, exact, exact unless, rounds
 differently that fits is given. A loss (or gain) that is only a rounding at the edge of overflow, or only at inputs that are not
 finite, is marked as such.

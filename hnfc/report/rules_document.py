@@ -29,7 +29,8 @@ Every rule that hnfc brings, with its proof and its errors. This page is generat
 - **For Coq**: `kernel-checked` where a theorem that says the same has a proof that Coq's kernel accepted (`make proofs`); else the
   reason why there is none.
 - **In floating point** `safer` means that no input was found that goes from right to wrong, and that some go from wrong to right;
-  `may lose`: with the input at which it does, among them a NaN that is swallowed and an infinity that becomes NaN.
+  `may lose`: with the input at which it does, among them a NaN that is swallowed, an infinity that becomes NaN, and a NaN without a
+  value that becomes a number.
 - **Errors to first order**: `|∂/∂x|` is how sensitive the result is to `x`; `L(x)` how much an error of `x` grows on the way if nothing
   cancels; `Δ` the rounding error, `u` the unit roundoff, `n` a number of elements. What overflows or underflows is not part of it.
 """
