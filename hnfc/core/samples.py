@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.archives import read_arrays
-from hnfc.core.errors import ModelError, UsageError, alternatives
+from hnfc.core.errors import ModelError, UsageError, alternatives, suggestion
 from hnfc.core.saved_steps import arrays_of_step, is_step
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -45,7 +45,8 @@ def intervals_of(ranges: Any, names: Sequence[str]) -> dict[str, Interval]:
     found = {}
     for name, bounds in ranges.items():
         if name not in names:
-            raise UsageError(f"there is no input `{name}`{alternatives(name, names)}")
+            meant = suggestion(name, names) or f"; the inputs are {', '.join(names)}"
+            raise UsageError(f"there is no input `{name}`{meant}")
         try:
             lo, hi = map(float, bounds)
         except (TypeError, ValueError):

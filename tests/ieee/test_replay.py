@@ -40,6 +40,7 @@ def shows(kind: str, left: Any, right: Any) -> bool:
             "loses": finite == (True, False),
             "gains": finite == (False, True),
             "swallows NaN": math.isnan(left) and not math.isnan(right),
+            "NaN to number": math.isnan(left) and finite[1],
             "inf to NaN": (math.isinf(left) and math.isnan(right)) or (math.isnan(left) and math.isinf(right)),
             "loses digits": finite == (True, True) and left != right,
             "value": finite == (True, True) and left != right,
