@@ -29,15 +29,13 @@ from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, stops_gradients, weight_of, worse, worse_than_kept
 from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
-from hnfc.validation.tolerance import NEGLIGIBLE, TOLERATED_GROWTH
+from hnfc.validation.tolerance import NEGLIGIBLE
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MOST_OPERATIONS, MOST_NUMBERS = 200, 100_000
 """Operations of a graph, and numbers that it takes, up to which gradients alone are a reason to change it."""
 _REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError)
 """Exceptions of torch for inputs that an operation does not take."""
-_ROUNDED = 3
-"""Draws of rounded inputs, which say what error any form has."""
 _UNITS_OF_TERMS = 4
 """Units roundoff of the largest term of a gradient, by which one may be off that was no number before the rewrite."""
 
@@ -70,7 +68,6 @@ class GradientTrial:
         wide = widened(_copied(self.before)), widened(_copied(self.after))
         mixing = not all(is_pointwise(op) for op in block.ops if op.results)
         stops = stops_gradients(block)
-        mended: set[int] = set()
         for count, (name, negligible, inputs) in enumerate(self._inputs(tensors, intervals, block)):
             if count >= limit:
                 return
@@ -99,16 +96,10 @@ class GradientTrial:
                 largest = float(inputs[index].detach().abs().max()) if inputs[index].numel() else 0.0
                 rules = leniency(form, mixing, size, largest, negligible, count == 0)
                 reason = worse(arrays, form, arbiter.derivative, rules)
-                if count == 0 and _gains(*arrays[:2]):
-                    mended.add(index)
-                if reason and index in mended:
-                    inherent = TOLERATED_GROWTH * self._by_rounded_inputs(wide[0], doubled, index, defined, form)
-                    rules = replace(rules, noise=np.maximum(rules.noise, inherent))
-                    reason = worse(arrays, form, arbiter.derivative, rules)
                 if reason and mixing:
                     # sums of float64 that cancel leave its rounding, where sums of whole numbers may leave none
                     rest = NEGLIGIBLE * _largest_on_the_way(wide[0], doubled) / max(largest, form.tiny)
-                    reason = worse(arrays, form, arbiter.derivative, replace(rules, noise=np.maximum(rules.noise, rest)))
+                    reason = worse(arrays, form, arbiter.derivative, replace(rules, noise=max(rules.noise, rest)))
                 if reason and not np.isfinite(arrays[0].astype(np.float64)).all():
                     # what came before the rewrite may have no digit left, as the scores of a softmax; its gradient is right for those
                     kept = self._of_kept(wide[1], (inputs, doubled), index, defined)
@@ -152,13 +143,6 @@ class GradientTrial:
             return None
         found = _gradients(graph, doubled, [index], self.returned, defined)
         return to_numpy(found[0]) if found is not None else None
-
-    def _by_rounded_inputs(self, wide: fx.GraphModule, doubled: Sequence[Any], index: int, defined: Sequence[Any], form: Any) -> Array:
-        """The change of each element of a gradient as the inputs move within a unit in their last place: so large an error has any form."""
-        given = [_gradients(wide, inputs, [index], self.returned, defined) for inputs in (doubled, *_rounded(doubled, form.unit_roundoff))]
-        first, *others = (to_numpy(found[0]) if found is not None else np.zeros(()) for found in given)
-        with np.errstate(all="ignore"):
-            return np.asarray(np.nan_to_num(np.max([np.abs(other - first) for other in others], axis=0), nan=0.0, posinf=0.0))
 
     def _largest_terms(self, wide: fx.GraphModule, doubled: Sequence[Any], index: int, defined: Sequence[Any]) -> Array:
         """The size of the largest term of each element of a gradient, which is a sum over the uses of the argument; 0 for a single one:
@@ -224,21 +208,6 @@ def _defined(graphs: Sequence[fx.GraphModule], inputs: Sequence[Any], narrow: Se
         masks.append(known)
         size = max(size, float(torch.where(known, b.abs(), torch.zeros_like(b)).max()) if b.numel() else 0.0)
     return masks, size
-
-
-def _gains(old: Array, new: Array) -> bool:
-    """Return whether an element that was no number is one now."""
-    return bool((~np.isfinite(old.astype(np.float64)) & np.isfinite(new.astype(np.float64))).any())
-
-
-def _rounded(inputs: Sequence[Any], unit: float) -> list[list[Any]]:
-    """The inputs in float64, each number moved by a unit in its last place, up or down, some times."""
-    random = torch.Generator().manual_seed(0)
-
-    def moved(x: torch.Tensor) -> torch.Tensor:
-        return x * (1 + 2 * unit * (2 * torch.randint(2, x.shape, generator=random, dtype=x.dtype) - 1))
-
-    return [[moved(x) if _is_differentiable(x) else x for x in inputs] for _ in range(_ROUNDED)]
 
 
 def _largest_on_the_way(graph: fx.GraphModule, inputs: Sequence[Any]) -> float:

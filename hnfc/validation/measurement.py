@@ -77,7 +77,7 @@ class Leniency:
     """
 
     mixing: bool = False
-    noise: float | Array = 0.0
+    noise: float = 0.0
     coarse: bool = False
     negligible: float = 0.0
     unnoticed: float | Array = 0.0

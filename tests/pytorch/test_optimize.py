@@ -270,7 +270,7 @@ def test_wrong_options_are_named():
         hnfc.optimize(model, x, "nothing")
     with pytest.raises(UsageError, match=r"takes an nn\.Module, not function"):
         hnfc.optimize(naive_softmax, x)
-    with pytest.raises(UsageError, match='bounds by the name of the input, .* or "sample"'):
+    with pytest.raises(UsageError, match=r'bounds by the name of the input, .* or "sample"'):
         hnfc.optimize(model, x, ranges="all")
     with pytest.raises(UsageError, match=r"does not come from hnfc\.optimize"):
         hnfc.diff(model, model)
