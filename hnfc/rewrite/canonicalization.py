@@ -120,15 +120,18 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
 
 
 def _elementwise(op: NumOp, scalars: Mapping[SSAValue, SSAValue]) -> tuple[list[Operation], SSAValue] | None:
-    numbers: list[Operation] = []
-    operands = list(op.operands)
-    for index in range(len(operands)):
-        operands[index] = _seen_through(operands, op, index)
-    operands = [_number(operand, operands, op, numbers) for operand in operands]
-    sunk = _sunk(op, operands, scalars)
-    if sunk is not None:
-        return [*numbers, *sunk[0]], sunk[1]
-    operands = [_exposed(operand, scalars) for operand in operands]
+    seen = list(op.operands)
+    for index in range(len(seen)):
+        seen[index] = _seen_through(seen, op, index)
+    # beside a sum over rows a scalar with an axis would keep it from sinking
+    for operands in (seen, list(op.operands)) if any(map(_loses_axes, op.operands)) else (seen,):
+        numbers: list[Operation] = []
+        operands = [_number(operand, operands, op, numbers) for operand in operands]
+        sunk = _sunk(op, operands, scalars)
+        if sunk is not None:
+            return [*numbers, *sunk[0]], sunk[1]
+    numbers = []
+    operands = [_exposed(_number(operand, seen, op, numbers), scalars) for operand in seen]
     if all(a is b for a, b in zip(operands, op.operands, strict=True)):
         return None
     new = type(op).create(operands=operands, result_types=[op.results[0].type], properties=op.properties)

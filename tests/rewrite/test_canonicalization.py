@@ -144,10 +144,15 @@ def test_a_reduction_stays_with_its_axes_where_its_scalar_does_not():
     assert g.rewrite("rule r log(sum[k](exp(x))) => logsumexp[k](x)").rewrites
 
 
-def test_a_scalar_goes_along_with_sums_over_rows():
-    g = Graph((2, 3), (5, 2))
+@pytest.mark.parametrize("shapes", [((2, 3), (5, 2)), ((1, 3), (5,)), ((1, 1), (1,))])
+def test_a_scalar_goes_along_with_sums_over_rows(shapes):
+    g = Graph(*shapes)
     x, y = g.args
-    rows = reshape(g, g.sum(x, axes=(1,)), (2,))
-    g.returns(g.log(g.add(rows, scalar(g, y))))
+    rows = reshape(g, g.sum(x, axes=(1,)), shapes[0][:1])
+    g.returns(g.log(g.add(g.exp(rows), g.exp(scalar(g, y)))))
+    values = [np.linspace(-1, 1, int(np.prod(shape))).reshape(shape).astype("f4") for shape in shapes]
+    before = g.run(*values)[0]
     lifted(g)
+    np.testing.assert_array_equal(g.run(*values)[0], before)
     assert g.names()[-1] == "reshape" and g.names()[-2] == "log"
+    assert g.rewrite("rule r log(exp(a) + exp(b)) => logaddexp(a, b)").rewrites
