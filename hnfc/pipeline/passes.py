@@ -127,10 +127,15 @@ class CanonicalizeMovementPass(ModulePass):
             state.origins |= made
             state.canonicalized |= made.keys()
             erase_dead([o for o in block.ops if not any(r.uses for r in o.results)])
-            all_renamed |= renamed
+            all_renamed |= {old: new for old, new in renamed.items() if _is_there(new) or not _is_there(old)}
             all_made |= made
         if context.imported is not None:
             context.imported.rebase(all_renamed, all_made)
+
+
+def _is_there(value: SSAValue) -> bool:
+    """Return whether a value has not been erased."""
+    return not isinstance(value.owner, Operation) or value.owner.parent is not None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@
     x - reshape(m)            →   x - m            where m has leading axes of size 1 more
     log(select(p))            →   select(log(p))   where p may be a softmax
 
+A scalar that meets tensors without its axes stays the scalar that it was: in log(exp(sum(x)) + exp(y)) no reshape separates + and exp.
+
 torch reduces without keeping axes; rules are written with kept axes. Every step is exact, bit by bit, so the torch
 value of the old value is the torch value of the new one, and what no rule touches is written as it was read.
 """
@@ -11,7 +13,7 @@ value of the old value is the torch value of the new one, and what no rule touch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,10 @@ from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, IntsAttr, TypeM
 _RESHAPE, _BROADCAST, _TRANSPOSE = OPERATIONS["reshape"], OPERATIONS["broadcast"], OPERATIONS["transpose"]
 _WHERE, _CAST, _CONSTANT = OPERATIONS["where"], OPERATIONS["cast"], OPERATIONS["constant"]
 _LOG, _RATIOS = OPERATIONS["log"], (OPERATIONS["softmax"], OPERATIONS["div"])
+_OF_REDUCTIONS = tuple(
+    OPERATIONS[name] for name in ("add", "sub", "mul", "div", "pow", "square", "sqrt", "rsqrt", "log", "maximum", "minimum")
+)
+"""Operations on reductions that rules have: variance, norm, mean, logsumexp."""
 _SELECTING = (*(c for c in OPERATIONS.values() if c.FACTS.access is Access.LOOKUP), OPERATIONS["slice"])
 Shape = tuple[int, ...]
 
@@ -35,6 +41,7 @@ def canonicalize(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation
     """Brings the block into canonical form; returns what each value that changed is now, and what each new operation stands for."""
     renamed: dict[SSAValue, SSAValue] = {}
     origins: dict[Operation, Operation] = {}
+    scalars: dict[SSAValue, SSAValue] = {}
     for op in list(block.ops):
         if not isinstance(op, NumOp) or len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
             continue
@@ -43,7 +50,7 @@ def canonicalize(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation
             new = _reshaped(op)
         elif op.FACTS.access is Access.ELEMENTWISE and isinstance(op, UnaryOp | BinaryOp | _WHERE):
             new = _constant_cast(op) if isinstance(op, _CAST) else _log_of_selection(op) if isinstance(op, _LOG) else None
-            new = new or _elementwise(op)
+            new = new or _elementwise(op, scalars)
         if new is None:
             continue
         operations, value = new
@@ -52,6 +59,8 @@ def canonicalize(block: Block) -> tuple[dict[SSAValue, SSAValue], dict[Operation
             origins[operation] = op
         old = op.results[0]
         renamed[old] = value
+        if not _shape(old) and _loses_axes(value):
+            scalars[value] = old
         if value.name_hint is None:
             value.name_hint = old.name_hint
         old.replace_all_uses_with(value)
@@ -110,15 +119,19 @@ def _reshaped(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
     return (operations, operations[-1].results[0]) if operations else None
 
 
-def _elementwise(op: NumOp) -> tuple[list[Operation], SSAValue] | None:
-    numbers: list[Operation] = []
-    operands = list(op.operands)
-    for index in range(len(operands)):
-        operands[index] = _seen_through(operands, op, index)
-    operands = [_number(operand, operands, op, numbers) for operand in operands]
-    sunk = _sunk(op, operands)
-    if sunk is not None:
-        return [*numbers, *sunk[0]], sunk[1]
+def _elementwise(op: NumOp, scalars: Mapping[SSAValue, SSAValue]) -> tuple[list[Operation], SSAValue] | None:
+    seen = list(op.operands)
+    for index in range(len(seen)):
+        seen[index] = _seen_through(seen, op, index)
+    # beside a sum over rows a scalar with an axis would keep it from sinking
+    for operands in (seen, list(op.operands)) if any(map(_loses_axes, op.operands)) else (seen,):
+        numbers: list[Operation] = []
+        operands = [_number(operand, operands, op, numbers) for operand in operands]
+        sunk = _sunk(op, operands, scalars)
+        if sunk is not None:
+            return [*numbers, *sunk[0]], sunk[1]
+    numbers = []
+    operands = [_exposed(_number(operand, seen, op, numbers), scalars) for operand in seen]
     if all(a is b for a, b in zip(operands, op.operands, strict=True)):
         return None
     new = type(op).create(operands=operands, result_types=[op.results[0].type], properties=op.properties)
@@ -161,9 +174,9 @@ def _seen_through(operands: Sequence[SSAValue], op: NumOp, index: int) -> SSAVal
         return operand
 
 
-def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSAValue] | None:
+def _sunk(op: NumOp, operands: Sequence[SSAValue], scalars: Mapping[SSAValue, SSAValue]) -> tuple[list[Operation], SSAValue] | None:
     """The operation above the reshapes of its operands, where all of them drop the same axes; scalars go along."""
-    tensors = [operand for operand in operands if _shape(operand) or _loses_axes(operand)]
+    tensors = [operand for operand in operands if _shape(operand)] or [operand for operand in operands if _loses_axes(operand)]
     if not tensors:
         return None
     dropped: set[tuple[int, ...]] = set()
@@ -177,7 +190,8 @@ def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSA
         dropped.add((len(_shape(owner.operands[0])), *axes))
     if len(dropped) != 1 or len({len(_shape(t)) for t in tensors}) != 1:
         return None
-    sources = [operand.owner.operands[0] if operand in tensors else operand for operand in operands]  # type: ignore[union-attr]
+    rank = next(iter(dropped))[0]
+    sources = [_source(operand, rank, scalars) for operand in operands]
     element = _type(op.results[0]).element_type
     try:
         shape = broadcast_shapes(*(_shape(source) for source in sources))
@@ -188,10 +202,32 @@ def _sunk(op: NumOp, operands: Sequence[SSAValue]) -> tuple[list[Operation], SSA
     return [above, below], below.results[0]
 
 
+def _source(operand: SSAValue, rank: int, scalars: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """The operand above its reshape; of a scalar only where its axes are as many as those of the others, beside which they are all 1."""
+    if not _shape(operand) and not _loses_axes(operand):
+        return operand
+    source: SSAValue = operand.owner.operands[0]  # type: ignore[union-attr]
+    return source if _shape(operand) or _shape(source) == (1,) * rank else _exposed(operand, scalars)
+
+
+def _exposed(value: SSAValue, scalars: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    """A scalar as it was before operations sank: these are made of scalars again, but for those on reductions, which rules have with kept
+    axes. Its operations are those that it was imported with, which nothing else uses now."""
+    old = scalars.get(value)
+    if old is None or not isinstance(op := old.owner, NumOp):
+        return value
+    operands = [_exposed(operand, scalars) for operand in op.operands]
+    if isinstance(op, _OF_REDUCTIONS) and any(map(_loses_axes, operands)):
+        return value
+    for index, operand in enumerate(operands):
+        op.operands[index] = operand
+    return old
+
+
 def _loses_axes(value: SSAValue) -> bool:
     """Return whether a scalar is an element of a tensor, as a sum over all axes is."""
     owner = value.owner
-    return isinstance(owner, _RESHAPE) and len(owner.operands) == 1 and len(_shape(owner.operands[0])) > len(_shape(value))
+    return not _shape(value) and isinstance(owner, _RESHAPE) and len(owner.operands) == 1 and bool(_shape(owner.operands[0]))
 
 
 def _dropped_axes(source: Shape, target: Shape) -> tuple[int, ...] | None:

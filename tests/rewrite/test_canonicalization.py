@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,3 +114,45 @@ def test_a_splat_becomes_a_number_only_where_it_does_not_widen():
     g.returns(g.mul(g.args[0], g.constant(2, shape=(2, 3))))
     lifted(g)
     assert "tensor<2x3xf32>" in str(g.block.first_op)
+
+
+def scalar(g, x):
+    """The sum over all axes, without them."""
+    return reshape(g, g.sum(x, axes=tuple(range(len(x.type.get_shape())))), ())
+
+
+@pytest.mark.parametrize("shapes", [((3, 3), (4,)), ((3, 3), (1,)), ((2, 1, 3), (2, 2))])
+@pytest.mark.parametrize("both", [True, False])
+def test_a_scalar_meets_tensors_without_its_axes(shapes, both):
+    """A reshape between + and exp hides the sum of exponentials from rules."""
+    g = Graph(*shapes)
+    x, y = g.args
+    other = scalar(g, y) if both else y
+    g.returns(g.log(g.add(g.exp(scalar(g, x)), g.exp(other))))
+    values = [np.linspace(-1, 1, int(np.prod(shape))).reshape(shape).astype("f4") for shape in shapes]
+    before = g.run(*values)[0]
+    lifted(g)
+    np.testing.assert_array_equal(g.run(*values)[0], before)
+    assert g.rewrite("rule r log(exp(a) + exp(b)) => logaddexp(a, b)").rewrites
+
+
+def test_a_reduction_stays_with_its_axes_where_its_scalar_does_not():
+    g = Graph((3, 3), (4,))
+    x, y = g.args
+    g.returns(g.mul(g.neg(g.log(scalar(g, g.exp(x)))), y))
+    lifted(g)
+    assert g.rewrite("rule r log(sum[k](exp(x))) => logsumexp[k](x)").rewrites
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (5, 2)), ((1, 3), (5,)), ((1, 1), (1,))])
+def test_a_scalar_goes_along_with_sums_over_rows(shapes):
+    g = Graph(*shapes)
+    x, y = g.args
+    rows = reshape(g, g.sum(x, axes=(1,)), shapes[0][:1])
+    g.returns(g.log(g.add(g.exp(rows), g.exp(scalar(g, y)))))
+    values = [np.linspace(-1, 1, int(np.prod(shape))).reshape(shape).astype("f4") for shape in shapes]
+    before = g.run(*values)[0]
+    lifted(g)
+    np.testing.assert_array_equal(g.run(*values)[0], before)
+    assert g.names()[-1] == "reshape" and g.names()[-2] == "log"
+    assert g.rewrite("rule r log(exp(a) + exp(b)) => logaddexp(a, b)").rewrites
