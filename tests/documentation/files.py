@@ -177,14 +177,13 @@ LEFT_OUT = {
 """Commands that do not end, or need another machine, and the tests that run them."""
 NEEDS = {
     r"\bfolder\b": "transformers",
+    r"^precision folder\b": "compressed_tensors",
     r"\.onnx\b": "onnx",
     r"--on iree\b": "iree",
     r"^discover\b": "egglog",
     r"^(replay|trace)\b": "torch",
 }
 """Optional packages of commands."""
-EXIT_CODES: dict[tuple[str, str], int] = {}
-"""Exit codes other than 0, by page and command, where the page says that the command fails."""
 
 
 def provide(page: str, word: str, folder: Path) -> None:

@@ -62,8 +62,11 @@ def of_block(page: str, language: str, text: str) -> Iterator[Command | Shown]:
 
 def names_an_argument(text: str) -> bool:
     """True of a command, false of the mere name of one, with or without options."""
-    words = text.split()
-    return (len(words) > 1 and words[0] in (*COMMANDS, "help") and not words[1].startswith("-")) or words[0] not in COMMANDS
+    first, *others = text.split()
+    if first in (*COMMANDS, "help"):
+        return bool(others) and not others[0].startswith("-")
+    # `hnfc MODEL` is the name of the command that has none
+    return bool(others) or not first.isupper()
 
 
 def steps(page: Path, name: str = "") -> list[Command | Shown]:
@@ -146,9 +149,8 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
             files.provide(name, word, tmp_path)
         done = run(words, tmp_path)
         printed[command] = done.stdout + "\n" + done.stderr
-        expected = files.EXIT_CODES.get((name, step.text), 0)
-        if done.returncode != expected:
-            faults.append(f"hnfc {command}: exit code {done.returncode}, not {expected}: {done.stderr[-600:]}")
+        if done.returncode != 0:  # no page has a command that fails
+            faults.append(f"hnfc {command}: exit code {done.returncode}: {done.stderr[-600:]}")
         faults += [f"hnfc {command}: does not print {line!r}" for line in not_printed(step.shown, printed[command])]
     assert faults == [], "\n".join(faults)
     if absent:
@@ -181,7 +183,7 @@ def test_sessions_print_what_they_show(name: str, tmp_path: Path) -> None:
 def test_commands_are_found_and_few_are_left_out() -> None:
     texts = [substituted(step.text) for page in WITH_COMMANDS for step in steps(page) if isinstance(step, Command)]
     omitted = [text for text in texts if left_out(text)]
-    assert len(texts) > 90 and len(omitted) < 6
+    assert len(texts) > 85 and len(omitted) < 6
     assert {left_out(text) for text in omitted} == set(files.LEFT_OUT)
     assert [place for place in re.findall(r"\b[A-Z]{4,}\b", " ".join(texts)) if place != "HOST"] == []
 
@@ -208,7 +210,7 @@ def test_outputs_are_compared_by_words() -> None:
 
 
 def test_steps_of_a_page(tmp_path: Path) -> None:
-    text = """Run `hnfc explain RULE`, not `hnfc check`.
+    text = """Run `hnfc explain RULE`, not `hnfc check`, `hnfc run --compare` or `hnfc MODEL`.
 
 ```
 $ cat a.fpcore
