@@ -133,6 +133,21 @@ def improve(
     return ImprovedProgram(*(getattr(found, f.name) for f in fields(found)), program=program)
 
 
+def bits_of_program(program: FPCoreProgram, settings: ImprovementSettings | None = None) -> tuple[Sample, Floats]:
+    """The points at which `improve` tests a program, and the bits of error at each, without a search.
+
+    Raises NotImproved for a program that is not in binary64 throughout, or that has a value at no point.
+    """
+    chosen = settings or ImprovementSettings()
+    original, conditions = program_term(program, Terms())
+    if not program.arguments:
+        raise NotImproved("a program without arguments is one number")
+    test = _test_points(original, Domain(tuple(program.arguments), tuple(conditions), program.ranges), chosen)
+    if not len(test):
+        raise NotImproved("no point that was tried meets the precondition and has a finite value")
+    return test, bits_of_error(TermEvaluator(test.inputs).values(original), test.exact)
+
+
 def improve_term(
     terms: Terms,
     original: Term,
@@ -159,7 +174,7 @@ def improve_term(
     guard.see(seen.part(slice(0, 0)), seen)
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(drawn), seen)
     term = assembled(terms, tree)
-    test = joined(_points(original, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily), seen)
+    test = joined(_test_points(original, domain, chosen), seen)
     evaluator = TermEvaluator(test.inputs)
     before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
     branches = tuple(Branch(where, form) for where, form in paths(tree))
@@ -173,6 +188,10 @@ def improve_term(
 def _points(term: Term, domain: Domain, count: int, rng: np.random.Generator, daily: bool) -> Sample:
     drawn = draw(term, domain, count, rng)
     return joined(drawn, everyday(term, domain, count, rng)) if daily else drawn
+
+
+def _test_points(term: Term, domain: Domain, chosen: ImprovementSettings) -> Sample:
+    return _points(term, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily)
 
 
 def _candidates(

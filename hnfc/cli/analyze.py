@@ -99,7 +99,8 @@ def _programs(options: argparse.Namespace) -> int:
     if options.report:
         from hnfc.cli import pages
 
-        pages.write_page(options.report, pages.bounded_page, bounded, refused, options.model)
+        named = {program.name: program for program in programs}
+        pages.write_page(options.report, pages.bounded_page, bounded, named, refused, options.model)
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say(filled("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it"))
     return WRONG if refused else DONE

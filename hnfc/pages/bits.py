@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ _MOST_ARGUMENTS = 3
 
 
 def bits_plots(
-    name: str, inputs: Mapping[str, Floats], bits: tuple[Floats, Floats], points: int, most: float, everyday_sizes: bool = False
+    name: str, inputs: Mapping[str, Floats], bits: Sequence[Floats], points: int, most: float, everyday_sizes: bool = False
 ) -> list[Block]:
-    """One plot for each argument. bits: before and after at each point of the inputs; most: bits where no digit is right.
+    """One plot for each argument. bits: at each point of the inputs, before and after, or of one form; most: bits where no digit is right.
 
     everyday_sizes: the axis is one of sizes from 1e-3 to 1e3, not one on which all doubles stand evenly.
     """
@@ -43,14 +43,15 @@ def bits_plots(
         places = _sizes(values) if everyday_sizes else to_ordinal(values).astype(np.float64) / _SCALE
         ticks = _size_ticks(places) if everyday_sizes else _ticks(float(places.min()), float(places.max()))
         rows: list[Mapping[str, Any]] = []
-        for form, lost in zip(("before", "after"), bits, strict=True):
+        for form, lost in zip(("before", "after"), bits, strict=False):
             rows += [
                 {"x": round(float(places[i]), 4), "bits": round(float(lost[i]), 2), "form": form, "given": f"{float(values[i]):.6g}"}
                 for i in chosen
             ]
-        spec = bits_spec(rows, ticks, argument, both=True, most=most)
+        spec = bits_spec(rows, ticks, argument, both=len(bits) > 1, most=most)
+        forms = ", before and after" if len(bits) > 1 else ""
         share = "" if len(chosen) == count else f", of which {len(chosen)} are drawn"
-        caption = f"Bits of error of {name} against {argument} at {count} points{share}: points and their means, before and after."
+        caption = f"Bits of error of {name} against {argument} at {count} points{share}: points and their means{forms}."
         blocks.append(PlotBlock(anchor("plot", name, argument), spec, caption))
     return blocks
 

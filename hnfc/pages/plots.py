@@ -68,7 +68,7 @@ def bits_spec(
             "y": bits,
             "color": colour,
             "shape": {"field": "form", "type": "nominal", "legend": None},
-            "tooltip": [{"field": "given", "title": argument}, {"field": "bits", "format": ".1f"}, {"field": "form"}],
+            "tooltip": [{"field": "given", "title": argument}, {"field": "bits", "format": ".1f"}, *([{"field": "form"}] if both else [])],
         },
     }
     means = {

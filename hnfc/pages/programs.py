@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hnfc.accuracy.account import BranchAccount, ProgramResult
-from hnfc.accuracy.improving import ImprovedProgram
-from hnfc.accuracy.reading import expression
+from hnfc.accuracy.improving import ImprovedProgram, bits_of_program
+from hnfc.accuracy.reading import NotImproved, expression
 from hnfc.analysis.programs import Bounded
+from hnfc.frontend.fpcore import FPCoreProgram
 from hnfc.pages.bits import bits_plots
 from hnfc.pages.document import (
     Block,
@@ -175,6 +176,17 @@ def _bits_plots(name: str, improved: ImprovedProgram, points: int) -> list[Block
     return bits_plots(name, improved.test.inputs, improved.bits(), points, most=64)
 
 
+def _measured_plots(program: FPCoreProgram, points: int) -> list[Block]:
+    """One plot for each argument: bits of error of the program as it is; or the reason why it has none."""
+    if not program.arguments:
+        return []
+    try:
+        test, bits = bits_of_program(program)
+    except NotImproved as error:
+        return [TextBlock(f"Errors were not measured: {error}.")]
+    return bits_plots(program.name, test.inputs, [bits], points, most=64)
+
+
 def _badge(bound: float) -> tuple[str, Tone]:
     return ("no bound", "warn") if math.isinf(bound) else (f"error ≤ {short(bound)}", "good")
 
@@ -185,8 +197,11 @@ def _bounded_headline(worst: str, bound: float, count: int) -> str:
     return f"The error of `{worst}` is at most {short(bound)}" + (f", the largest of {count} programs." if count > 1 else ".")
 
 
-def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str, command: str) -> Page:
-    """The page of programs whose largest error is bounded."""
+def bounded_page(
+    found: Mapping[str, Bounded], programs: Mapping[str, FPCoreProgram], refused: Sequence[str], file: str, command: str
+) -> Page:
+    """The page of programs whose largest error is bounded, with the errors that were measured at points. programs: those of `found`."""
+    points = max(_LEAST_POINTS, _MOST_POINTS // max(1, sum(len(bounded.ranges) for bounded in found.values())))
     rows: list[Sequence[PageCell | str]] = []
     cards = []
     for name, bounded in found.items():
@@ -211,6 +226,7 @@ def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str
         blocks: list[Block] = [FactsBlock(facts)]
         if shares:
             blocks.append(TableBlock(("operation whose rounding contributes", "share there"), shares, numbers=frozenset((1,))))
+        blocks += _measured_plots(programs[name], points)
         cards.append(CardBlock(anchor("program", name), name, "", [_badge(most.bound)], blocks, len(found) == 1))
     problems = [TextBlock(text, "warn") for text in refused]
     worst = max(found, key=lambda name: found[name].maximum.bound)
@@ -219,7 +235,8 @@ def bounded_page(found: Mapping[str, Bounded], refused: Sequence[str], file: str
         PageSection(
             "programs",
             "Programs",
-            "The bound holds for every input of the precondition; the attained error is what the error model reaches at one point.",
+            "The bound holds for every input of the precondition; the attained error is what the error model reaches at one point. "
+            "Plots show errors that were measured: bits of the result that are wrong at points of the precondition.",
             [TableBlock(("program", "error at most", "attained", "most of it from"), rows), *cards],
         )
     ]

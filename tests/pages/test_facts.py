@@ -79,6 +79,26 @@ def test_points_of_plots_have_the_mean_of_the_report(tmp_path: Path) -> None:
     assert improved.improved and len(before) == len(improved.test)
 
 
+def test_analyzed_programs_have_plots_of_the_errors_that_accuracy_starts_from(tmp_path: Path) -> None:
+    path = tmp_path / "p.fpcore"
+    path.write_text(
+        '(FPCore (x) :name "roots" :pre (<= 1 x 1e15) (- (sqrt (+ x 1)) (sqrt x)))\n'
+        '(FPCore (x y) :name "sum" :pre (and (<= 1 x 2) (<= 1 y 2)) (+ x y))\n'
+        '(FPCore (x) :name "narrow" :precision binary32 :pre (<= 1 x 2) (+ x 1))\n(FPCore () :name "number" (sqrt 2))\n'
+    )
+    assert hnfc("analyze", "p.fpcore", "--report", "r.html", cwd=tmp_path).returncode == 0
+    plots = data_of(tmp_path / "r.html")["plots"]
+    assert set(plots) == {"plot-roots-x", "plot-sum-x", "plot-sum-y"}
+    bits = {name: [row["bits"] for row in plot["data"]["values"]] for name, plot in plots.items()}
+    # a difference of equal numbers loses nearly all, a sum of two positive ones less than a bit
+    assert max(bits["plot-roots-x"]) > 40 and max(bits["plot-sum-y"]) <= 1
+    improved = improve(next(iter(read_programs(str(path), []))))
+    assert bits["plot-roots-x"] == [round(float(lost), 2) for lost in improved.bits()[0]]
+    page = text_of(tmp_path / "r.html")
+    assert "Bits of error of roots against x at 1000 points: points and their means." in page and "before and after" not in page
+    assert page.count("Errors were not measured:") == 1
+
+
 def test_pointwise_rewrites_have_plots_of_their_errors(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(
         "func.func @main(%x: !torch.vtensor<[64],f32>) -> !torch.vtensor<[64],f32> {\n"
