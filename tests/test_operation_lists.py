@@ -70,6 +70,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/jax/operations.py": {"_OF_NUMPY": FOREIGN, "_OF_LAX": FOREIGN, "_REDUCTIONS": HANDLERS},
     "hnfc/report/proof_steps.py": {"FAMILIAR": WORDS},
     "hnfc/rewrite/builder.py": {"_apply": PROVER, "fold": HANDLERS, "_VANISHING": PROVER},
+    "hnfc/rewrite/canonicalization.py": {"_OF_REDUCTIONS": PROVER},
     "hnfc/rewrite/matcher.py": {"gains_by_shape": PROVER, "_RARITY": PROVER},
     "hnfc/rewrite/movement.py": {"MOVES": PROVER},
     "hnfc/tracing/guards.py": {"_KINDS": FOREIGN},
