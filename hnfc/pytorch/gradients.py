@@ -23,7 +23,7 @@ from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compiled import Compiled
-from hnfc.pytorch.gradient_terms import with_separate_uses
+from hnfc.pytorch.gradient_terms import separate_uses
 from hnfc.pytorch.kept_values import WithKept
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import BACKWARD, Arbiter, leniency, only_the_first, stops_gradients, weight_of, worse, worse_than_kept
@@ -147,7 +147,8 @@ class GradientTrial:
     def _largest_terms(self, wide: fx.GraphModule, doubled: Sequence[Any], index: int, defined: Sequence[Any]) -> Array:
         """The size of the largest term of each element of a gradient, which is a sum over the uses of the argument; 0 for a single one:
         where terms cancel, their rounding is no fault of a form."""
-        graph, uses = with_separate_uses(wide, index)
+        graph = _copied(wide)
+        uses = separate_uses(graph, index)
         places = range(len(doubled), len(doubled) + uses)
         found = _gradients(graph, [*doubled, *[doubled[index]] * uses], places, self.returned, defined) if uses > 1 else None
         sizes = [np.nan_to_num(np.abs(to_numpy(term)), nan=0.0, posinf=0.0) for term in found or ()]
