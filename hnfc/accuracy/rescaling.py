@@ -176,9 +176,12 @@ class Rescaling:
         return self._emit("where", self._emit("compare", m, self._constant(0.0), predicate="ne"), exponent, otherwise)
 
     def _capped(self, exponent: SSAValue) -> SSAValue:
-        """An exponent whose power is a finite number: of a factor 0 it makes 0."""
+        """An exponent whose power is a finite number: of a factor 0 it makes 0, and of its derivative what it should as far as there are
+        numbers."""
         self.identities.add("rescaled_without_zeros")
-        return self._emit("minimum", exponent, self._constant(0.9 * math.log(FORMATS[self._element].largest)))
+        form = FORMATS[self._element]
+        # a runner's exp, and the rounded constant, may be off by some units
+        return self._emit("minimum", exponent, self._constant((1 - 2 * form.unit_roundoff) * math.log(form.largest)))
 
     def _scaled_by(self, pair: Pair, exponent: SSAValue, taken: SSAValue) -> SSAValue:
         """m·exp(e - t), where e - t is greater than 0 only if m is 0 and zeros do not count."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import hnfc
+from tests.exporting import FunctionModule
 
 DROPPED = "rule dropped\n    x + detach(y) => x + y\nrule alone\n    detach(x) => x\n"
 
@@ -40,3 +41,12 @@ def test_a_rule_that_lets_a_gradient_through_is_taken_back(model: torch.nn.Modul
     before, after = (torch.autograd.grad(each(x, y).sum(), (x, y), allow_unused=True) for each in (model, better))
     for old, new in zip(before, after, strict=True):
         torch.testing.assert_close(torch.zeros(size) if new is None else new, torch.zeros(size) if old is None else old)
+
+
+@pytest.mark.parametrize(("dtype", "at"), [(torch.float64, 700.0), (torch.float32, 85.0), (torch.bfloat16, 85.0), (torch.float16, 10.5)])
+def test_a_difference_that_is_0_has_a_gradient(dtype: torch.dtype, at: float) -> None:
+    """A form that divides by the largest exponential multiplies 0 by it, and the derivative of that 0."""
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=dtype)
+    better = hnfc.optimize(FunctionModule(lambda x: torch.exp(x) - torch.exp(x.detach())), (x,))
+    large = torch.tensor([at], dtype=dtype, requires_grad=True)
+    torch.testing.assert_close(torch.autograd.grad(better(large).sum(), large)[0], torch.exp(large).detach(), rtol=1e-2, atol=0)
