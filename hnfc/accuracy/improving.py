@@ -133,8 +133,16 @@ def improve(
     return ImprovedProgram(*(getattr(found, f.name) for f in fields(found)), program=program)
 
 
-def bits_of_program(program: FPCoreProgram, settings: ImprovementSettings | None = None) -> tuple[Sample, Floats]:
-    """The points at which `improve` tests a program, and the bits of error at each, without a search.
+@dataclass(frozen=True)
+class ProgramErrors:
+    """Bits of error of a program, as it is, at each point of a sample."""
+
+    sample: Sample
+    bits: Floats
+
+
+def program_errors(program: FPCoreProgram, settings: ImprovementSettings | None = None) -> ProgramErrors:
+    """Errors at the points at which `improve` tests a program, without a search.
 
     Raises NotImproved for a program that is not in binary64 throughout, or that has a value at no point.
     """
@@ -145,7 +153,7 @@ def bits_of_program(program: FPCoreProgram, settings: ImprovementSettings | None
     test = _test_points(original, Domain(tuple(program.arguments), tuple(conditions), program.ranges), chosen)
     if not len(test):
         raise NotImproved("no point that was tried meets the precondition and has a finite value")
-    return test, bits_of_error(TermEvaluator(test.inputs).values(original), test.exact)
+    return ProgramErrors(test, bits_of_error(TermEvaluator(test.inputs).values(original), test.exact))
 
 
 def improve_term(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hnfc.analysis.branch_and_bound import BoundLimits
 from hnfc.analysis.curvature import curvature_of
@@ -26,6 +26,9 @@ from hnfc.frontend.models import read_model
 from hnfc.pipeline.graphs import graph_of
 from hnfc.report.analysis import annotate, growth_picture, rows_of
 from hnfc.report.table import filled, table
+
+if TYPE_CHECKING:
+    from hnfc.accuracy.improving import ProgramErrors
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,7 +75,10 @@ def _programs(options: argparse.Namespace) -> int:
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     bounded: dict[str, Any] = {}
+    errors: dict[str, ProgramErrors | str] = {}
     refused: list[str] = []
+    if options.report:
+        from hnfc.cli import pages
     with Progress() as progress, executor_of(options.jobs, options.cluster) as executor:
         programs = list(read_programs(options.model, refused))
         outcomes = mapped(executor, partial(_bounded, seconds=options.seconds), programs)
@@ -84,6 +90,9 @@ def _programs(options: argparse.Namespace) -> int:
                 data.append({"name": program.name, "problem": found})
                 continue
             bounded[program.name] = found
+            if options.report:
+                progress(f"measuring {program.name} …")
+                errors[program.name] = pages.errors_of(program)
             most = found.maximum
             culprit = f"{found.shares[0][1]:.0%} {found.shares[0][0]}" if found.shares else ""
             rows.append([program.name, f"{most.bound:.4g}", f"{most.attained:.4g}", culprit])
@@ -97,10 +106,7 @@ def _programs(options: argparse.Namespace) -> int:
     if not rows:
         raise ModelError(f"{options.model} has no program that can be analyzed")
     if options.report:
-        from hnfc.cli import pages
-
-        named = {program.name: program for program in programs}
-        pages.write_page(options.report, pages.bounded_page, bounded, named, refused, options.model)
+        pages.write_page(options.report, pages.bounded_page, bounded, errors, refused, options.model)
     show(table(["program", "error at most", "attained by the model", "most of it from"], rows, 3))
     say(filled("bounds hold for every input that meets the precondition, each operation being rounded correctly, as FPCore defines it"))
     return WRONG if refused else DONE

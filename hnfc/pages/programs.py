@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hnfc.accuracy.account import BranchAccount, ProgramResult
-from hnfc.accuracy.improving import ImprovedProgram, bits_of_program
-from hnfc.accuracy.reading import NotImproved, expression
+from hnfc.accuracy.improving import ImprovedProgram, ProgramErrors
+from hnfc.accuracy.reading import expression
 from hnfc.analysis.programs import Bounded
-from hnfc.frontend.fpcore import FPCoreProgram
 from hnfc.pages.bits import bits_plots
 from hnfc.pages.document import (
     Block,
@@ -176,15 +175,11 @@ def _bits_plots(name: str, improved: ImprovedProgram, points: int) -> list[Block
     return bits_plots(name, improved.test.inputs, improved.bits(), points, most=64)
 
 
-def _measured_plots(program: FPCoreProgram, points: int) -> list[Block]:
+def _measured_plots(name: str, errors: ProgramErrors | str, points: int) -> list[Block]:
     """One plot for each argument: bits of error of the program as it is; or the reason why it has none."""
-    if not program.arguments:
-        return []
-    try:
-        test, bits = bits_of_program(program)
-    except NotImproved as error:
-        return [TextBlock(f"Errors were not measured: {error}.")]
-    return bits_plots(program.name, test.inputs, [bits], points, most=64)
+    if isinstance(errors, str):
+        return [TextBlock(f"Errors were not measured: {errors}.")]
+    return bits_plots(name, errors.sample.inputs, [errors.bits], points, most=64)
 
 
 def _badge(bound: float) -> tuple[str, Tone]:
@@ -198,9 +193,12 @@ def _bounded_headline(worst: str, bound: float, count: int) -> str:
 
 
 def bounded_page(
-    found: Mapping[str, Bounded], programs: Mapping[str, FPCoreProgram], refused: Sequence[str], file: str, command: str
+    found: Mapping[str, Bounded], errors: Mapping[str, ProgramErrors | str], refused: Sequence[str], file: str, command: str
 ) -> Page:
-    """The page of programs whose largest error is bounded, with the errors that were measured at points. programs: those of `found`."""
+    """The page of programs whose largest error is bounded, with errors measured at points.
+
+    errors: of each program in `found`, or the reason why they were not measured.
+    """
     points = max(_LEAST_POINTS, _MOST_POINTS // max(1, sum(len(bounded.ranges) for bounded in found.values())))
     rows: list[Sequence[PageCell | str]] = []
     cards = []
@@ -226,7 +224,7 @@ def bounded_page(
         blocks: list[Block] = [FactsBlock(facts)]
         if shares:
             blocks.append(TableBlock(("operation whose rounding contributes", "share there"), shares, numbers=frozenset((1,))))
-        blocks += _measured_plots(programs[name], points)
+        blocks += _measured_plots(name, errors[name], points)
         cards.append(CardBlock(anchor("program", name), name, "", [_badge(most.bound)], blocks, len(found) == 1))
     problems = [TextBlock(text, "warn") for text in refused]
     worst = max(found, key=lambda name: found[name].maximum.bound)
