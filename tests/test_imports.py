@@ -213,7 +213,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "hnfc/analysis": "findings",
         "hnfc/pipeline": "what was compiled, graphs",
         "hnfc/accuracy": "FPCore programs",
-        "hnfc/frontend": "programs whose errors are drawn",
         "hnfc/report": "the words of the text reports",
         "hnfc/precision": "assignments and refusals",
         "jinja2": "templates",
