@@ -119,7 +119,8 @@ def test_the_table_of_certificates_that_ship_is_of_these_rules_and_this_theory()
     assert sum(result.accepted for result in found.values()) >= 160
 
 
-def test_the_list_of_rules_shows_what_is_checked() -> None:
+def test_the_list_of_rules_shows_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     chosen = [rule for rule in SHIPPED if rule.name in ("log1p_fusion", "one_minus_erf")]
     found = verdicts(chosen)
     lines = rule_table(chosen, found, certificates(chosen, found)).splitlines()[2:]
