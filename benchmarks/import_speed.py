@@ -22,7 +22,8 @@ from typing import Any
 from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl.rulebook import shipped
-from hnfc.frontend.torch_mlir import import_module, new_context, read
+from hnfc.frontend.reading import new_context, read
+from hnfc.frontend.torch_mlir import import_module
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import phases
 from hnfc.pipeline.request import Request

@@ -9,8 +9,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir._mlir_libs import _stablehlo
 
+from hnfc.frontend.reading import new_context, read
 from hnfc.frontend.stablehlo import register
-from hnfc.frontend.torch_mlir import new_context, read
 from hnfc.frontend.weights import read as elements
 
 Array = Any

@@ -19,7 +19,7 @@ from torch_mlir.passmanager import PassManager
 
 from hnfc.backend.torch_mlir import lower_to_linalg
 from hnfc.dialects.num.rounding import NUMPY_TYPES
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 from hnfc.frontend.weights import element_type
 
 _PASSES = """builtin.module(

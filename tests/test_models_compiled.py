@@ -25,7 +25,7 @@ from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
 from hnfc.dsl.soundness import Verdict
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.levels import phases

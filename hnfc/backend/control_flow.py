@@ -6,7 +6,8 @@ A body takes its own arguments first and then the values that it uses of what is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,8 +30,12 @@ class Controlled(torch.nn.Module):
         super().__init__()
         self.bodies = torch.nn.ModuleList(bodies)
         self.used, self.operands = list(used), operands
-        self.declares = True
-        """False where everything runs in a wider type than is declared."""
+        self.declare(True)
+
+    def declare(self, declares: bool) -> None:
+        """Gives the values of the bodies the types that are declared for them, or none where everything runs in a wider type."""
+        made: Callable[[Any], fx.Interpreter] = partial(Declared, shapes=False) if declares else fx.Interpreter
+        self._graphs = [made(body) for body in self.bodies]
 
     def _split(self, given: Sequence[Any]) -> tuple[list[Any], list[list[Any]]]:
         """The operands, and for each body what it uses of the values around it."""
@@ -41,9 +46,7 @@ class Controlled(torch.nn.Module):
         return list(given[: self.operands]), found
 
     def _run(self, index: int, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        body: Any = self.bodies[index]
-        graph = Declared(body, shapes=False) if self.declares else fx.Interpreter(body)
-        results: tuple[Any, ...] = graph.run(*arguments)
+        results: tuple[Any, ...] = self._graphs[index].run(*arguments)
         return results
 
 

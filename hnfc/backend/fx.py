@@ -20,7 +20,7 @@ from hnfc.backend.control_flow import controlled
 from hnfc.backend.native import NAMESPACE
 from hnfc.backend.onnx_reference import OnnxReference, interpolated, ordered_topk
 from hnfc.core.errors import ModelError, NodeError
-from hnfc.core.regions import used_within
+from hnfc.core.regions import REGION_ENDS, used_within
 from hnfc.core.tensors import to_torch
 from hnfc.frontend import weights
 from hnfc.frontend.torch_mlir import operation_name
@@ -56,7 +56,6 @@ warn of few elements, in text on stderr where they are not called as functions o
 _ONNX = "torch.onnx."
 _NATIVE = f"torch.{NAMESPACE}."
 _OMITTED = ("torch.bind_symbolic_shape", "torch.symbolic_int")
-_TERMINATORS = ("func.return", "torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
 
 
 def raise_function(module: ir.Module, name: str = "main", nodes: dict[ir.Value, Argument] | None = None) -> fx.GraphModule:
@@ -108,7 +107,7 @@ class _Raising:
             self.values[value] = fx.node.map_arg(entry, inside)
         for view in block.operations:
             operation = view.operation
-            if operation.name in _TERMINATORS:
+            if operation.name in ("func.return", *REGION_ENDS):
                 self.graph.output(tuple(self.values[operand] for operand in operation.operands))
             elif operation.name not in _OMITTED:
                 self._operation(operation)

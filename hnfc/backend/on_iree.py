@@ -25,7 +25,8 @@ from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
-from hnfc.frontend.torch_mlir import import_module, read
+from hnfc.frontend.reading import read
+from hnfc.frontend.torch_mlir import import_module
 
 Form: TypeAlias = Callable[..., EmittedTerm]
 

@@ -78,7 +78,7 @@ def widened(graph: fx.GraphModule) -> fx.GraphModule:
         if isinstance(part, fx.GraphModule):
             _widen(part)
         if isinstance(part, Controlled):
-            part.declares = False
+            part.declare(False)
     return graph
 
 

@@ -35,7 +35,10 @@ def write_remainder(emitter: Emitter, operation: ir.Operation) -> None:
 
 
 def _is_negative(emitter: Emitter, x: ir.Value) -> ir.Value:
-    return emitter.aten("lt.Scalar", [x, 0], _boolean(str(x.type)))
+    # of a constant and a number of another kind torch-mlir takes the wrong one for less
+    found = _TENSOR.fullmatch(str(x.type))
+    zero: int | float = 0 if found and found[2].startswith("s") else 0.0
+    return emitter.aten("lt.Scalar", [x, zero], _boolean(str(x.type)))
 
 
 def _boolean(kind: str) -> str:

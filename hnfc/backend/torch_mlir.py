@@ -21,7 +21,8 @@ from hnfc.core.torch_emitter import Emitter
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import ConstantOp
 from hnfc.frontend.conversions import CONVERSIONS
-from hnfc.frontend.torch_mlir import Imported, new_context, operation_name
+from hnfc.frontend.reading import new_context
+from hnfc.frontend.torch_mlir import Imported, operation_name
 
 
 def export(

@@ -20,18 +20,22 @@ _BY_NUMBERS = ("torch.aten.remainder.Scalar", "torch.aten.fmod.Scalar")
 _NUMBERS = ("torch.constant.int", "torch.constant.float")
 _DIVISION = "torch.aten.div.Tensor_mode"
 _SUM = "torch.aten.add.Tensor"
+_COMPARISONS = tuple(f"torch.aten.{name}.Scalar" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 
 
 def unfold(module: ir.Module) -> None:
     """Writes operations that torch-mlir folds, or lowers, to wrong values in others.
 
     It divides constants as if they had no sign, by way of float32, and ends the process where a divisor is 0; a sum of constant
-    booleans it takes for an exclusive or; that a float equals itself it takes for true, NaN or not; remainders by a number get the
-    sign of the dividend in StableHLO, and fmod by a number is not known at all.
+    booleans it takes for an exclusive or; it compares constants with a number of another kind at random, or dies of that; that a
+    float equals itself it takes for true, NaN or not; remainders by a number get the sign of the dividend in StableHLO, and fmod
+    by a number is not known at all.
     """
     for operation in list(operations_within(module.operation)):
         if operation.name in (_DIVISION, _SUM):
             _unfold_constants(operation)
+        elif operation.name in _COMPARISONS and _is_constant(operation):
+            operation.operands[0] = _not_folded(operation, operation.operands[0])
         elif operation.name == "torch.aten.eq.Tensor" and _FLOAT.fullmatch(str(operation.operands[0].type)):
             _unfold_equality(operation)
         elif operation.name in _BY_NUMBERS:
@@ -47,9 +51,13 @@ def _unfold_constants(operation: ir.Operation) -> None:
     if value is not None:
         _replace(operation, value)
         return
-    b = operation.operands[1]
-    name = "torch.aten.logical_or" if kind.endswith("i1>") else "torch.aten.maximum"
-    operation.operands[1] = _before(operation, name, [b, b], b.type)
+    operation.operands[1] = _not_folded(operation, operation.operands[1])
+
+
+def _not_folded(operation: ir.Operation, b: ir.Value) -> ir.Value:
+    """A value as another that nothing folds."""
+    name = "torch.aten.logical_or" if str(b.type).endswith("i1>") else "torch.aten.maximum"
+    return _before(operation, name, [b, b], b.type)
 
 
 def _unfold_equality(operation: ir.Operation) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
+REGION_ENDS = ("torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
+"""Operations that end a region and hand on its values."""
+
 
 def operations_within(root: ir.Operation) -> Iterator[ir.Operation]:
     """Every operation in the regions of one, in order."""

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from hnfc.frontend import stablehlo
 from hnfc.frontend.onnx import read_onnx
 from hnfc.frontend.onnx_conversion import convert, is_onnx
-from hnfc.frontend.torch_mlir import new_context, read
+from hnfc.frontend.reading import new_context, read
 
 _STABLEHLO = (b"stablehlo", b"StableHLO", b"chlo.")
 _IN_TORCH = b"onnx."

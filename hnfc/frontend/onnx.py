@@ -19,7 +19,7 @@ from hnfc.core.regions import operations_within
 from hnfc.frontend.onnx_conversion import convert, operators
 from hnfc.frontend.onnx_data import External, graphs
 from hnfc.frontend.onnx_names import check_names
-from hnfc.frontend.torch_mlir import new_context
+from hnfc.frontend.reading import new_context
 
 
 def read_onnx(source: Path | bytes, kept: Collection[str] = ()) -> ir.Module:

@@ -28,8 +28,9 @@ from torch_mlir.extras import fx_importer
 from hnfc.core.errors import ModelError, UsageError
 from hnfc.frontend.decompositions import decompositions_for
 from hnfc.frontend.places import HNFC, TORCH, is_own, recorded
+from hnfc.frontend.reading import new_context
 from hnfc.frontend.signature import FixedResult, Given, Mutation, Returned, Signature, Sink, Source, State, TensorConstant, memory_of
-from hnfc.frontend.torch_mlir import GRADIENT, new_context
+from hnfc.frontend.torch_mlir import GRADIENT
 
 Shapes: TypeAlias = Any
 """The form of `dynamic_shapes` that `torch.export.export` takes."""

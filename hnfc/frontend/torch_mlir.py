@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialect
 from xdsl.dialects.builtin import ComplexType, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from hnfc.core.errors import ModelError, missing
 from hnfc.core.notebook import cell_of
-from hnfc.core.regions import used_within
+from hnfc.core.regions import REGION_ENDS, used_within
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import TypeMismatch
@@ -32,7 +28,6 @@ from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.convert_elementwise import cast
-from hnfc.frontend.trial import DEADLY, LARGE, TOO_DEEP, has_endless_number, is_nested, outlived
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
@@ -40,75 +35,6 @@ _NAME = re.compile(r'^loc\("([^"]+)"(?:\("[^"]*"\))?\)$')
 """A name alone, or that of a node of ONNX with its operator behind it."""
 GRADIENT = "gradient: "
 """Before the path of a module where an operation is of the backward pass."""
-
-
-def new_context() -> ir.Context:
-    """A context that knows the torch dialect and carries operations of unknown dialects."""
-    context = ir.Context()
-    torch_dialect.register_dialect(context)
-    context.allow_unregistered_dialects = True
-    return context
-
-
-def read(source: str | Path | bytes, context: ir.Context | None = None, name: str = "<bytes>") -> ir.Module:
-    """The module in a file, in the bytes of one (called `name` in errors), or on stdin (`-`); text or bytecode. Raises ModelError."""
-    context = context or new_context()
-    if isinstance(source, str | Path) and str(source) != "-":
-        name = str(source)
-        if not Path(source).is_file():
-            raise missing(source)
-        if not name.isprintable():  # MLIR takes names in UTF-8 only
-            return _parsed(ir.Module.parse, Path(source).read_bytes(), context, name)
-        return _parsed(ir.Module.parseFile, name, context, name)
-    if isinstance(source, bytes):
-        return _parsed(ir.Module.parse, source, context, name)
-    return _parsed(ir.Module.parse, sys.stdin.buffer.read(), context, "<stdin>")
-
-
-_BYTECODE = b"ML\xefR"
-
-
-def _parsed(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> ir.Module:
-    _check(parse, source, context, name)
-    try:
-        module = parse(source, context)
-        weights.check_resources(module, name)
-    except ir.MLIRError as error:
-        raise _model_error(error, name) from None
-    except (RuntimeError, UnicodeDecodeError):
-        # a message that is no UTF-8, as it quotes what a faulty file holds
-        raise ModelError("MLIR cannot read this file, and says so in no text; was it cut or changed?", name) from None
-    return module
-
-
-def _check(parse: Callable[..., ir.Module], source: str | bytes, context: ir.Context, name: str) -> None:
-    """Raises ModelError for what ends the process, or takes hours, when MLIR reads it."""
-    if _begins_as_bytecode(source):
-        size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
-        if size < LARGE and not outlived(context, partial(parse, source, context)):
-            raise ModelError(DEADLY, name)
-        return
-    text = source if isinstance(source, bytes) else Path(source).read_bytes()
-    if has_endless_number(text):
-        raise ModelError("a number has too many digits", name)
-    if is_nested(text) and not outlived(context, partial(parse, source, context)):
-        raise ModelError(TOO_DEEP, name)
-
-
-def _begins_as_bytecode(source: str | bytes) -> bool:
-    if isinstance(source, bytes):
-        return source.startswith(_BYTECODE)
-    with open(source, "rb") as stream:
-        return stream.read(len(_BYTECODE)) == _BYTECODE
-
-
-def _model_error(error: ir.MLIRError, name: str) -> ModelError:
-    for diagnostic in error.error_diagnostics:
-        found = _PLACE.search(str(diagnostic.location))
-        if found is not None:
-            return ModelError(diagnostic.message, name if found[1] == "-" else found[1], int(found[2]), int(found[3]))
-        return ModelError(diagnostic.message, name)
-    return ModelError(str(error.message), name)
 
 
 @dataclass
@@ -265,14 +191,11 @@ def _finished(imported: Imported, builder: ImportBuilder, block: Block, name: st
     return FuncOp(name, FunctionType.from_lists([a.type for a in block.args], returns), Region(block))
 
 
-_ENDS = ("torch.prim.If.yield", "torch.prim.Loop.condition", "torch.operator_terminator")
-
-
 def _import_regions(imported: Imported, outer: ImportBuilder, operation: ir.Operation, function: str) -> None:
     """Each region of an operation as a function; one that ends otherwise than by handing on values stays a wall."""
     for region in operation.regions:
         last = list(region.blocks[0].operations)[-1].operation if len(region.blocks) == 1 and len(region.blocks[0].operations) else None
-        if last is not None and last.name in _ENDS:
+        if last is not None and last.name in REGION_ENDS:
             _import_region(imported, outer, operation, region, f"{function}.{len(imported.bodies)}")
 
 
@@ -287,7 +210,7 @@ def _import_region(imported: Imported, outer: ImportBuilder, operation: ir.Opera
         _take_in(imported, outer, builder, block, value)
     for view in source.operations:
         inner = view.operation
-        if inner.name in _ENDS:
+        if inner.name in REGION_ENDS:
             entries = [builder.entries[operand] for operand in inner.operands]
             imported.recorded.append(Recorded(inner, entries, inner))
             builder.append(ReturnOp(*(entry for entry in entries if isinstance(entry, SSAValue))))

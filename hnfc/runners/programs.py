@@ -16,7 +16,7 @@ from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import BinaryOp, NumOp, UnaryOp
 from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import tensor
-from hnfc.frontend.torch_mlir import new_context
+from hnfc.frontend.reading import new_context
 
 FUNCTION = "main"
 

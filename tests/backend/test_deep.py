@@ -10,7 +10,7 @@ import pytest
 from hnfc.core.verdicts import verdicts
 from hnfc.dsl import core
 from hnfc.dsl.rulebook import shipped
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.levels import phases
 from hnfc.pipeline.request import Request

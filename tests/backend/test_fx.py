@@ -11,7 +11,7 @@ from hnfc.backend.torch_mlir import build
 from hnfc.core.errors import ModelError
 from hnfc.core.tensors import to_numpy
 from hnfc.dialects.types import FORMATS
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 from tests.dialects.building import assert_close, doubles, flat, operation, to_torch
 from tests.dialects.samples import ALL, NOT_IN_TORCH, NUMPY, SAMPLES, SOURCES, Sample
 from tests.exporting import export_torch

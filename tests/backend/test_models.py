@@ -8,7 +8,8 @@ import torch
 from torch_mlir import ir
 
 from hnfc.backend.torch_mlir import build, emit_bytecode, export
-from hnfc.frontend.torch_mlir import Imported, import_module, read
+from hnfc.frontend.reading import read
+from hnfc.frontend.torch_mlir import Imported, import_module
 from tests.exporting import export_torch
 from tests.models import MODELS
 from tests.running import run_torch_mlir

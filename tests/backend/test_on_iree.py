@@ -13,7 +13,7 @@ from torch_mlir import ir
 from hnfc.backend.iree import compile_iree, run_iree
 from hnfc.backend.on_iree import FORMS, written
 from hnfc.cli.main import main
-from hnfc.frontend.torch_mlir import new_context
+from hnfc.frontend.reading import new_context
 from hnfc.runners.measuring import accuracy, on_runner, subject
 from hnfc.runners.programs import example, measured, programs
 from hnfc.runners.table import HEADINGS, document, instead

@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from hnfc.backend.torch_mlir import emit_bytecode, emit_linalg, emit_torch, export
 from hnfc.dialects.num import OPERATIONS
-from hnfc.frontend.torch_mlir import Imported, import_module, read
+from hnfc.frontend.reading import read
+from hnfc.frontend.torch_mlir import Imported, import_module
 from tests.exporting import export_torch
 from tests.running import run_torch_mlir
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -183,3 +185,25 @@ def test_quantised_types_are_handed_on(scales):
 }}"""
     emitted = emit_stablehlo(read_model(text.encode()))
     assert "stablehlo.uniform_quantize" in emitted and "stablehlo.bitcast_convert" in emitted
+
+
+@pytest.mark.parametrize("compared", ["eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("element", ["f32", "f64", "si64"])
+@pytest.mark.parametrize("number", ["int 2", "int -1", "float 2.5", "float -7.5e-01"])
+def test_constants_beside_a_number(compared, element, number):
+    """torch-mlir folds such comparisons by numbers that it has not read, or ends the process."""
+    values = (-2.0, -0.75, 0.0, 2.0, 3.0) if element != "si64" else (-2, 0, 2, 3)
+    kind, written = number.split()
+    for value in values:
+        literal = f"dense<{value!r}> : tensor<3x{element}>"
+        module = read_model(
+            f"""func.func @main() -> !torch.vtensor<[3],i1> {{
+                %c = torch.constant.{kind} {written if kind == "int" else f"{float(written):e}"}
+                %l = torch.vtensor.literal({literal}) : !torch.vtensor<[3],{element}>
+                %r = torch.aten.{compared}.Scalar %l, %c : !torch.vtensor<[3],{element}>, !torch.{kind} -> !torch.vtensor<[3],i1>
+                return %r : !torch.vtensor<[3],i1>
+            }}""".encode()
+        )
+        (wanted,) = runner(module, "main", "torch")([])
+        (found,) = interpret(emit_stablehlo(module), [])
+        assert np.asarray(found).tolist() == wanted.tolist() == [getattr(operator, compared)(value, float(written))] * 3

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hnfc.cli.main import main
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 
 ATTENTION = str(Path(__file__).parents[2] / "examples" / "naive_attention.mlir")
 

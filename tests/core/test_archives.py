@@ -10,7 +10,8 @@ import pytest
 from hnfc.core import archives
 from hnfc.core.errors import ModelError
 from hnfc.core.samples import from_file
-from hnfc.frontend.torch_mlir import import_module, read
+from hnfc.frontend.reading import read
+from hnfc.frontend.torch_mlir import import_module
 
 MODEL = b"""func.func @main(%x: !torch.vtensor<[2],f32>) -> !torch.vtensor<[2],f32> {
   return %x : !torch.vtensor<[2],f32>

@@ -8,7 +8,7 @@ import pytest
 
 from hnfc.cli.main import main
 from hnfc.core.errors import ModelError
-from hnfc.frontend.torch_mlir import read
+from hnfc.frontend.reading import read
 from hnfc.frontend.trial import has_endless_number, is_nested
 
 VALUE = "!torch.vtensor<[4],f32>"
@@ -35,6 +35,8 @@ def test_what_is_nested_less_is_read() -> None:
     """Brackets in quotes and in comments, and arrows, do not count; a text that is nested deeply but can be read is read."""
     assert not is_nested(b'"' + b"(" * 300 + b'" // ' + b"(" * 300) and not is_nested(b"(%a) -> (i32)\n" * 300)
     assert is_nested(b"(" * 300) and is_nested(b"-> (" * 300)
+    # what looks like the bytes of weights hides no brackets
+    assert is_nested(b'// "0x' + b"F" * 70_000 + b"\n" + b"(" * 300 + b'"') and is_nested(b'"0x' + b"F" * 70_000 + b'" ' + b"(" * 300)
     deep = "[" * 250 + "]" * 250
     assert "relu" in str(read(FUNCTION.replace("{0}", f"{{x = {deep}}} ").encode()))
 
@@ -42,6 +44,7 @@ def test_what_is_nested_less_is_read() -> None:
 def test_a_number_with_too_many_digits() -> None:
     with pytest.raises(ModelError, match="too many digits"):
         read(FUNCTION.replace("{0}", f"{{x = {'9' * 100_000}}} ").encode())
+    assert has_endless_number(b'"0x' + b"1" * 70_000 + b'" = ' + b"9" * 6000)
     assert not has_endless_number(b'dense<"0x' + b"0" * 100_000 + b'"> : tensor<12500xf32>')
 
 

@@ -12,7 +12,8 @@ from torch_mlir import ir
 
 from hnfc.backend.torch_mlir import emit_bytecode, export
 from hnfc.core.errors import ModelError
-from hnfc.frontend.torch_mlir import Imported, import_module, new_context, read
+from hnfc.frontend.reading import new_context, read
+from hnfc.frontend.torch_mlir import Imported, import_module
 from hnfc.frontend.weights import read as read_weight
 
 

@@ -12,7 +12,7 @@ from torch_mlir import ir
 import hnfc
 from hnfc.backend.on_torch import TorchRunner
 from hnfc.core.tensors import to_numpy
-from hnfc.frontend.torch_mlir import new_context
+from hnfc.frontend.reading import new_context
 from hnfc.pipeline.compile import compile_module
 from hnfc.pipeline.request import Request
 

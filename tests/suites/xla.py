@@ -14,8 +14,8 @@ from jax._src.lib import _jax, xla_client
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from hnfc.frontend.reading import new_context
 from hnfc.frontend.stablehlo import register
-from hnfc.frontend.torch_mlir import new_context
 
 _WITHOUT_QUANTISED = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq,stablehlo-legalize-quant-to-math))"
 _SEED = 3
