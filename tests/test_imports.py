@@ -48,7 +48,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "safetensors": "saved steps as samples",
         "torch_mlir": "operations of the torch dialect",
     },
-    "hnfc/validation": FACTS | {"hnfc/core": "the interpreter", "torch_mlir": "modules that are compared"},
+    "hnfc/validation": FACTS
+    | {"hnfc/core": "the interpreter", "dsl/ieee": "neighbours of a point without a value", "torch_mlir": "modules that are compared"},
     "hnfc/formats": {"dialects/formats": "kinds and rounding", "dsl": "formats that files declare"},
     "hnfc/sheaf": {
         "hnfc/core": "HiGHS",

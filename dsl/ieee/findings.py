@@ -36,6 +36,7 @@ from hnfc.dsl.ieee.verdict import EDGE, IeeeExample
 
 EXCEPTIONS = (SIGNED_ZEROS, NANS, INFINITIES)
 GAINED_OF_TRIAL, MOST_GAINED = 8, 32
+"""Samples of one trial, and of all, that are kept to see whether their left sides have values."""
 LEAST_UNIFORM = 256
 """A frequency is given if so many random inputs meet the conditions."""
 

@@ -17,14 +17,14 @@ from hnfc.dsl.soundness.elements import UNDEFINED
 
 BITS = 80
 NEIGHBOURS = 6
-NEAR = 2.0**-8
+"""Points around one at which a value is looked for too."""
+_NEAR = 2.0**-8
 """Relative distance of a neighbour."""
 
 
 def candidates(found: Differences, count: int) -> list[Batch]:
     """Single samples of finite inputs at which a NaN becomes a number: half of them of the least numbers, half drawn."""
-    mask = found.kinds[GAINS] & np.isnan(found.left)
-    places = np.flatnonzero(per_sample(mask) & found.finite)
+    places = np.flatnonzero(per_sample(_gained(found)) & found.finite) if count else np.zeros(0, np.intp)
     if not places.size:
         return []
     sizes = reduce(np.maximum, map(_largest, found.batch.inputs.values()))
@@ -40,11 +40,12 @@ def filled(rule: Rule, sample: Batch, found: Differences) -> Array:
     At a single point, as x/x at 0, a number may be the limit.
     """
     none = np.zeros(found.left.shape, np.bool_)
-    mask = found.kinds[GAINS] & np.isnan(found.left)
+    mask = _gained(found)
     random = np.random.default_rng(0)
     inputs = {name: values[0] for name, values in sample.inputs.items()}
+    moving = {name for name in inputs if sample.elements[name] in BINARY and name not in sample.fixed}
     for draw in range(NEIGHBOURS + 1):
-        given = {name: _nearby(x, random) if draw and sample.elements[name] in BINARY else x for name, x in inputs.items()}
+        given = {name: nearby(x, random) if draw and name in moving else x for name, x in inputs.items()}
         try:
             exact = np.broadcast_to(evaluate(rule.pattern, given, sample.axes, BITS).values, found.left.shape[1:])
         except (Unsupported, NoFormula, ShapeMismatch, ValueError, IndexError, KeyError, TypeError):
@@ -60,6 +61,12 @@ def _largest(values: Array) -> Array:
     return np.asarray(flat.max(axis=1, initial=0.0))
 
 
-def _nearby(x: Array, random: np.random.Generator) -> Array:
+def _gained(found: Differences) -> Array:
+    return np.asarray(found.kinds[GAINS] & np.isnan(found.left))
+
+
+def nearby(x: Array, random: np.random.Generator) -> Array:
+    """Numbers in float64 near those of an array, and either side of 0."""
     wide = np.asarray(x, np.float64)
-    return np.asarray(wide + random.uniform(-1, 1, wide.shape) * NEAR * np.maximum(np.abs(wide), NEAR))
+    with np.errstate(all="ignore"):
+        return np.asarray(wide + random.uniform(-1, 1, wide.shape) * _NEAR * np.maximum(np.abs(wide), _NEAR))

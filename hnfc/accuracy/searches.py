@@ -9,7 +9,8 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.accuracy.losses import Losses, MixedRun, Sample, float_type, is_normal, least_loss, losses_by_run, lossy_operations, total_loss
-from hnfc.accuracy.rescaling import Change, Rescaling, starts_of
+from hnfc.accuracy.rescaled import Change, starts_of
+from hnfc.accuracy.rescaling import Rescaling
 from hnfc.accuracy.tensors import RegionForms
 from hnfc.accuracy.widening import (
     LEAST_GAIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.archives import read_arrays
-from hnfc.core.errors import ModelError, UsageError, alternatives, suggestion
+from hnfc.core.errors import ModelError, UsageError, suggestion
 from hnfc.core.saved_steps import arrays_of_step, is_step
 from hnfc.dialects.interval import Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
@@ -45,8 +45,7 @@ def intervals_of(ranges: Any, names: Sequence[str]) -> dict[str, Interval]:
     found = {}
     for name, bounds in ranges.items():
         if name not in names:
-            meant = suggestion(name, names) or f"; the inputs are {', '.join(names)}"
-            raise UsageError(f"there is no input `{name}`{meant}")
+            raise UsageError(_no_input(name, names))
         try:
             lo, hi = map(float, bounds)
         except (TypeError, ValueError):
@@ -55,6 +54,10 @@ def intervals_of(ranges: Any, names: Sequence[str]) -> dict[str, Interval]:
             raise UsageError(f"the range of `{name}` is empty: {lo:g} is not at most {hi:g}")
         found[name] = Interval(lo, hi, minus=0 in (lo, hi))
     return found
+
+
+def _no_input(name: str, names: Collection[str]) -> str:
+    return f"there is no input `{name}`" + (suggestion(name, names) or f"; the inputs are {', '.join(names) or 'none'}")
 
 
 def input_names(block: Block) -> dict[str, SSAValue]:
@@ -67,7 +70,7 @@ def declared(block: Block, ranges: Sequence[tuple[str, Interval]]) -> dict[SSAVa
     result: dict[SSAValue, Interval] = {}
     for name, interval in ranges:
         if name and name not in names:
-            raise ModelError(f"there is no input `{name}`{alternatives(name, names)}")
+            raise ModelError(_no_input(name, names))
         for value in [names[name]] if name else [v for v in names.values() if _element(v) in FORMATS]:
             result[value] = interval
     return result

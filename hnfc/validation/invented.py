@@ -13,13 +13,11 @@ from hnfc.dialects.facts import Access
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.comparison import WhereOp
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
+from hnfc.dsl.ieee.undefined import NEIGHBOURS, nearby
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = "Callable[[Sequence[Array]], Mapping[SSAValue, Array]]"
 """Computes the values of a program, in float64, from arrays of its inputs."""
-_NEIGHBOURS = 6
-_NEAR = 2.0**-8
-"""Relative distance of a neighbour."""
 
 
 def invented(run: Run, operations: Sequence[Operation], inputs: Sequence[tuple[SSAValue, Array]], root: SSAValue, lost: Array) -> bool:
@@ -30,8 +28,8 @@ def invented(run: Run, operations: Sequence[Operation], inputs: Sequence[tuple[S
     if not lost.any() or not all(np.isfinite(array.astype(np.float64)).all() for _, array in inputs):
         return False
     random = np.random.default_rng(0)
-    for draw in range(_NEIGHBOURS + 1):
-        found = run([_nearby(array, random) if draw and is_number(value) else array for value, array in inputs])
+    for draw in range(NEIGHBOURS + 1):
+        found = run([nearby(array, random).astype(array.dtype) if draw and is_number(value) else array for value, array in inputs])
         if root not in found:
             return False
         lost = lost & _left_domain(operations, found, root) & np.isnan(found[root])
@@ -81,10 +79,3 @@ def selects(value: SSAValue, inputs: Iterable[SSAValue]) -> bool:
                 return True
             stack += current.owner.operands if isinstance(current.owner, Operation) else ()
     return False
-
-
-def _nearby(array: Array, random: np.random.Generator) -> Array:
-    """Numbers near those of the array, and either side of 0."""
-    wide = array.astype(np.float64)
-    with np.errstate(all="ignore"):
-        return np.asarray(wide + random.uniform(-1, 1, wide.shape) * _NEAR * np.maximum(np.abs(wide), _NEAR)).astype(array.dtype)

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import hnfc
-from hnfc.accuracy.rescaling import Change, Rescaling, starts_of
+from hnfc.accuracy.rescaled import Change, starts_of
+from hnfc.accuracy.rescaling import Rescaling
 from hnfc.core.interpreter import evaluate
 from tests.graphs import Graph
 from tests.pytorch.examples import Plain
