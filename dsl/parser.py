@@ -73,16 +73,19 @@ def parse_sound(source: str, path: str, faults: list[Diagnostic]) -> syntax.File
 
 
 def _without_declaration(source: str, span: Span | None) -> str | None:
-    """The source with blank lines in the place of the declaration that the span lies in; None where there is none."""
+    """The source with blank lines in the place of the declaration that the span lies in, or of what stands before the first one; None
+    where there is none."""
     starts = [match.start() for match in _DECLARATION.finditer(source)]
     if span is None or not starts:
         return None
     lines = source.splitlines(keepends=True)
     place = sum(map(len, lines[: span.line - 1])) + span.column - 1
-    # a declaration that ends too early is told of at the next one, or at the end
-    before = [start for start in starts if start < place] or starts[:1]
-    end = next((start for start in starts if start > before[-1]), len(source))
-    return source[: before[-1]] + "\n" * source.count("\n", before[-1], end) + source[end:]
+    if place < starts[0]:
+        return "\n" * source.count("\n", 0, starts[0]) + source[starts[0] :]
+    # the fault of a declaration that ends too early is at the next one, or at the end
+    start = max((start for start in starts if start < place), default=starts[0])
+    end = next((later for later in starts if later > start), len(source))
+    return source[:start] + "\n" * source.count("\n", start, end) + source[end:]
 
 
 def is_long(source: str) -> bool:

@@ -50,6 +50,9 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
         return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=NO_COLON)
     if str(token) in _CONDITION_WORDS:
         return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help="conditions on values stand after `where`, as `where x > 0`")
+    if {"RULE", "TEST"} <= expected:
+        help_ = "a file is made of `rule`, `test`, `def`, `import`, `library`, `format` and `target`; a comment begins with `#`"
+        return Diagnostic("HNF0103", f"unexpected `{token}` between declarations", path, span, help=help_)
     few = expected if len(expected) <= 6 else expected & {"RPAR", "RSQB", "ARROW", "NAME", "COMMA"}
     help_ = f"expected {_expected(few)}" if few else ""
     return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)

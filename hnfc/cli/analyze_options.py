@@ -8,7 +8,7 @@ from hnfc.cli.jobs_options import add_jobs
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   hnfc analyze examples/naive_attention.mlir --range -2:2            bounds that hold for every input in the range
   hnfc analyze model.mlir --calibrate samples.npz                    bounds that hold for these inputs
   hnfc analyze model.mlir --calibrate samples.npz --bound estimate   what to expect on inputs like these (needs torch)

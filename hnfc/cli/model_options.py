@@ -10,7 +10,7 @@ from hnfc.cli.report_options import add_report
 from hnfc.cli.terminal import show
 from hnfc.validation.tolerance import TOLERANCE
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   hnfc examples/naive_attention.mlir -O stability --range -40:40 -o stable.mlir
   hnfc programs.fpcore -O accuracy -o better.fpcore
 

@@ -19,8 +19,9 @@ COMMANDS = {
 }  # fmt: skip
 """By command the module of its options, which loads nothing heavy; the module that runs it has its name."""
 EXIT_CODES = """exit code:
-  0 done; 1 the input is wrong, or a rule is refuted; 2 usage; 3 a rule is not proved within its limits;
-  130 interrupted; 141 the reader of the output has gone"""
+  0 done; 1 the input is wrong, or a rule is refuted; 2 usage;
+  3 a rule is not proved within its limits; 130 interrupted;
+  141 the reader of the output has gone"""
 
 
 def command_parser(command: str) -> argparse.ArgumentParser:
@@ -38,13 +39,13 @@ def command_parser(command: str) -> argparse.ArgumentParser:
 
 
 GROUPS = {
-    "inputs": "range calibrate inputs function",
+    "inputs": "range calibrate inputs function model in until with",
     "rules": "O rules given assume allow-unproved unproved no-validate why-not compare on",
     "search": "search cost target deepening size captures constants terms limit seconds",
     "bounds": "bound probability estimate per weights top certified width",
     "formats": "target-accuracy absolute formats no-ieee pin no-cast policy memory-budget least plain headroom margin",
     "output": "o output emit library all why json sarif report picture smt2 coq",
-    "running": "watch jobs cluster work no-cache quiet verbose version help",
+    "running": "watch jobs cluster work no-cache trust-cache quiet verbose version help",
 }
 """Headings of a help with many options, and the options below each."""
 _FEW = 9
@@ -70,7 +71,10 @@ class _HelpFormatter(argparse.HelpFormatter):
         lines: list[str] = []
         for block in re.split(r"\n(?= |$)|\n\n|(?<=:)\n", text):
             deeper = " " * (len(block) - len(block.lstrip()) + 4 if block.startswith(" ") else 0)
-            if block.startswith(" "):
+            said = re.fullmatch(r"( +\S.*?\S) {2,}(\S.*)", block) if len(block) > width else None
+            if said:
+                lines += [said[1], *textwrap.wrap(said[2], width, initial_indent=deeper, subsequent_indent=deeper)]
+            elif block.startswith(" "):
                 lines += textwrap.wrap(block, width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
             else:
                 lines += ["", *textwrap.wrap(block, width, break_long_words=False, break_on_hyphens=False)]

@@ -7,7 +7,7 @@ import argparse
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   hnfc precision model.mlir --calibrate samples.npz --target-accuracy 1e-3
   hnfc precision model.mlir --calibrate samples.npz --formats bf16,fp32 --pin '*norm*=fp32' --emit torch -o mixed.mlir
   hnfc precision model.mlir --calibrate samples.npz --policy p=f32,c=bf16,o=f32 --picture why.svg"""

@@ -7,7 +7,7 @@ import argparse
 from hnfc.cli.parsing import CommandParser
 from hnfc.cli.report_options import add_report
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   hnfc replay hnfc-watch/step-95                                        what the watch found
   hnfc replay hnfc-watch/step-95 --model train.py:make_model            the step again, traced, with remedies
   hnfc replay hnfc-watch/step-95 --model train.py:make_model --in float64

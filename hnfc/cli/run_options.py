@@ -7,7 +7,7 @@ import argparse
 from hnfc.cli.model_options import TOLERATED, add_rewriting
 from hnfc.cli.parsing import CommandParser
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   python -c "import numpy as np; np.savez('F.npz', *[np.full((1, 2, 8, 16), 8, 'f4')] * 3)"
   hnfc run examples/naive_attention.mlir --inputs F.npz                       what the model gives
   hnfc run examples/naive_attention.mlir --inputs F.npz -O stability          what it gives rewritten

@@ -6,7 +6,7 @@ import argparse
 
 from hnfc.cli.parsing import CommandParser
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   hnfc trace train.py:make_model --calibrate hnfc-watch/step-95 --backward   the batch of a step that hnfc.watch saved
   hnfc trace train.py:make_model --calibrate batch.npz"""
 

@@ -87,6 +87,8 @@ def _growth_words(f: Finding, found: Findings) -> str:
 
 def _next(found: Findings) -> list[str]:
     lines = ["`hnfc MODEL -O accuracy` searches for forms that lose less; `hnfc precision` finds the formats that a target needs."]
+    if found.certified and not math.isfinite(found.error):
+        lines.insert(0, "`hnfc MODEL -O stability` rewrites what overflows; smaller ranges may give a bound.")
     if found.missing:
         lines.append("No bound for: " + ", ".join(f"{why} ×{n}" if n > 1 else why for why, n in found.missing.items()) + ".")
     return lines

@@ -170,6 +170,10 @@ def _why(statuses: Sequence[str]) -> str:
 
 def _next(rules: Sequence[core.Rule], verdicts: Mapping[str, Verdict], judged: Judged) -> list[str]:
     lines = [f"`{rule.name}`: {verdicts[rule.name].help}." for rule in rules if verdicts[rule.name].help][:3]
+    unhelped = [rule.name for rule in rules if verdicts[rule.name].status.value == "REFUTED" and not verdicts[rule.name].help]
+    if unhelped:
+        names = ", ".join(f"`{name}`" for name in unhelped[:3]) + (" and others" if len(unhelped) > 3 else "")
+        lines.append(f"{names}: the steps at the counterexample show where the sides part.")
     losing = [
         rule.name for rule in rules if verdicts[rule.name].proved and any(f.status.value in _LOSING for f in judged.get(rule.name, ()))
     ]

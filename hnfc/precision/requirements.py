@@ -186,6 +186,15 @@ class Infeasible:
         return self.obstruction.edges if self.obstruction is not None else ()
 
 
+def _meant(name: str, machines: list[str]) -> str:
+    """What was meant by a name that no machine has: an error, where it is a number."""
+    try:
+        float(name)
+    except ValueError:
+        return alternatives(name, machines)
+    return f": targets are machines ({', '.join(machines)}); the error of the outputs is the target accuracy (--target-accuracy {name})"
+
+
 def machine_of(name: str | None, least: str | None, formats: Sequence[str]) -> tuple[Machine | None, str]:
     """The shipped machine of that name, and what is minimized: by default bytes of parameters where a format is for these alone, and
     otherwise bytes that are moved. Raises UsageError where there is no such machine, or time has nothing to run on."""
@@ -193,7 +202,7 @@ def machine_of(name: str | None, least: str | None, formats: Sequence[str]) -> t
         least = "parameters" if any(is_for_weights(format_named(form)) for form in formats) else "moved"
     machine = shipped_targets().target(name) if name is not None else None
     if name is not None and machine is None:
-        raise UsageError(f"there is no target `{name}`{alternatives(name, shipped_targets().names())}")
+        raise UsageError(f"there is no target `{name}`{_meant(name, shipped_targets().names())}")
     if least not in LEAST:
         raise UsageError(f"what is minimized is {', '.join(LEAST[:-1])} or {LEAST[-1]}, not `{least}`")
     if least == "time" and machine is None:

@@ -148,5 +148,5 @@ def _check_results(imported: Imported, block: Block, found: Calibration) -> None
         first = next(value for value, seen in found.values.items() if seen.undefined)
         owner = first.owner
         where = f"{owner.name.removeprefix('num.')} ({imported.location(owner)})" if isinstance(owner, Operation) else "an input"
-        help_is = 'rules that keep a model stable may help: group="stability" here, or hnfc MODEL -O stability'
+        help_is = 'rules that keep a model stable may help: group="stability" in Python; hnfc MODEL -O stability -o STABLE.mlir first'
         raise ModelError(f"the results are NaN on the samples before anything is in another format, from {where} on; {help_is}")

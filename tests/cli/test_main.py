@@ -138,7 +138,7 @@ def test_help_is_quick_and_needs_nothing():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False
     )
-    assert "example:" in done.stdout and done.stdout.strip().endswith("[]")
+    assert "examples:" in done.stdout and done.stdout.strip().endswith("[]")
 
 
 def test_check_options(tmp_path):

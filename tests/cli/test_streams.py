@@ -148,6 +148,7 @@ def test_a_long_help_has_headings():
         parser = command_parser(command)
         shown = [action for group in parser._action_groups for action in group._group_actions]
         assert sorted(map(id, shown)) == sorted(map(id, parser._actions)), command
+        assert not (parser._optionals._group_actions and "\nrunning:\n" in parser.format_help()), command
 
 
 @pytest.mark.parametrize(

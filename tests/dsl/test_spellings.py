@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hnfc.dsl.diagnostics import HnfError
+from hnfc.dsl.diagnostics import Diagnostic, HnfError
+from hnfc.dsl.parser import parse_sound
 from hnfc.dsl.rulebook import load_text
 
 
@@ -112,3 +113,16 @@ def test_another_word_for_a_condition(word):
     with pytest.raises(HnfError) as caught:
         load_text(f"rule r\n    sqrt(x) * sqrt(x) => x\n    {word} x > 0\n", "f.hnf")
     assert "`where x > 0`" in caught.value.diagnostics[0].help
+
+
+@pytest.mark.parametrize(("text", "stray"), [("stray\n{}", "stray"), ("{}\nstray\n", "stray"), ("# why\n\ngroup g\n{}", "group")])
+def test_a_word_between_declarations_is_one_fault(text, stray):
+    faults: list[Diagnostic] = []
+    parse_sound(text.format("rule r\n    x + x => 2 * x\n"), "f.hnf", faults)
+    assert [fault.message for fault in faults] == [f"unexpected `{stray}` between declarations"]
+    assert "a file is made of `rule`" in faults[0].help
+
+
+def test_a_word_before_the_first_rule_costs_no_rule():
+    file = parse_sound("stray\nrule r\n    x + x => 2 * x\n", "f.hnf", [])
+    assert [declaration.name for declaration in file.declarations] == ["r"]
