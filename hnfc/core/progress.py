@@ -63,11 +63,10 @@ def reporting(work: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            try:
+            progress = None
+            # the function itself names what is wrong with its arguments
+            with contextlib.suppress(TypeError):
                 progress = parameters.bind(*args, **kwargs).arguments.get("progress")
-            except TypeError:
-                # the function itself names what is wrong
-                return function(*args, **kwargs)
             with progressing(callable_of(progress, "progress"), work):
                 return function(*args, **kwargs)
 

@@ -50,7 +50,9 @@ class Error:
             return f"{self.not_finite} of {self.elements} not finite{beside}"
         if self.undefined == self.elements and self.elements:
             return f"undefined in all {self.elements}"
-        return ("exact" if self.relative == 0 else f"{self.relative:.1e}") + beside
+        # of elements beside which others are far larger, as log-probabilities near 0 are
+        small = f" ({self.scaled:.0e} of the largest)" if self.relative >= NO_DIGIT and self.scaled <= NO_DIGIT / 100 else ""
+        return ("exact" if self.relative == 0 else f"{self.relative:.1e}") + small + beside
 
     def worse_than(self, other: Error, unit_roundoff: float) -> bool:
         if self.not_finite != other.not_finite:

@@ -109,3 +109,16 @@ def test_samples_from_a_file(tmp_path):
     (tmp_path / "s.npz").write_text("no archive")
     with pytest.raises(ModelError, match="cannot read samples"):
         from_file(path, g.block)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Error(0, 1.0, 8, 1.0, 1e-20), "1.0e+00 (1e-20 of the largest)"),
+        (Error(0, 1.0, 8, 1.0, 0.9), "1.0e+00"),
+        (Error(0, 1e-3, 8, 1e-3, 1e-20), "1.0e-03"),
+        (Error(3, 1.0, 8, 1.0, 1e-20), "3 of 8 not finite"),
+    ],
+)
+def test_an_element_without_a_right_digit_may_be_tiny(error, text):
+    assert str(error) == text
