@@ -27,7 +27,7 @@ BACKWARD = 4
 def leniency(form: Any, mixing: bool, size: float, largest: float, negligible: float, is_sample: bool) -> Leniency:
     """Rules for the comparison of a gradient. size: the largest result. largest: the largest element of the argument."""
     noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
-    swallowed = math.inf if mixing else negligible  # sums that cancel to 0 leave rounding noise, of any size
+    swallowed = negligible
     return Leniency(mixing, noise, mixing and not is_sample, swallowed, unseen=not is_sample)
 
 
