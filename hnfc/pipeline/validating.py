@@ -70,6 +70,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
             trial.sensitivity = lambda place: original.sensitivity(_inputs_at(place, reference, trial, block), weight, outputs)
+            trial.error_near = lambda place: original.error_near(_inputs_at(place, reference, trial, block), weight, outputs)
             trial.invented = lambda place, index, lost: original.invented(
                 _inputs_at(place, reference, trial, block), weight, outputs[index], lost
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -16,22 +17,29 @@ from hnfc.rewrite.bindings import AXIS, Bindings, bound_value, extent, resolve_a
 from hnfc.rewrite.nary_terms import Number
 
 
-def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Bindings | None:
-    """The bindings under which the operation has the attributes that are wanted, and no others; None where there are none."""
+def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Iterator[Bindings]:
+    """The bindings under which the operation has the attributes that are wanted, and no others."""
+    if "axes" in op.properties and "axes" in wanted:
+        shape = shape_of(op.operands[0])
+        found = frozenset(axis - len(shape) for axis in decode(op.properties["axes"]))
+        fitting = [] if any(shape[axis] == 0 for axis in found) else fit_axes(wanted["axes"], found, bindings)
+    else:
+        fitting = [bindings]
+    for start in fitting:
+        after = _fit_others(wanted, op, start)
+        if after is not None:
+            yield after
+
+
+def _fit_others(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Bindings | None:
+    """The same, of what are no axes."""
     for key, attribute in op.properties.items():
         if key not in wanted:
             return None
         value = wanted[key]
         if key == "axes":
-            shape = shape_of(op.operands[0])
-            found = frozenset(axis - len(shape) for axis in decode(attribute))
-            if any(shape[axis] == 0 for axis in found):
-                return None
-            after = fit_axes(value, found, bindings)
-            if after is None:
-                return None
-            bindings = after
-        elif value == "last_two":
+            continue
+        if value == "last_two":
             if not _swaps_last_two(decode(attribute)):
                 return None
         elif isinstance(value, core.Capture):
@@ -56,11 +64,11 @@ def _by_type(key: str, value: Any, op: NumOp, bindings: Bindings) -> bool:
     return key in ("unsqueeze", "squeeze") and _is_unit_reshape(key, value, shape_of(op.operands[0]), shape_of(op.results[0]))
 
 
-def fit_axes(wanted: core.Axes, found: frozenset[int], bindings: Bindings) -> Bindings | None:
-    """The bindings under which the axes of a rule are these axes; at most one name is bound here."""
+def fit_axes(wanted: core.Axes, found: frozenset[int], bindings: Bindings) -> list[Bindings]:
+    """The bindings under which the axes of a rule are these axes. Two names share those that are left in every way; there are no more."""
     literal = frozenset(axis for axis in wanted if isinstance(axis, int))
     if not literal <= found:
-        return None
+        return []
     left = found - literal
     unbound = []
     for axis in wanted:
@@ -71,14 +79,17 @@ def fit_axes(wanted: core.Axes, found: frozenset[int], bindings: Bindings) -> Bi
             elif isinstance(bound, frozenset) and bound <= left:
                 left -= bound
             else:
-                return None
+                return []
     if not unbound:
-        return bindings if not left else None
-    if len(unbound) > 1 or not left:
-        return None
+        return [] if left else [bindings]
+    if len(unbound) > 2 or len(left) < len(unbound):
+        return []
     if any(left & bound for name, bound in bindings.items() if name.startswith(AXIS) and isinstance(bound, frozenset)):
-        return None
-    return {**bindings, AXIS + unbound[0]: left}
+        return []
+    if len(unbound) == 1:
+        return [{**bindings, AXIS + unbound[0]: left}]
+    ways = [frozenset(part) for size in range(1, len(left)) for part in itertools.combinations(sorted(left), size)]
+    return [{**bindings, AXIS + unbound[0]: way, AXIS + unbound[1]: left - way} for way in ways]
 
 
 def integer(expression: core.Expr, bindings: Bindings) -> Fraction | None:

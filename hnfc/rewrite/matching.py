@@ -105,12 +105,10 @@ class Matching:
                     if all(integer(expression, found) == value for expression, value in fitting[1]):
                         yield found
             return
-        after = fit_attributes(pattern.settings, op, bindings)
-        if after is None:
-            return
-        yield from self.operands(pattern.operands, operands, after)
-        if pattern.commutative and len(operands) == 2 and operands[0] is not operands[1]:
-            yield from self.operands(pattern.operands, operands[::-1], after)
+        for after in fit_attributes(pattern.settings, op, bindings):
+            yield from self.operands(pattern.operands, operands, after)
+            if pattern.commutative and len(operands) == 2 and operands[0] is not operands[1]:
+                yield from self.operands(pattern.operands, operands[::-1], after)
 
     def operands(self, patterns: tuple[Pattern, ...], items: tuple[SSAValue, ...], bindings: Bindings) -> Iterator[Bindings]:
         if not patterns:

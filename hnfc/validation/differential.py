@@ -17,9 +17,9 @@ from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
-from hnfc.validation.measurement import Error, Leniency, Original, measure, regression, unnoticed, vanished, worst
+from hnfc.validation.measurement import NO_DIGIT, Error, Leniency, Original, measure, regression, unnoticed, vanished, worst
 from hnfc.validation.probes import Slot, probes
-from hnfc.validation.tolerance import TOLERATED_GROWTH, TOLERATED_ULPS
+from hnfc.validation.tolerance import GROWTH_WITHOUT_DIGITS, TOLERATED_GROWTH, TOLERATED_ULPS
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Function: TypeAlias = "Callable[[Sequence[Array]], list[Array]]"
@@ -79,6 +79,8 @@ class Trial:
     sensitivity: Callable[[int], list[Array | None]] = lambda place: []
     """Of each result on inputs (samples, then probes): its change as these move within a unit in their last place (see
     `Original.sensitivity`)."""
+    error_near: Callable[[int], list[Array | None]] = lambda place: []
+    """The largest error of each result before, on inputs next to those at a place (see `Original.error_near`)."""
     from_kept: Callable[[int], list[tuple[Array, Array] | None]] = lambda place: []
     """Each result over the reals, of what was computed before the first value that a rewrite made (see `Original.from_kept`), and how far
     it moves with that."""
@@ -174,10 +176,25 @@ class Trial:
         explain."""
         before, after, right = arrays
         reason = regression(before, after, right, self.formats[index], rules)
+        if reason and rules.unseen:
+            after = self._without_luck(place, index, arrays)
+            reason = regression(before, after, right, self.formats[index], rules)
         # an element by itself, as the probability of one class, may lose what all of them together may
         if not reason or (self._mends(index) and self._is_inherent(place, index, before, after, right)):
             return ""
         return regression(before, after, self._instead_of_nothing(place, index, before, after, right), self.formats[index], rules)
+
+    def _without_luck(self, place: int, index: int, arrays: tuple[Array, Array, Array]) -> Array:
+        """The results after, right where they err as the results before do on inputs next to these: without a right digit, whatever they
+        were here."""
+        before, after, right = arrays
+        near = (self.error_near(place) or [None] * (index + 1))[index]
+        if near is None:
+            return after
+        now, want = after.astype(np.float64), right.astype(np.float64)
+        with np.errstate(all="ignore"):
+            lost = (near >= NO_DIGIT * np.abs(want)) & (np.abs(now - want) <= GROWTH_WITHOUT_DIGITS * near)
+        return np.where(lost & np.isfinite(before.astype(np.float64)), want, now)
 
     def _instead_of_nothing(self, place: int, index: int, before: Array, after: Array, right: Array) -> Array:
         """The true values; where there was no number those of what was computed before the rewrite, which may have no digit left, as the

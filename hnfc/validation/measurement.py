@@ -227,6 +227,22 @@ class Original:
 
         return invented(run, list(block.ops), inputs, root, lost)
 
+    def error_near(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> list[Array | None]:
+        """The largest error of each wanted value, as computed in its format, on inputs some units in the last place away."""
+        values = [self._copies.get(value) for value in wanted]
+        known = [value for value in values if value is not None]
+        given = {self._copies[value]: array for value, array in sample.items() if value in self._copies}
+        largest: dict[SSAValue, Array] = {}
+        for draw in range(_DRAWS):
+            near = {value: _moved_alike(value, array, (draw, index)) for index, (value, array) in enumerate(given.items())}
+            truth = evaluate_exactly(self._region.block, near, known, weights, budget=EXACT_BUDGET // _DRAWS)
+            found = evaluate(self._region.block, near, weights, keep=known) if truth else {}
+            for value in truth:
+                with np.errstate(all="ignore"):
+                    off = np.abs(found[value].astype(np.float64) - truth[value])
+                largest[value] = np.fmax(largest.get(value, 0.0), off)
+        return [largest.get(value) if value is not None else None for value in values]
+
     def sensitivity(self, sample: dict[SSAValue, Array], weights: WeightReader | None, wanted: Sequence[SSAValue]) -> list[Array | None]:
         """Root mean square change of each wanted value over the reals, as each input moves within a unit in its last place."""
         values = [self._copies.get(value) for value in wanted]

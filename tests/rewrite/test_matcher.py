@@ -67,6 +67,21 @@ def test_axis_names_that_differ_are_disjoint_axes():
     assert not g.rewrite(text).rewrites
 
 
+@pytest.mark.parametrize("inner", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_two_names_share_the_axes_of_a_sum(inner):
+    g = Graph((2, 3, 4))
+    g.returns(g.sum(g.mul(g.args[0], g.softmax(g.args[0], axes=inner)), axes=(0, 1, 2)))
+    assert g.rewrite("rule r sum[j, k](x * softmax[k](y)) => sum[j](sum[k](x * softmax[k](y)))").rewrites
+    sums = [[int(axis) for axis in op.axes.data] for op in g.block.ops if op.name == "num.sum"]
+    assert sums == [sorted(inner), sorted({0, 1, 2} - set(inner))]
+
+
+def test_two_names_need_an_axis_each():
+    g = Graph((2, 3))
+    g.returns(g.sum(g.mul(g.args[0], g.softmax(g.args[0], axes=(1,))), axes=(1,)))
+    assert not g.rewrite("rule r sum[j, k](x * softmax[k](y)) => sum[j](sum[k](x * softmax[k](y)))").rewrites
+
+
 def test_axes_count_from_the_right_across_ranks():
     text = "rule r sum[k](x) + sum[k](y) => sum[k](x + y)"
     g = Graph((5, 3), (3,))
