@@ -18,7 +18,7 @@ from hnfc.cli.parsing import COMMANDS
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
-ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+ATTENTION = ROOT / "tests" / "data" / "small_attention.mlir"
 
 
 def test_the_demo():
@@ -55,7 +55,7 @@ def test_bytecode_goes_round(tmp_path):
 
 
 def test_stdin_and_json_and_calibration(tmp_path):
-    np.savez(tmp_path / "x.npz", **{f"arg{i}": np.full((1, 2, 8, 16), 20, np.float32) for i in range(3)})
+    np.savez(tmp_path / "x.npz", **{f"arg{i}": np.full((1, 2, 3, 4), 20, np.float32) for i in range(3)})
     done = hnfc("-", "--calibrate", tmp_path / "x.npz", "--json", tmp_path / "r.json", "-q", input=ATTENTION.read_text())
     assert done.returncode == 0 and "softmax" in done.stdout
     report = json.loads((tmp_path / "r.json").read_text())
