@@ -338,3 +338,11 @@ def test_a_reader_that_goes_away():
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.wait() in (0, 141) and process.stderr.read() == b""
+
+
+def test_why_a_rule_does_not_run():
+    command = [ATTENTION, "--no-validate", "-o", "/dev/null", "--why-not"]
+    done = hnfc(*command, "log_of_softmax")
+    assert done.returncode == 0 and "log_of_softmax: was tried nowhere" in done.stderr
+    wrong = hnfc(*command, "no_such_rule")
+    assert wrong.returncode == 2 and "there is no rule `no_such_rule`" in wrong.stderr
