@@ -39,7 +39,7 @@ from hnfc.precision.cast_insertion import casts_of  # noqa: E402
 from hnfc.precision.distances import distance  # noqa: E402
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer  # noqa: E402
 from hnfc.precision.requirements import bytes_of  # noqa: E402
-from hnfc.precision.values import Site  # noqa: E402
+from hnfc.precision.values import PrecisionSite  # noqa: E402
 from hnfc.pytorch.optimized import arguments_of  # noqa: E402
 from hnfc.pytorch.program import CapturedProgram  # noqa: E402
 from hnfc.pytorch.settings import Settings  # noqa: E402
@@ -123,7 +123,7 @@ class Captured:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return Captured(program.graph, plain, observed(program.graph, tensors))
 
-    def in_formats(self, sites: Sequence[Site], formats: Mapping[str, str]) -> float:
+    def in_formats(self, sites: Sequence[PrecisionSite], formats: Mapping[str, str]) -> float:
         places = {place: bytes_of(site, formats[site.name]) / max(site.elements, 1) for site in sites for place in site.nodes}
         nodes = enumerate(self.graph.graph.nodes)
         return peak(self.graph, self.plain, {n: places.get(i, self.plain[n][2].itemsize) for i, n in nodes if n in self.plain})
@@ -233,7 +233,7 @@ def ours(name: str, how: str, analysis: PrecisionAnalysis, captured: Captured, w
     show(name, how, error(analysis.apply(), analysis.model, unseen), size, whole, more)
 
 
-def layer(site: Site) -> str:
+def layer(site: PrecisionSite) -> str:
     """What one decision of the search is for: the blocks of a transformer in three parts each, other modules as they are."""
     parts = site.module.removeprefix("model.").split(".")
     return ".".join(parts[:4]) if parts[:2] == ["encoder", "layer"] else parts[0]

@@ -28,7 +28,7 @@ from hnfc.precision.assignment import Assignment, Infeasible, assign  # noqa: E4
 from hnfc.precision.optimizer import PrecisionOptimizer  # noqa: E402
 from hnfc.precision.policy import SemanticDType  # noqa: E402
 from hnfc.precision.requirements import Requirements  # noqa: E402
-from hnfc.precision.values import Site, Sites  # noqa: E402
+from hnfc.precision.values import PrecisionSite, PrecisionSites  # noqa: E402
 from hnfc.sheaf.difference import Conflict, DifferenceConstraint, at_least, at_most, least_solution, within  # noqa: E402
 from hnfc.sheaf.ilp import cheapest, total  # noqa: E402
 from hnfc.sheaf.stitching import cheapest_by_blocks  # noqa: E402
@@ -41,7 +41,7 @@ WIDTH = 8
 UNITS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 
 
-def layered(count: int, seed: int = 0) -> Sites:
+def layered(count: int, seed: int = 0) -> PrecisionSites:
     draw = random.Random(seed)
     sites, edges = [], []
     for i in range(count):
@@ -51,12 +51,12 @@ def layered(count: int, seed: int = 0) -> Sites:
         last = (layer + draw.choice((1, 1, 1, 4))) * WIDTH
         live = (-1, count) if role is SemanticDType.PARAM else (i, min(last, count))
         name, elements = f"s{i}", draw.choice((64, 4096, 65536))
-        sites.append(Site(name, "mul", f"layer{layer}", name, role, elements, -high, high, sensitivity, moved, live=live))
+        sites.append(PrecisionSite(name, "mul", f"layer{layer}", name, role, elements, -high, high, sensitivity, moved, live=live))
         if layer:
             before = [(layer - 1) * WIDTH + k for k in draw.sample(range(WIDTH), 2)]
             before += [(layer - 4) * WIDTH + draw.randrange(WIDTH)] if layer % 4 == 0 else []
             edges += [(f"s{j}", f"s{i}") for j in before]
-    return Sites(tuple(sites), tuple(edges), 1.0)
+    return PrecisionSites(tuple(sites), tuple(edges), 1.0)
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -65,7 +65,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def differences(sites: Sites, clash: bool) -> list[DifferenceConstraint]:
+def differences(sites: PrecisionSites, clash: bool) -> list[DifferenceConstraint]:
     """Every value needs some bits, and neighbours differ by at most 13; with `clash` the last one has too few."""
     found = [at_least(site.name, site.bits_for(1e-3), f"{site.name} needs bits") for site in sites.sites]
     for u, v in sites.edges:
@@ -74,7 +74,7 @@ def differences(sites: Sites, clash: bool) -> list[DifferenceConstraint]:
     return [*found, at_most(sites.sites[-1].name, 1 if clash else most + 13, "the last one has few")]
 
 
-def refused(sites: Sites, **requirements: Any) -> Infeasible:
+def refused(sites: PrecisionSites, **requirements: Any) -> Infeasible:
     found = assign(sites, Requirements(relative=False, scaling=False, **requirements))
     assert isinstance(found, Infeasible)
     return found

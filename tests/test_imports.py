@@ -383,6 +383,7 @@ ON_TORCH = (
     "hnfc/frontend/pytorch.py",
     "hnfc/frontend/training.py",
     "hnfc/frontend/signature.py",
+    "hnfc/core/onnx_exporter.py",
     "hnfc/core/tensors.py",
     "hnfc/backend/control_flow.py",
     "hnfc/backend/declared.py",

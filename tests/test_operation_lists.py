@@ -32,7 +32,6 @@ REASONS: dict[str, dict[str, str]] = {
     "dsl/ieee/working.py": {"ROUNDED_BY_IEEE": FOREIGN},
     "dsl/movement.py": {"FORMS": SYNTAX, "ON_BOUNDS": HANDLERS},
     "dsl/parser.py": {"_BINARY": SYNTAX},
-    "dsl/soundness/batches.py": {"POINTWISE": PROVER, "REDUCTIONS": PROVER},
     "dsl/soundness/deducing.py": {"_signs_of_elements": ATOMS},
     "dsl/soundness/formulas.py": {"STEMS": ATOMS},
     "dsl/soundness/judge.py": {"reduces": PROVER},

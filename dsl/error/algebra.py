@@ -14,6 +14,7 @@ from hnfc.dsl.core import Axis, Capture, Expr, Literal
 from hnfc.dsl.error.intervals import EVERYTHING, Bounds, Intervals
 from hnfc.dsl.error.polynomial import (
     ONE,
+    POSITIVE,
     ZERO,
     ErrorAtom,
     Poly,
@@ -104,7 +105,7 @@ class Algebra(Intervals, Simplifying):
             return ONE
         if atom.kind == "abs" and (sign := self.sign(atom.args[0])):
             return power(atom.args[0].scale(sign), e)
-        if not isinstance(e, int) or e % 2 == 0 or atom.kind in ("exp", "size", "abs", "ind"):
+        if not isinstance(e, int) or e % 2 == 0 or atom.kind in POSITIVE or atom.kind == "ind":
             return of_mono({atom: e})
         sign = self.sign(of_atom(atom))
         if sign > 0 or (sign and atom.kind != "fn"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hnfc.dsl.core import Apply, Axis, Capture, Comparison, Condition, Free, Literal, Rule, SameSize, walk
+from hnfc.dsl.core import Apply, Axis, Capture, Free, Rule, SameSize, walk
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.intervals import Bounds
+from hnfc.dsl.error.intervals import EVERYTHING, Bounds
 from hnfc.dsl.error.jets import NoErrorFormula
 from hnfc.dsl.error.side import NARROW, RuleContext
 from hnfc.dsl.soundness.axis_classes import Unrelated
@@ -15,6 +15,7 @@ from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     boolean_captures,
     conjuncts,
+    declared_bounds,
     integral_captures,
     known_ranks,
     reshaping,
@@ -69,41 +70,16 @@ def _axes(rule: Rule) -> tuple[Axis, ...]:
 
 def _intervals(rule: Rule) -> dict[str, Bounds]:
     """Intervals of the captures: by comparisons with numbers, and by where the left side is defined."""
-    known: dict[str, Bounds] = {}
-
-    def meet(name: str, lo: Fraction | float, hi: Fraction | float) -> None:
-        old = known.get(name, (-math.inf, math.inf))
-        known[name] = (max(old[0], lo), min(old[1], hi))
-
-    for part in conjuncts(rule.where):
-        bound = compared(part)
-        if bound is not None:
-            meet(*bound)
+    known: dict[str, Bounds] = declared_bounds(rule)
     nodes = [node for node in walk(rule.pattern) if isinstance(node, Apply)]
     if not any(node.name == "where" for node in nodes):
         for node in nodes:
             if len(node.operands) == 1 and isinstance(node.operands[0], Capture):
-                domain = node.facts.domain
-                meet(node.operands[0].name, *(x if math.isinf(x) else Fraction(x) for x in (domain.least, domain.greatest)))
+                name, domain = node.operands[0].name, node.facts.domain
+                least, greatest = known.get(name, EVERYTHING)
+                known[name] = max(least, _exact(domain.least)), min(greatest, _exact(domain.greatest))
     return known
 
 
-def compared(part: Condition) -> tuple[str, Fraction | float, Fraction | float] | None:
-    """(capture, least, greatest) for a comparison of a capture with a number."""
-    match part:
-        case Comparison(predicate, Capture(name), Literal(Fraction() as value)):
-            pass
-        case Comparison(predicate, Literal(Fraction() as value), Capture(name)):
-            predicate = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}.get(predicate, predicate)
-        case Comparison("le", Apply(operands=(Capture(name),)) as x, Literal(Fraction() as value)) if x.name == "abs":
-            return name, -value, value
-        case _:
-            return None
-    match predicate:
-        case "gt" | "ge":
-            return name, value, math.inf
-        case "lt" | "le":
-            return name, -math.inf, value
-        case "eq":
-            return name, value, value
-    return None
+def _exact(end: float) -> Fraction | float:
+    return end if math.isinf(end) else Fraction(end)

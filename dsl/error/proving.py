@@ -11,13 +11,13 @@ from fractions import Fraction
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import TRUE, AllOf, Comparison, Condition, Expr, Literal, Rule
 from hnfc.dsl.error.algebra import Algebra
-from hnfc.dsl.error.context import compared
 from hnfc.dsl.error.expression import Writer, call
 from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
 from hnfc.dsl.error.polynomial import ErrorAtom, Poly, of_atom
 from hnfc.dsl.error.side import RuleContext, Side
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.scan import bounds_of
 from hnfc.dsl.soundness.uninterpreted import abstracted
 
 WORK = 4_000_000
@@ -46,7 +46,7 @@ class Prover:
         """Return whether x ≥ 0 follows from intervals and inequalities: in each of the cases that its conditions make."""
         if given == TRUE:
             return in_every_case(x, self.algebra)
-        bound = compared(given)
+        bound = bounds_of(given)
         if bound is not None:
             return in_every_case(x, within(self.algebra, *bound))
         known = self._difference(given)

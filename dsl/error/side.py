@@ -14,12 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
-from hnfc.dialects.facts import Accumulation
-from hnfc.dialects.num import OPERATIONS
-from hnfc.dialects.num.base import NumOp
+from hnfc.dialects.facts import Access, Accumulation
 from hnfc.dialects.types import FORMATS, Kind, working
 from hnfc.dsl.core import Apply, Axis, Capture, DTypeOf, Expr, Literal, Size, walk
 from hnfc.dsl.error.algebra import Algebra
@@ -177,7 +174,7 @@ class Side(Moving):
             result = operands[0]
         elif real is None:
             raise NoErrorFormula(f"{node.name} has no formula over the reals")
-        elif is_pointwise(node.operation) and node.name not in TRANSPARENT:
+        elif node.operation.FACTS.access is Access.ELEMENTWISE and node.name not in TRANSPARENT:
             result = self._named(node, operands, attributes)
         else:
             result = real(self.math, *operands, **attributes)
@@ -291,18 +288,6 @@ class Paths(Side):
         if isinstance(found, Condition) or not found.terms:
             return found
         return Jet(self.math, found.value, {Source(found.magnitude(), found.vary, found.exact): ONE}, found.vary, found.like)
-
-
-@cache
-def is_pointwise(operation: type[NumOp]) -> bool:
-    """Return whether each element of the result depends on the elements of the operands in its place only."""
-    moving = {"axes", "axis", "perm", "kernel", "stride"} & operation.get_irdl_definition().properties.keys()
-    return not moving and operation not in OF_MATRICES
-
-
-OF_MATRICES = frozenset((OPERATIONS["matmul"], OPERATIONS["affine"], OPERATIONS["attention"]))
-
-
 def is_constant(node: Expr) -> bool:
     """Return whether the value is known when compiling: only numbers, sizes and constants go in."""
     leaves = [n for n in walk(node) if isinstance(n, Capture | Literal)]

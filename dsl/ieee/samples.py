@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hnfc.dsl.core import Apply, Capture, Comparison, Free, Literal, Property, Rule, SameSize, attribute_expressions
+from hnfc.dsl.core import Apply, Capture, Free, Literal, Property, Rule, SameSize, attribute_expressions
 from hnfc.dsl.ieee.arithmetic import INTEGERS
 from hnfc.dsl.ieee.arithmetic import is_pointwise as is_pointwise_operation
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, all_values, rounded
 from hnfc.dsl.ieee.values import core, corners, discrete, ordinary, patterns, specials
-from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.scan import conjuncts, declared_bounds, rule_expressions
 from hnfc.dsl.soundness.typing import Typing
 
 EXHAUSTIVE = 1 << 17
@@ -78,16 +78,7 @@ def _domain(element: str) -> Array | None:
 
 def required_signs(rule: Rule) -> dict[str, float]:
     """The captures that `where` keeps on one side of 0, with the sign that they must have."""
-    signs = {}
-    for part in conjuncts(rule.where):
-        match part:
-            case Comparison("gt" | "ge", Capture(name), Literal(bound)) | Comparison("lt" | "le", Literal(bound), Capture(name)):
-                if bound >= 0:
-                    signs[name] = 1.0
-            case Comparison("lt" | "le", Capture(name), Literal(bound)) | Comparison("gt" | "ge", Literal(bound), Capture(name)):
-                if bound <= 0:
-                    signs[name] = -1.0
-    return signs
+    return {name: 1.0 if least >= 0 else -1.0 for name, (least, most) in declared_bounds(rule).items() if least >= 0 or most <= 0}
 
 
 def _directed(rule: Rule, typing: Typing, random: np.random.Generator) -> TrialBatch:

@@ -10,47 +10,47 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hnfc.dsl.soundness.term import ONE, Atom, Cond, Rational, const, of_atom
+from hnfc.dsl.soundness.term import ONE, Atom, Proposition, Rational, const, of_atom
 
 
-def ge(x: Rational) -> Cond:
-    return Cond(">=", x)
+def ge(x: Rational) -> Proposition:
+    return Proposition(">=", x)
 
 
-def gt(x: Rational) -> Cond:
-    return Cond(">", x)
+def gt(x: Rational) -> Proposition:
+    return Proposition(">", x)
 
 
-def eq(x: Rational) -> Cond:
-    return Cond("=", x)
+def eq(x: Rational) -> Proposition:
+    return Proposition("=", x)
 
 
-def no(cond: Cond) -> Cond:
-    return Cond("not", cond)
+def no(cond: Proposition) -> Proposition:
+    return Proposition("not", cond)
 
 
-def either(*conds: Cond) -> Cond:
-    return Cond("or", *conds)
+def either(*conds: Proposition) -> Proposition:
+    return Proposition("or", *conds)
 
 
-def both(*conds: Cond) -> Cond:
-    return Cond("and", *conds)
+def both(*conds: Proposition) -> Proposition:
+    return Proposition("and", *conds)
 
 
-def same(p: Cond, q: Cond) -> Cond:
+def same(p: Proposition, q: Proposition) -> Proposition:
     return either(both(p, q), both(no(p), no(q)))
 
 
-def implies(p: Cond, q: Cond) -> Cond:
+def implies(p: Proposition, q: Proposition) -> Proposition:
     return either(no(p), q)
 
 
-def within(t: Rational, bound: Fraction) -> Cond:
+def within(t: Rational, bound: Fraction) -> Proposition:
     """-bound < t < bound"""
     return both(gt(const(bound) - t), gt(const(bound) + t))
 
 
-def same_order(x: Rational, y: Rational) -> Cond:
+def same_order(x: Rational, y: Rational) -> Proposition:
     """x and y have the same sign."""
     return both(same(ge(x), ge(y)), same(gt(x), gt(y)))
 
@@ -66,7 +66,7 @@ class Axiom:
     name: str
     function: str
     statement: str
-    instance: Callable[..., Cond]
+    instance: Callable[..., Proposition]
 
 
 AXIOMS: tuple[Axiom, ...] = (
@@ -138,13 +138,13 @@ def by_function(axioms: tuple[Axiom, ...]) -> dict[str, list[Axiom]]:
 _OF_ONE, _OF_TWO = by_function(AXIOMS), by_function(PAIR_AXIOMS)
 
 
-def of(base: Atom) -> Iterator[tuple[str, Cond]]:
+def of(base: Atom) -> Iterator[tuple[str, Proposition]]:
     """The instances at one atom."""
     for axiom in _OF_ONE.get("round to" if base.kind.startswith("round to") else base.kind, ()):
         yield axiom.name, axiom.instance(of_atom(base), base.args)
 
 
-def of_pair(x: Atom, y: Atom) -> Iterator[tuple[str, Cond]]:
+def of_pair(x: Atom, y: Atom) -> Iterator[tuple[str, Proposition]]:
     """The instances at two atoms of one function."""
     for axiom in _OF_TWO.get(x.kind, ()):
         yield axiom.name, axiom.instance(of_atom(x), x.args, of_atom(y), y.args)

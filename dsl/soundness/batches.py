@@ -17,16 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hnfc.dialects.facts import Access
 from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Property, Rule
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.scan import conjuncts, known_ranks, of_matrices, reshaping, rule_expressions, scalar_captures
 
 MATRIX = 2
-
-POINTWISE = frozenset(("add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "exp", "log", "maximum", "minimum", "relu"))
-
-REDUCTIONS = frozenset(("sum", "mean", "max", "min"))
-
 
 class NotByBatches(Exception):
     """An operation does not, or is not known to, act on each matrix alike."""
@@ -70,9 +66,9 @@ def depth(node: Expr, scalars: frozenset[str]) -> int | None:
             return None
         case Capture(name):
             return None if name in scalars else MATRIX
-        case Apply(attributes=()) if node.name in POINTWISE:
+        case Apply(attributes=()) if node.operation.FACTS.access is Access.ELEMENTWISE:
             return _common(*node.operands, scalars=scalars)
-        case Apply(attributes=(("axes", tuple(axes)),)) if node.name in REDUCTIONS:
+        case Apply(attributes=(("axes", tuple(axes)),)) if node.operation.FACTS.access is Access.REDUCTION:
             inner = _tensor(node.operands[0], scalars)
             if all(isinstance(axis, int) and -inner <= axis < 0 for axis in axes):
                 return inner

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from hnfc.dsl.soundness.closing import Query, in_mask
 from hnfc.dsl.soundness.normal_form import negation
 from hnfc.dsl.soundness.signs import Signs
-from hnfc.dsl.soundness.term import Cond, Ix, Rational
+from hnfc.dsl.soundness.term import Index, Proposition, Rational
 
 ARITHMETIC = frozenset(("+", "-", "*", "/", "neg", "power", "max", "min", "abs", "ite"))
 """The operations of nodes that are written out; every other one has a normal form by a theorem."""
@@ -25,7 +25,9 @@ class ClaimNode:
 
     __slots__ = ("detail", "guards", "op", "operands", "value")
 
-    def __init__(self, op: str, operands: Sequence[ClaimNode], value: Rational, detail: Any = None, guards: Sequence[Cond] = ()) -> None:
+    def __init__(
+        self, op: str, operands: Sequence[ClaimNode], value: Rational, detail: Any = None, guards: Sequence[Proposition] = ()
+    ) -> None:
         self.op, self.operands, self.value, self.detail, self.guards = op, tuple(operands), value, detail, tuple(guards)
 
     @property
@@ -41,8 +43,8 @@ class Fact(NamedTuple):
     """cond holds for all values of the quantified indices; `why` says where that is from (see `obligations.REASONS`)."""
 
     why: str
-    cond: Cond
-    quantified: tuple[Ix, ...] = ()
+    cond: Proposition
+    quantified: tuple[Index, ...] = ()
 
 
 class RecordedSigns(Signs):
@@ -69,7 +71,7 @@ class RecordedSigns(Signs):
             self.why = before
 
     @contextlib.contextmanager
-    def _assumed(self, cond: Cond, quantified: tuple[Ix, ...]) -> Iterator[None]:
+    def _assumed(self, cond: Proposition, quantified: tuple[Index, ...]) -> Iterator[None]:
         """Keeps assumptions, but not what follows from them inside."""
         outer, self.telling = self.telling, True
         if not outer and cond.kind != "true":
@@ -79,11 +81,11 @@ class RecordedSigns(Signs):
         finally:
             self.telling = outer
 
-    def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
+    def assume(self, cond: Proposition, value: bool = True, quantified: tuple[Index, ...] = ()) -> None:
         with self._assumed(cond if value else negation(cond), quantified):
             super().assume(cond, value, quantified)
 
-    def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
+    def add(self, x: Rational, mask: int, quantified: tuple[Index, ...] = ()) -> None:
         with self._assumed(in_mask(x, mask), quantified):
             super().add(x, mask, quantified)
 
@@ -101,17 +103,17 @@ class Equivalent(NamedTuple):
     predicate: str
     left: ClaimNode
     right: ClaimNode
-    cond: Cond
+    cond: Proposition
 
 
-Goal: TypeAlias = Cond | Same | Equivalent
+Goal: TypeAlias = Proposition | Same | Equivalent
 
 
 class Lemma(NamedTuple):
     """Instance of a theorem used in `equality.py` at these terms: the conditions hold."""
 
     theorem: str
-    conds: tuple[Cond, ...]
+    conds: tuple[Proposition, ...]
 
 
 @dataclass

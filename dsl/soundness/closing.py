@@ -17,7 +17,7 @@ from hnfc.dsl.soundness import axioms, inequalities
 from hnfc.dsl.soundness.limits import QUERY, Work, milliseconds_until
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.signs import ANY, NEG, POS, ZEROS, Signs, assignments
-from hnfc.dsl.soundness.term import FALSE, Atom, Cond, Ix, Place, Rational, TooLarge, of_atom
+from hnfc.dsl.soundness.term import FALSE, Atom, Index, Place, Proposition, Rational, TooLarge, of_atom
 from hnfc.dsl.soundness.translation import SolverTranslation
 
 MAX_ATOMS = 40
@@ -31,13 +31,13 @@ class Closer:
 
     def __init__(
         self,
-        rename: Callable[[Rational, Mapping[Ix, Place]], Rational],
+        rename: Callable[[Rational, Mapping[Index, Place]], Rational],
         work: Work,
         seen: Callable[[Query], None] | None = None,
     ) -> None:
         self.rename, self.work, self.seen = rename, work, seen
 
-    def entails(self, signs: Signs, goal: Cond, units: int = QUERY) -> bool:
+    def entails(self, signs: Signs, goal: Proposition, units: int = QUERY) -> bool:
         """Raises OutOfWork or TimeoutError where there is no work or no time left."""
         self.work.spend(0)
         try:
@@ -56,10 +56,10 @@ class Closer:
 class Query:
     """Does the goal follow? `named`: the facts and instances of axioms that may be used, with their names."""
 
-    def __init__(self, rename: Callable[[Rational, Mapping[Ix, Place]], Rational], signs: Signs, goal: Cond) -> None:
+    def __init__(self, rename: Callable[[Rational, Mapping[Index, Place]], Rational], signs: Signs, goal: Proposition) -> None:
         self.rename, self.signs, self.goal = rename, signs, goal
         self.translation = SolverTranslation(lambda x: f"a{x.id}" if isinstance(x, Atom) else f"p{len(self.translation.variables)}")
-        self.named: dict[Cond, str] = {}
+        self.named: dict[Proposition, str] = {}
         self.translation.collect([goal])
         self.translation.collect([cond for base in list(self.atoms) if base.kind == "floor" for _, cond in axioms.of(base)])
         ixs = self.in_sight()
@@ -82,33 +82,33 @@ class Query:
     def atoms(self) -> dict[Atom, None]:
         return self.translation.atoms
 
-    def add(self, named: Iterable[tuple[str, Cond]]) -> None:
+    def add(self, named: Iterable[tuple[str, Proposition]]) -> None:
         for name, cond in named:
             self.named.setdefault(cond, name)
 
-    def in_sight(self) -> frozenset[Ix]:
+    def in_sight(self) -> frozenset[Index]:
         """The indices of the goal; where it is a contradiction, those of all facts, and one for each class that facts are about."""
         if self.goal != FALSE:
             return self.goal.ixs
         classes = {i.cls for quantified, _, _ in self.signs.universal for i in quantified}
-        return frozenset(i for x in self.signs.ground for i in x.ixs) | {Ix(c, "free", WITNESS) for c in classes}
+        return frozenset(i for x in self.signs.ground for i in x.ixs) | {Index(c, "free", WITNESS) for c in classes}
 
-    def maxima(self, ixs: Iterable[Ix]) -> list[tuple[str, Cond]]:
+    def maxima(self, ixs: Iterable[Index]) -> list[tuple[str, Proposition]]:
         """max is an upper bound of the body at the indices in sight, and attained at an index of its own."""
-        found: list[tuple[str, Cond]] = []
+        found: list[tuple[str, Proposition]] = []
         for base in [a for a in self.atoms if a.kind in ("max", "min")]:
             bound, body = base.args
             sign = 1 if base.kind == "max" else -1
             value = of_atom(base)
             for renaming in assignments(bound, frozenset(ixs) | base.ixs):
-                found.append(("extremum-bounds", Cond(">=", (value - self.rename(body, renaming)).scale(Fraction(sign)))))
-            witness = {i: Ix(i.cls, "free", WITNESS + base.id) for i in bound}
+                found.append(("extremum-bounds", Proposition(">=", (value - self.rename(body, renaming)).scale(Fraction(sign)))))
+            witness = {i: Index(i.cls, "free", WITNESS + base.id) for i in bound}
             if len({i.cls for i in bound}) == len(bound):
-                found.append(("extremum-attained", Cond("=", value - self.rename(body, witness))))
+                found.append(("extremum-attained", Proposition("=", value - self.rename(body, witness))))
         self.translation.collect(cond for _, cond in found)
         return found
 
-    def facts(self, ixs: frozenset[Ix]) -> list[tuple[str, Cond]]:
+    def facts(self, ixs: frozenset[Index]) -> list[tuple[str, Proposition]]:
         """The facts that share an atom with the question, directly or through others; all of them where it is a contradiction."""
         pool: list[tuple[str, Rational, int]] = [("fact", x, mask) for x, mask in self.signs.ground.items()]
         if self.signs.universal:
@@ -153,16 +153,20 @@ def units_used(solver: z3.Solver) -> int:
     return int(counted.get_key_value("rlimit count")) if "rlimit count" in counted.keys() else 0  # noqa: SIM118
 
 
-def in_mask(x: Rational, mask: int) -> Cond:
-    parts = [c for bit, c in ((POS, Cond(">", x)), (ZEROS, Cond("=", x)), (NEG, Cond("not", Cond(">=", x)))) if mask & bit]
+def in_mask(x: Rational, mask: int) -> Proposition:
+    parts = [
+        c
+        for bit, c in ((POS, Proposition(">", x)), (ZEROS, Proposition("=", x)), (NEG, Proposition("not", Proposition(">=", x))))
+        if mask & bit
+    ]
     match mask:
         case 3:
-            return Cond(">=", x)
+            return Proposition(">=", x)
         case 6:
-            return Cond("not", Cond(">", x))
+            return Proposition("not", Proposition(">", x))
         case 5:
-            return Cond("not", Cond("=", x))
-    return parts[0] if len(parts) == 1 else Cond("or", *parts)
+            return Proposition("not", Proposition("=", x))
+    return parts[0] if len(parts) == 1 else Proposition("or", *parts)
 
 
 __all__ = ["Closer", "Query", "in_mask"]

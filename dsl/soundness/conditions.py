@@ -15,9 +15,9 @@ from hnfc.dsl.soundness.term import (
     ONE,
     TRUE,
     Atom,
-    Cond,
-    Ix,
+    Index,
     Place,
+    Proposition,
     Rational,
     primitive_coefficient,
 )
@@ -29,7 +29,7 @@ RESULT_INDICES = 100
 class CaseSplit(Exception):
     """The proof must go by cases of this condition."""
 
-    def __init__(self, cond: Cond) -> None:
+    def __init__(self, cond: Proposition) -> None:
         super().__init__(str(cond))
         self.cond = cond
 
@@ -37,7 +37,7 @@ class CaseSplit(Exception):
 class NotProved(Exception):
     """An obligation of the right side does not follow. The message may end in the condition `goal`."""
 
-    def __init__(self, message: str, goal: Cond | None = None) -> None:
+    def __init__(self, message: str, goal: Proposition | None = None) -> None:
         super().__init__(message)
         self.goal = goal
 
@@ -46,21 +46,21 @@ class Judge(ABC):
     """Facts, conditions and obligations of one case. `entails` is the slow oracle (Z3), called only for what would block."""
 
     @abstractmethod
-    def follows_by_angles(self, cond: Cond) -> bool:
+    def follows_by_angles(self, cond: Proposition) -> bool:
         """Return whether the condition follows once all its sines and cosines, and those of the facts, are of one angle."""
 
     @abstractmethod
-    def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
+    def rename(self, x: Rational, renaming: Mapping[Index, Place]) -> Rational:
         """x at other indices, in normal form."""
 
-    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
+    def __init__(self, entails: Callable[[Signs, Proposition], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
         self.signs = Signs(self.rename, integral)
         self.entails = entails
         self.subst: dict[Atom, Rational] = {}
-        self.bound: list[Ix] = []
-        self.guards: list[Cond] = []
+        self.bound: list[Index] = []
+        self.guards: list[Proposition] = []
         self.outside: list[Signs] = []
-        self.guarded: set[tuple[tuple[Cond, ...], Cond]] = set()
+        self.guarded: set[tuple[tuple[Proposition, ...], Proposition]] = set()
         self.defined_powers: set[tuple[Rational, Rational]] = set()
         self.proving = False
         self.settled = False
@@ -82,21 +82,21 @@ class Judge(ABC):
         if key not in self.slow:
             found = mask
             # an integer is above -1 where it is 0 or more
-            nonneg = Cond(">", x + ONE) if self.signs.whole(x) else Cond(">=", x)
-            nonpos = Cond("not", Cond(">=", x - ONE) if self.signs.whole(x) else Cond(">", x))
+            nonneg = Proposition(">", x + ONE) if self.signs.whole(x) else Proposition(">=", x)
+            nonpos = Proposition("not", Proposition(">=", x - ONE) if self.signs.whole(x) else Proposition(">", x))
             for part, cond in ((NEG, nonneg), (POS, nonpos)):
                 if found & part and self.entails(self.signs, cond):
                     found &= ~part
-            if found & ZEROS and found != ZEROS and self.entails(self.signs, Cond("not", Cond("=", x))):
+            if found & ZEROS and found != ZEROS and self.entails(self.signs, Proposition("not", Proposition("=", x))):
                 found &= ~ZEROS
             self.slow[key] = found
         return self.slow[key] & mask or mask
 
-    def splittable(self, ixs: Iterable[Ix]) -> bool:
+    def splittable(self, ixs: Iterable[Index]) -> bool:
         """Only the result's own indices occur, so a case distinction is one over values, not over functions."""
         return all(i.kind == "free" and i.n < RESULT_INDICES for i in ixs)
 
-    def compare(self, predicate: str, x: Rational, y: Rational) -> Cond:
+    def compare(self, predicate: str, x: Rational, y: Rational) -> Proposition:
         difference = x - y
         match predicate:
             case "eq":
@@ -113,7 +113,7 @@ class Judge(ABC):
                 return self.relation(">=", -difference)
         raise ValueError(predicate)
 
-    def relation(self, kind: str, x: Rational) -> Cond:
+    def relation(self, kind: str, x: Rational) -> Proposition:
         """x kind 0, scaled by a positive number; a negative leading coefficient turns it into a negation."""
         c = x.constant()
         if c is not None:
@@ -123,13 +123,13 @@ class Judge(ABC):
         if kind != "=" and self.signs.whole(x):
             # for integers x > 0 is x - 1 ≥ 0: one form for each condition
             if scale > 0:
-                return Cond(">=", x - ONE if kind == ">" else x)
-            return Cond("not", Cond(">=", x if kind == ">" else x - ONE))
+                return Proposition(">=", x - ONE if kind == ">" else x)
+            return Proposition("not", Proposition(">=", x if kind == ">" else x - ONE))
         if scale > 0 or kind == "=":
-            return Cond(kind, x)
-        return Cond("not", Cond(">=" if kind == ">" else ">", x))
+            return Proposition(kind, x)
+        return Proposition("not", Proposition(">=" if kind == ">" else ">", x))
 
-    def truth(self, cond: Cond) -> bool | None:
+    def truth(self, cond: Proposition) -> bool | None:
         match cond.kind:
             case "true" | "false":
                 return cond.kind == "true"
@@ -147,7 +147,7 @@ class Judge(ABC):
                 return True if not mask & ~wanted else False if not mask & wanted else None
         return self.signs.truths.get(cond)
 
-    def decide(self, cond: Cond) -> bool | None:
+    def decide(self, cond: Proposition) -> bool | None:
         """The truth of cond, by cases if it has no bound index; None if it has and is open."""
         known = self.truth(cond)
         if known is not None:
@@ -169,7 +169,7 @@ class Judge(ABC):
         return None
 
     @contextlib.contextmanager
-    def guard(self, cond: Cond) -> Iterator[None]:
+    def guard(self, cond: Proposition) -> Iterator[None]:
         """Inside, cond holds: for a branch that is taken only then. Contradiction: it never is."""
         before = self.signs
         self.signs = before.copy()
@@ -193,7 +193,7 @@ class Judge(ABC):
         self.slow.clear()
         self.__dict__.pop("memo", None)
 
-    def _holds_outside(self, cond: Cond) -> bool:
+    def _holds_outside(self, cond: Proposition) -> bool:
         """Return whether the condition holds by arithmetic and the facts outside of all guards: whatever branch is taken, then."""
         inner = cond.args[0] if cond.kind == "not" else cond
         if not self.outside or inner.kind not in (">", ">=", "="):
@@ -204,7 +204,7 @@ class Judge(ABC):
             return False
         return not mask & (wanted if cond.kind == "not" else ~wanted)
 
-    def require(self, cond: Cond) -> None:
+    def require(self, cond: Proposition) -> None:
         """The value being built is defined only if cond: a fact on the left side, to be proved on the right."""
         self.obligations += not self._holds_outside(cond)
         guards = tuple(self.guards)
@@ -224,22 +224,22 @@ class Judge(ABC):
         self.signs.assume(cond, True, () if guards else tuple(self.bound))
 
 
-def negation(cond: Cond) -> Cond:
+def negation(cond: Proposition) -> Proposition:
     match cond.kind:
         case "true":
             return FALSE
         case "false":
             return TRUE
         case "not":
-            inner: Cond = cond.args[0]
+            inner: Proposition = cond.args[0]
             return inner
-    return Cond("not", cond)
+    return Proposition("not", cond)
 
 
-def connect(kind: str, *parts: Cond) -> Cond:
+def connect(kind: str, *parts: Proposition) -> Proposition:
     """The conjunction or disjunction, without constants and repetitions, in a fixed order."""
     neutral, absorbing = (TRUE, FALSE) if kind == "and" else (FALSE, TRUE)
-    flat: list[Cond] = []
+    flat: list[Proposition] = []
     for part in parts:
         for cond in part.args if part.kind == kind else (part,):
             if cond == absorbing:
@@ -250,4 +250,4 @@ def connect(kind: str, *parts: Cond) -> Cond:
         return neutral
     if any(negation(cond) in flat for cond in flat):
         return absorbing
-    return flat[0] if len(flat) == 1 else Cond(kind, *sorted(flat, key=repr))
+    return flat[0] if len(flat) == 1 else Proposition(kind, *sorted(flat, key=repr))

@@ -11,7 +11,7 @@ from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member
 from hnfc.dsl.soundness.moves import Moves, number
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational, const, total
+from hnfc.dsl.soundness.term import ONE, ZERO, Place, Proposition, Rational, const, total
 
 
 class Convolution(Moves):
@@ -44,7 +44,7 @@ class Convolution(Moves):
             steps = setting(n, 0, axis)
             return (room(n, axis) if steps == ONE else n.floor(room(n, axis) * steps.inverse())) + ONE
 
-        def bounds(n: Normalizer) -> list[Cond]:
+        def bounds(n: Normalizer) -> list[Proposition]:
             # each group has an output channel
             found = [n.relation(">=", number(n, count) - ONE), n.relation(">=", self.size_along(n, weight, batch) - number(n, count))]
             for axis in spatial:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.signs import ANY, NEG, NONNEG, NONPOS, NONZERO, POS, ZEROS, Contradiction, flip
-from hnfc.dsl.soundness.term import Cond, Ix, Rational, TooLarge
+from hnfc.dsl.soundness.term import Index, Proposition, Rational, TooLarge
 
 MAX_ROUNDS = 4
 
@@ -46,30 +46,30 @@ def _of_reduction(n: Normalizer, x: Rational, mask: int) -> bool:
         bound, body = n.copies(*base.args)
         match theorem:
             case "extremum-bounds":
-                says = Cond(">=", x - body)
+                says = Proposition(">=", x - body)
             case "extremum-bounds-below":
-                says = Cond(">=", body - x)
+                says = Proposition(">=", body - x)
             case "term-below-sum":
-                says = Cond(">=", x - body if allowed == NONPOS else body - x)
+                says = Proposition(">=", x - body if allowed == NONPOS else body - x)
             case _:
-                says = Cond("or", Cond("=", x), Cond("not", Cond("=", body)))
+                says = Proposition("or", Proposition("=", x), Proposition("not", Proposition("=", body)))
         _tell(n, theorem, says, body, allowed, bound)
         return True
     return False
 
 
-def _tell(n: Normalizer, theorem: str, says: Cond, x: Rational, mask: int, quantified: tuple[Ix, ...]) -> None:
+def _tell(n: Normalizer, theorem: str, says: Proposition, x: Rational, mask: int, quantified: tuple[Index, ...]) -> None:
     """An element |a| that is not positive is that of an a which is 0."""
     hypothesis = None
     if theorem == "term-below-sum":
-        hypothesis = Cond(">=", x if mask == NONPOS else -x)
+        hypothesis = Proposition(">=", x if mask == NONPOS else -x)
     lone = x.single()
     if not mask & POS and lone is not None and lone[1] > 0 and len(lone[0]) == 1 and (base := lone[0][0][0]).kind == "abs":
         x, mask = base.args[0], ZEROS
     n.tell(theorem, says, x, mask, quantified, hypothesis)
 
 
-def _signs_of_elements(n: Normalizer, kind: str, args: tuple[tuple[Ix, ...], Rational], mask: int) -> Iterator[tuple[str, int]]:
+def _signs_of_elements(n: Normalizer, kind: str, args: tuple[tuple[Index, ...], Rational], mask: int) -> Iterator[tuple[str, int]]:
     """The theorem and the signs that every element may have."""
     match kind:
         case "max" if not mask & POS:
@@ -86,7 +86,7 @@ def _signs_of_elements(n: Normalizer, kind: str, args: tuple[tuple[Ix, ...], Rat
             yield "product-vanishes", NONZERO
 
 
-def _of_total(n: Normalizer, quantified: tuple[Ix, ...], x: Rational, mask: int) -> bool:
+def _of_total(n: Normalizer, quantified: tuple[Index, ...], x: Rational, mask: int) -> bool:
     """Return whether the sum over all elements of what none is negative of, or none positive, says that each is 0."""
     if mask & POS and mask & NEG:
         return False
@@ -98,5 +98,5 @@ def _of_total(n: Normalizer, quantified: tuple[Ix, ...], x: Rational, mask: int)
         bound, body = n.copies(quantified, x)
     except TooLarge:
         return False
-    _tell(n, "term-below-sum", Cond(">=", total - body if allowed == NONPOS else body - total), body, allowed, bound)
+    _tell(n, "term-below-sum", Proposition(">=", total - body if allowed == NONPOS else body - total), body, allowed, bound)
     return True

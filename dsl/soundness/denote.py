@@ -44,7 +44,7 @@ from hnfc.dsl.soundness.scan import (
 )
 from hnfc.dsl.soundness.sym import Env, Sym, Value, joined
 from hnfc.dsl.soundness.symbolic import SymMath
-from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Cond, Ix
+from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Index, Proposition
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Denotation:
     layout: AxisClasses
     left: Sym
     right: Sym
-    facts: list[Callable[[Normalizer, Env], Cond]]
+    facts: list[Callable[[Normalizer, Env], Proposition]]
     fact_shapes: list[Shape]
     left_extents: int
     left_bounds: int
@@ -77,12 +77,12 @@ class Denotation:
                 found.setdefault((member[1], extent.size(n)), set()).add(member)
         return [frozenset(members) for members in found.values() if len(members) > 1]
 
-    def size_facts(self, n: Normalizer) -> list[Cond]:
+    def size_facts(self, n: Normalizer) -> list[Proposition]:
         """The sizes that agree because the left side has a type, or in this case of broadcasting."""
         own = self._extents[: self.left_extents] + [found for found in self._extents[self.left_extents :] if found[0] < 0]
         return [self._agrees(n, *found) for found in own]
 
-    def size_obligations(self, n: Normalizer) -> list[tuple[Cond, Cond]]:
+    def size_obligations(self, n: Normalizer) -> list[tuple[Proposition, Proposition]]:
         """For each tensor that the right side makes: that it has the size of those it meets, and that it can be combined with them."""
         found = []
         exact = frozenset().union(*(a | b for a, b in self.layout.equal))
@@ -94,14 +94,14 @@ class Denotation:
                 found.append((equal, connect("or", equal, *(n.relation("=", size - ONE) for size in sizes))))
         return found
 
-    def bound_facts(self, n: Normalizer) -> list[Cond]:
+    def bound_facts(self, n: Normalizer) -> list[Proposition]:
         """The bounds of movement on the left side fit their operands."""
         return [cond for bounds in self.layout.bounds[: self.left_bounds] for cond in bounds(n)]
 
-    def bound_obligations(self, n: Normalizer) -> list[Cond]:
+    def bound_obligations(self, n: Normalizer) -> list[Proposition]:
         return [cond for bounds in self.layout.bounds[self.left_bounds :] for cond in bounds(n)]
 
-    def _agrees(self, n: Normalizer, c: int, extent: Extent) -> Cond:
+    def _agrees(self, n: Normalizer, c: int, extent: Extent) -> Proposition:
         return n.relation("=", extent.size(n) - (ONE if c < 0 else n.size_of(c)))
 
     @cached_property
@@ -136,7 +136,7 @@ class Denotation:
     def env(self, number: int) -> Env:
         """An index of its own for every class along every axis: a class may lie along both axes of a square matrix."""
         places = range(len(self.layout.classes))
-        return {axis: {c: Ix(c, "free", number + i) for c in places} for i, axis in enumerate(self.layout.universe)}
+        return {axis: {c: Index(c, "free", number + i) for c in places} for i, axis in enumerate(self.layout.universe)}
 
 
 MAX_BROADCASTS = 64
@@ -283,12 +283,12 @@ def math_attribute(value: Any, tensor: Callable[[Expr], Sym]) -> Any:
 def capture_element(name: str, boolean: bool) -> Callable[[Normalizer, Env], Value]:
     def element(n: Normalizer, env: Env) -> Value:
         places = tuple(n.normal_place(place) for axis in sorted(env, key=repr) for _, place in sorted(env[axis].items()))
-        return Cond("cap", name, places) if boolean else n.capture(name, places)
+        return Proposition("cap", name, places) if boolean else n.capture(name, places)
 
     return element
 
 
-def comparison_fact(condition: Condition, tensor: Callable[[Expr], Sym]) -> tuple[Callable[..., Cond], list[Sym]] | None:
+def comparison_fact(condition: Condition, tensor: Callable[[Expr], Sym]) -> tuple[Callable[..., Proposition], list[Sym]] | None:
     """A condition on values as a function of the index; None where it says nothing that a proof may use."""
     match condition:
         case Comparison(predicate, x, y):

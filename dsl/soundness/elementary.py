@@ -17,10 +17,10 @@ from hnfc.dsl.soundness.signs import NEG, NONPOS, POS, ZEROS, Contradiction, fli
 from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
-    Cond,
     Exponent,
-    Ix,
+    Index,
     Place,
+    Proposition,
     Rational,
     TooLarge,
     atom,
@@ -36,7 +36,7 @@ class ElementaryForms(Judge):
     """Normal forms of pointwise functions."""
 
     @abstractmethod
-    def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def sum(self, ixs: Sequence[Index], body: Rational) -> Rational:
         """The normal form of a sum: see reductions.py."""
 
     def capture(self, name: str, places: tuple[Place, ...]) -> Rational:
@@ -261,7 +261,7 @@ class ElementaryForms(Judge):
         self.obligations += 1
         return of_atom(atom("lgamma", x))
 
-    def ite(self, cond: Cond, x: Rational, y: Rational, linear: bool) -> Rational:
+    def ite(self, cond: Proposition, x: Rational, y: Rational, linear: bool) -> Rational:
         """[p]·x + (1 - [p])·y where both branches are defined anyway."""
         if x == y or cond.kind == "true":
             return x

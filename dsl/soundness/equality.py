@@ -15,7 +15,7 @@ from hnfc.dsl.soundness.signs import primitive
 from hnfc.dsl.soundness.term import (
     ONE,
     Atom,
-    Cond,
+    Proposition,
     Rational,
     Terms,
     TooLarge,
@@ -47,13 +47,13 @@ def is_zero(n: Normalizer, x: Rational, closer: Closer | None, depth: int = 0) -
             return f"equal arguments give equal values, then {reason}"
     if closer is not None and n.signs.whole(primitive(x)) and _is_between(n, primitive(x), closer):
         return "an integer between -1 and 1 is 0"
-    if closer is not None and closer.entails(n.signs, Cond("=", x), 4 * QUERY):
+    if closer is not None and closer.entails(n.signs, Proposition("=", x), 4 * QUERY):
         return "Z3, from the facts of this case and the ground axioms"
     return ""
 
 
 def _is_between(n: Normalizer, x: Rational, closer: Closer) -> bool:
-    return all(closer.entails(n.signs, Cond(">", side + ONE)) for side in (x, -x))
+    return all(closer.entails(n.signs, Proposition(">", side + ONE)) for side in (x, -x))
 
 
 def _logs_cancel(n: Normalizer, x: Rational) -> bool:

@@ -18,7 +18,7 @@ from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.normal_form import deep_atoms
 from hnfc.dsl.soundness.signs import ANY, assignments
-from hnfc.dsl.soundness.term import FALSE, ONE, Atom, Cond, Place, Rational, Terms, of_atom
+from hnfc.dsl.soundness.term import FALSE, ONE, Atom, Place, Proposition, Rational, Terms, of_atom
 from hnfc.dsl.soundness.theorems import theorems_of
 from hnfc.dsl.soundness.tracing import TracingNormalizer
 from hnfc.dsl.soundness.translation import SolverTranslation
@@ -80,7 +80,7 @@ class Sheet:
         self.claim, self.n = claim, n
         self.translation = SolverTranslation(self.name)
         self.legend: dict[str, str] = {}
-        self.named: dict[Cond, str] = {}
+        self.named: dict[Proposition, str] = {}
         self.assumptions: list[Assumption] = []
         self.bodies: dict[Atom, int] = {}
         """The reductions whose sign was used, with the sign of every element."""
@@ -101,9 +101,9 @@ class Sheet:
 
     # names
 
-    def name(self, x: Atom | Cond) -> str:
+    def name(self, x: Atom | Proposition) -> str:
         """A new name for the variable that stands for x: that of a captured tensor, or a letter for the function and a number."""
-        if isinstance(x, Cond) or x.kind == "cap":
+        if isinstance(x, Proposition) or x.kind == "cap":
             stem = "".join(c if c.isascii() and c.isalnum() else "_" for c in str(x.args[0]))
             return self.fresh(stem if stem[0].isalpha() else f"v{stem}", str(x), numbered=stem in RESERVED)
         return self.fresh(STEMS.get(x.kind, x.kind[0]), str(x))
@@ -120,8 +120,8 @@ class Sheet:
     # what may be used
 
     def prepare(self) -> None:
-        goal, conds = self.claim.goal, list[Cond]()
-        if isinstance(goal, Cond):
+        goal, conds = self.claim.goal, list[Proposition]()
+        if isinstance(goal, Proposition):
             conds = [goal]
         else:
             self.walk(goal.left)
@@ -145,13 +145,15 @@ class Sheet:
                 self.bodies[base] = mask
         for x in dict.fromkeys(x for cond in (*conds, *(c for c in self.named if c.kind != ">=")) for x in comparisons(cond)):
             if self.claim.signs.whole(x):
-                self.add(("integers-are-discrete", Cond("or", Cond(">=", y), Cond(">=", -y - ONE))) for y in (x, x - ONE))
+                self.add(
+                    ("integers-are-discrete", Proposition("or", Proposition(">=", y), Proposition(">=", -y - ONE))) for y in (x, x - ONE)
+                )
 
     @property
     def atoms(self) -> dict[Atom, None]:
         return self.translation.atoms
 
-    def add(self, named: Iterator[tuple[str, Cond]] | Sequence[tuple[str, Cond]]) -> None:
+    def add(self, named: Iterator[tuple[str, Proposition]] | Sequence[tuple[str, Proposition]]) -> None:
         for name, cond in named:
             self.named.setdefault(cond, name)
             self.translation.collect([cond])
@@ -172,14 +174,14 @@ class Sheet:
         for operand in node.operands:
             self.walk(operand)
 
-    def facts(self) -> list[tuple[str, Cond]]:
+    def facts(self) -> list[tuple[str, Proposition]]:
         """The facts that share an atom with the claim, directly or through others; universal ones at the places in sight."""
         places: frozenset[Place] = frozenset(p for base in self.atoms for part in (base.ixs, base.places) for p in part)
         pool = [fact for given in (*self.claim.given, *self.claim.signs.log) for fact in self.instances(given, places)]
         known = {base for x in self.atoms for base in deep_atoms(of_atom(x))}
         if self.claim.goal == FALSE:
             return [(fact.why, fact.cond) for fact in pool]
-        found: list[tuple[str, Cond]] = []
+        found: list[tuple[str, Proposition]] = []
         changed = True
         while changed:
             changed = False
@@ -292,7 +294,7 @@ class Sheet:
 
     def goal_formula(self) -> z3.BoolRef:
         goal = self.claim.goal
-        if isinstance(goal, Cond):
+        if isinstance(goal, Proposition):
             return self.translation.cond(goal)
         left, right = self.quotient(goal.left), self.quotient(goal.right)
         if isinstance(goal, Same):
@@ -304,10 +306,10 @@ class Sheet:
         return relations[goal.predicate] == self.translation.cond(goal.cond)
 
 
-def comparisons(cond: Cond) -> Iterator[Rational]:
+def comparisons(cond: Proposition) -> Iterator[Rational]:
     """The terms that the condition compares with 0."""
     for arg in cond.args:
-        if isinstance(arg, Cond):
+        if isinstance(arg, Proposition):
             yield from comparisons(arg)
         elif isinstance(arg, Rational):
             yield arg

@@ -12,7 +12,7 @@ from hnfc.dsl.soundness.monomial import BINDERS, Atom, Mono
 from hnfc.dsl.soundness.proof_observer import Case
 from hnfc.dsl.soundness.readable import condition, shown
 from hnfc.dsl.soundness.scan import rule_expressions
-from hnfc.dsl.soundness.term import Cond, Rational
+from hnfc.dsl.soundness.term import Proposition, Rational
 
 LONGEST = 400
 """Greatest length of a goal that is shown."""
@@ -48,18 +48,18 @@ def sizes(meaning: Denotation) -> dict[int, str]:
     return found
 
 
-def narrowed(difference: Rational) -> Cond:
+def narrowed(difference: Rational) -> Proposition:
     """Goal that the difference is 0, or one from which it follows: f(a) - f(b) is 0 where a - b is."""
     x = difference
     while True:
         x = Rational(_without_common(x))
         pair = _alike(x)
         if pair is None:
-            return Cond("=", x)
+            return Proposition("=", x)
         a, b = pair
         open_arguments = [p - q for p, q in zip(a.args, b.args, strict=True) if isinstance(p, Rational) and p != q]
         if len(open_arguments) != 1:
-            return Cond("=", x)
+            return Proposition("=", x)
         (x,) = open_arguments
 
 

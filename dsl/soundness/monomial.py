@@ -20,7 +20,7 @@ class TooLarge(Exception):
     """The terms outgrew what is worth computing."""
 
 
-class Ix(NamedTuple):
+class Index(NamedTuple):
     """An index along the axes of one class. kind: `free` (a variable) or `bound` (the canonical name inside a binder)."""
 
     cls: int
@@ -28,14 +28,14 @@ class Ix(NamedTuple):
     n: int
 
 
-class At(NamedTuple):
+class ComputedIndex(NamedTuple):
     """A place along the axes of one class that is computed from indices: `term` is a `Rational` over index values."""
 
     cls: int
     term: Any
 
 
-Place: TypeAlias = Ix | At
+Place: TypeAlias = Index | ComputedIndex
 
 Places: TypeAlias = tuple[Place, ...]
 
@@ -50,9 +50,9 @@ class Atom:
     kind: str
     args: tuple[Any, ...]
     id: int
-    ixs: frozenset[Ix]
+    ixs: frozenset[Index]
     level: int
-    places: frozenset[At]
+    places: frozenset[ComputedIndex]
 
     def __repr__(self) -> str:
         return NOTATION.atom(self)
@@ -81,17 +81,17 @@ def atom(kind: str, *args: Any) -> Atom:
         return found
     new = Atom()
     new.kind, new.args, new.id = kind, args, len(_ATOMS)
-    ixs: set[Ix] = set()
-    places: set[At] = set()
+    ixs: set[Index] = set()
+    places: set[ComputedIndex] = set()
     level = 0
     for arg in args:
         if type(arg) is tuple:
             if kind in BINDERS:
                 continue
             for place in arg:
-                if isinstance(place, Ix):
+                if isinstance(place, Index):
                     ixs.add(place)
-                elif isinstance(place, At):
+                elif isinstance(place, ComputedIndex):
                     places |= {place, *place.term.places}
                     ixs |= place.term.ixs
                     level = max(level, place.term.level)
@@ -178,7 +178,7 @@ class Notation:
     """Text of atoms, as a proof writes them; `readable` overrides the names of indices and sizes."""
 
     def place(self, place: Place) -> str:
-        if isinstance(place, At):
+        if isinstance(place, ComputedIndex):
             return str(place.term)
         free = place.kind == "free"
         return ("ijkpqrst"[place.cls % 8] if free else "abcdefgh"[place.n % 8]) + str(place.n if free else place.cls)

@@ -13,7 +13,7 @@ from hnfc.dsl.core import Axis
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member
 from hnfc.dsl.soundness.normal_form import Normalizer, connect
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose, joined
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Place, Rational
+from hnfc.dsl.soundness.term import ONE, ZERO, Place, Proposition, Rational
 
 Segments = list[tuple[Rational, Rational]]
 
@@ -91,7 +91,7 @@ class Moves(ABC):
         def element(n: Normalizer, env: Env) -> Value:
             return self.read(n, x, env, axis, number(n, start) + number(n, step) * self.index(n, env, axis))
 
-        def bounds(n: Normalizer) -> list[Cond]:
+        def bounds(n: Normalizer) -> list[Proposition]:
             low, high, by = number(n, start), number(n, stop), number(n, step)
             return [n.relation(">=", room) for room in (low, high - low, self.size_along(n, x, axis) - high, by - ONE)]
 
@@ -161,7 +161,7 @@ class Moves(ABC):
             inside = connect("and", n.relation(">=", index), n.relation(">", whole - index))
             return choose(n, inside, lambda n, env: self.read(n, x, env, axis, index), value.at, env)
 
-        def bounds(n: Normalizer) -> list[Cond]:
+        def bounds(n: Normalizer) -> list[Proposition]:
             before, after, whole = number(n, low), number(n, high), self.size_along(n, x, axis)
             return [n.relation(">=", whole + cut) for cut in (before, after, before + after)]
 

@@ -13,12 +13,12 @@ from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
-    At,
     Atom,
-    Cond,
+    ComputedIndex,
     Exponent,
-    Ix,
+    Index,
     Place,
+    Proposition,
     Rational,
     Terms,
     atom,
@@ -47,7 +47,7 @@ class Normalizer(Reductions):
                 self.subst[base] = rest
                 return
 
-    def follows_by_angles(self, cond: Cond) -> bool:
+    def follows_by_angles(self, cond: Proposition) -> bool:
         """Return whether the condition follows once all its sines and cosines, and those of the facts, are of one angle."""
         table = angle_table({base for x in (*terms_of(cond), *self.signs.ground) for base in deep_atoms(x)})
         if not table:
@@ -58,12 +58,12 @@ class Normalizer(Reductions):
                 self.signs.add(self.replace_atoms(x, table), mask)
         return self.truth(self._replaced(cond, table)) is True
 
-    def _replaced(self, cond: Cond, table: dict[Atom, Rational]) -> Cond:
+    def _replaced(self, cond: Proposition, table: dict[Atom, Rational]) -> Proposition:
         if cond.kind in (">", ">=", "="):
             return self.relation(cond.kind, self.replace_atoms(cond.args[0], table))
-        return Cond(cond.kind, *(self._replaced(part, table) if isinstance(part, Cond) else part for part in cond.args))
+        return Proposition(cond.kind, *(self._replaced(part, table) if isinstance(part, Proposition) else part for part in cond.args))
 
-    def rename(self, x: Rational, renaming: Mapping[Ix, Place]) -> Rational:
+    def rename(self, x: Rational, renaming: Mapping[Index, Place]) -> Rational:
         """x with indices renamed, in normal form again."""
         if not x.ixs & renaming.keys():
             return x
@@ -96,7 +96,7 @@ class Normalizer(Reductions):
             return self.root_power(new, Fraction(e))
         return of_mono(mono_pow(lone[0], e))
 
-    def _rename_atom(self, base: Atom, renaming: Mapping[Ix, Place]) -> Rational | None:
+    def _rename_atom(self, base: Atom, renaming: Mapping[Index, Place]) -> Rational | None:
         if not base.ixs & renaming.keys():
             return None
         if base.kind == "cap":
@@ -112,7 +112,7 @@ class Normalizer(Reductions):
             return self.reduction(base.kind, new, self.rename(body, renaming))
         return self.rebuild(base, lambda x: self.rename(x, renaming), lambda p: self.rename_cond(p, renaming))
 
-    def reduction(self, kind: str, ixs: tuple[Ix, ...], body: Rational) -> Rational:
+    def reduction(self, kind: str, ixs: tuple[Index, ...], body: Rational) -> Rational:
         match kind:
             case "sum":
                 return self.sum(ixs, body) if ixs else ZERO
@@ -120,20 +120,20 @@ class Normalizer(Reductions):
                 return self.prod(ixs, body)
         return self.extreme(kind, ixs, body)
 
-    def rename_places(self, places: tuple[Place, ...], renaming: Mapping[Ix, Place]) -> tuple[Place, ...]:
-        return tuple(renaming.get(i, i) if isinstance(i, Ix) else self.place(i.cls, self.rename(i.term, renaming)) for i in places)
+    def rename_places(self, places: tuple[Place, ...], renaming: Mapping[Index, Place]) -> tuple[Place, ...]:
+        return tuple(renaming.get(i, i) if isinstance(i, Index) else self.place(i.cls, self.rename(i.term, renaming)) for i in places)
 
-    def rename_cond(self, cond: Cond, renaming: Mapping[Ix, Place]) -> Cond:
+    def rename_cond(self, cond: Proposition, renaming: Mapping[Index, Place]) -> Proposition:
         if not cond.ixs & renaming.keys():
             return cond
         match cond.kind:
             case ">" | ">=" | "=":
                 return self.relation(cond.kind, self.rename(cond.args[0], renaming))
             case "cap":
-                return Cond("cap", cond.args[0], self.rename_places(cond.args[1], renaming))
+                return Proposition("cap", cond.args[0], self.rename_places(cond.args[1], renaming))
             case "not":
                 return negation(self.rename_cond(cond.args[0], renaming))
-        return Cond(cond.kind, *(self.rename_cond(part, renaming) for part in cond.args))
+        return Proposition(cond.kind, *(self.rename_cond(part, renaming) for part in cond.args))
 
     def replace_atoms(self, x: Rational, table: dict[Atom, Rational]) -> Rational:
         """x with atoms replaced by equal terms, at every depth outside binders."""
@@ -153,10 +153,10 @@ class Normalizer(Reductions):
         """A captured element whose place is computed from what the table replaces."""
         if base.kind != "cap" or not base.places:
             return None
-        places = tuple(p if isinstance(p, Ix) else self.place(p.cls, self.replace_atoms(p.term, table)) for p in base.args[1])
+        places = tuple(p if isinstance(p, Index) else self.place(p.cls, self.replace_atoms(p.term, table)) for p in base.args[1])
         return None if places == base.args[1] else self.capture(base.args[0], places)
 
-    def rebuild(self, base: Atom, term: Callable[[Rational], Rational], cond: Callable[[Cond], Cond]) -> Rational:
+    def rebuild(self, base: Atom, term: Callable[[Rational], Rational], cond: Callable[[Proposition], Proposition]) -> Rational:
         """The atom's function of mapped arguments; definedness was dealt with when the atom was made."""
         args = base.args
         match base.kind:
@@ -189,18 +189,18 @@ class Normalizer(Reductions):
         return of_atom(atom(base.kind, *(term(a) if isinstance(a, Rational) else a for a in args)))
 
 
-def terms_of(cond: Cond) -> Iterator[Rational]:
+def terms_of(cond: Proposition) -> Iterator[Rational]:
     """The terms that the condition compares with 0."""
     for part in cond.args:
         if isinstance(part, Rational):
             yield part
-        elif isinstance(part, Cond):
+        elif isinstance(part, Proposition):
             yield from terms_of(part)
 
 
-def named(place: Place) -> frozenset[Ix]:
+def named(place: Place) -> frozenset[Index]:
     """The indices that the place is made of."""
-    return frozenset((place,)) if isinstance(place, Ix) else place.term.ixs
+    return frozenset((place,)) if isinstance(place, Index) else place.term.ixs
 
 
 def deep_atoms(x: Rational) -> frozenset[Atom]:
@@ -217,10 +217,10 @@ def deep_atoms(x: Rational) -> frozenset[Atom]:
             arg = queue.pop()
             if isinstance(arg, Rational):
                 stack += arg.atoms
-            elif isinstance(arg, Cond):
+            elif isinstance(arg, Proposition):
                 queue += arg.args
             elif type(arg) is tuple:
-                queue += [place.term for place in arg if isinstance(place, At)]
+                queue += [place.term for place in arg if isinstance(place, ComputedIndex)]
     return frozenset(seen)
 
 

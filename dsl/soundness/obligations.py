@@ -24,7 +24,7 @@ from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.normal_form import negation
 from hnfc.dsl.soundness.proof import Blocked, Proof
-from hnfc.dsl.soundness.term import Cond
+from hnfc.dsl.soundness.term import Proposition
 from hnfc.dsl.soundness.tracing import Closed, Record, TracingNormalizer
 from hnfc.dsl.soundness.uninterpreted import abstracted
 
@@ -143,8 +143,8 @@ def axis_text(member: Member) -> str:
 
 def _exhaustive(rule: str, name: str, cases: list[Closed], shapes: str) -> Obligation:
     """Each case is a path in a tree of decisions; together they are everything."""
-    paths = [Cond("and", *(cond if value else negation(cond) for cond, value in closed.assumptions)) for closed in cases]
-    claim = Claim("cases", Cond("or", *paths), RecordedSigns(cases[0].n.rename))
+    paths = [Proposition("and", *(cond if value else negation(cond) for cond, value in closed.assumptions)) for closed in cases]
+    claim = Claim("cases", Proposition("or", *paths), RecordedSigns(cases[0].n.rename))
     tree = "; ".join(f"{i}: {' and '.join(map(str, path.args))}" for i, path in enumerate(paths, 1))
     return _obligation(rule, name, claim, cases[0].n, f"{shapes} {tree}")[0]
 
@@ -152,7 +152,7 @@ def _exhaustive(rule: str, name: str, cases: list[Closed], shapes: str) -> Oblig
 def _of_case(rule: str, place: str, closed: Closed, shapes: str) -> Iterator[Obligation]:
     count: Counter[str] = Counter()
     waiting = list(closed.n.claims)
-    done: set[Cond] = set()
+    done: set[Proposition] = set()
     while waiting:
         claim = waiting.pop(0)
         count[claim.what] += 1

@@ -27,7 +27,7 @@ from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.scan import integral_captures, whole_constants
 from hnfc.dsl.soundness.signs import ZEROS, Contradiction, Signs
 from hnfc.dsl.soundness.sym import QUANTIFIED, RESULT, Env
-from hnfc.dsl.soundness.term import FALSE, ONE, Cond, Ix, Rational, TooLarge
+from hnfc.dsl.soundness.term import FALSE, ONE, Index, Proposition, Rational, TooLarge
 
 MAX_CASES = 200
 MAX_SPLITS = 14
@@ -109,7 +109,7 @@ class Proof:
         self.work.spend(CASE)
         n, closer = self.observer.tools(meaning, assumptions, integral_captures(self.rule) | whole_constants(self.rule), self.work)
         n.empty = self.empty
-        named = " and ".join(str(c if value else Cond("not", c)) for c, value in assumptions)
+        named = " and ".join(str(c if value else Proposition("not", c)) for c, value in assumptions)
         prefix = f"if {named}: " if named else ""
         known: Signs | None = None
         try:
@@ -182,7 +182,7 @@ class Proof:
         classes = {c for members in shape.values() for c in meaning.layout.of(members)}  # type: ignore[attr-defined]
         if classes & n.empty or any(c in n.definitions and not n.surely(">", n.size_of(c)) for c in classes):
             return  # there is no element
-        ixs = [ix for axis, members in shape.items() for c in meaning.layout.of(members) if isinstance(ix := env[axis][c], Ix)]  # type: ignore[attr-defined]
+        ixs = [ix for axis, members in shape.items() for c in meaning.layout.of(members) if isinstance(ix := env[axis][c], Index)]  # type: ignore[attr-defined]
         n.bound += ixs
         cond = fact(n, env)  # type: ignore[operator]
         if cond.kind == "=" and not cond.ixs and n.signs.whole(cond.args[0]):
@@ -200,7 +200,7 @@ def excluded(closer: Closer, signs: Signs) -> bool:
         return False
 
 
-def assume_size(n: Normalizer, size: Cond) -> None:
+def assume_size(n: Normalizer, size: Proposition) -> None:
     """Two sizes are equal: one is put in the place of the other where that can be done."""
     before = len(n.subst)
     n.note("a size", size)
@@ -235,8 +235,8 @@ def pin_sizes(n: Normalizer, assumptions: Case) -> bool:
         for least in (cond.args[0], cond.args[0] + ONE):
             if (
                 least.constant() is None
-                and n.entails(n.signs, Cond(">", least + ONE))
-                and n.entails(n.signs, Cond("not", Cond(">=", least - ONE)))
+                and n.entails(n.signs, Proposition(">", least + ONE))
+                and n.entails(n.signs, Proposition("not", Proposition(">=", least - ONE)))
             ):
                 before = len(n.subst)
                 n.assume_equal(least)
@@ -263,9 +263,9 @@ def assume_case(n: Normalizer, assumptions: Case) -> None:
                     break
 
 
-def image(n: Normalizer, cond: Cond) -> Cond:
+def image(n: Normalizer, cond: Proposition) -> Proposition:
     if cond.kind in (">", ">=", "="):
         return n.relation(cond.kind, n.replace_atoms(cond.args[0], n.subst))
     if cond.kind in ("and", "or", "not"):
-        return Cond(cond.kind, *(image(n, c) for c in cond.args))
+        return Proposition(cond.kind, *(image(n, c) for c in cond.args))
     return cond

@@ -7,9 +7,9 @@ from hnfc.dsl.soundness.closing import Closer
 from hnfc.dsl.soundness.denote import Denotation
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer
-from hnfc.dsl.soundness.term import Cond, Rational
+from hnfc.dsl.soundness.term import Proposition, Rational
 
-Case = tuple[tuple[Cond, bool], ...]
+Case = tuple[tuple[Proposition, bool], ...]
 """The assumptions of a case: conditions that hold, or fail."""
 
 

@@ -1,4 +1,4 @@
-"""Index arithmetic in a proof: values of indices, places that are computed from them, and ranges of any length.
+"""Arithmetic of indices in a proof: values of indices, places that are computed from them, and ranges of any length.
 
 An index of a class runs over 0 … size - 1. Besides the classes of a layout there are ranges that arise in a proof, one for each length:
 the elements of a slice, the padding beside a tensor. Every range in use has at least one element; whether it has is decided before.
@@ -13,7 +13,19 @@ from types import MappingProxyType
 
 from hnfc.dsl.soundness.integer_parts import IntegerParts
 from hnfc.dsl.soundness.signs import ANY, NEG, NONNEG, POS, Signs, primitive
-from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Ix, Place, Rational, atom, const, of_atom, primitive_coefficient
+from hnfc.dsl.soundness.term import (
+    ONE,
+    ZERO,
+    ComputedIndex,
+    Index,
+    Place,
+    Proposition,
+    Rational,
+    atom,
+    const,
+    of_atom,
+    primitive_coefficient,
+)
 
 FIRST_RANGE = 10_000
 """The numbers of ranges that are no class of the layout start here."""
@@ -31,7 +43,7 @@ class IndexRanges(IntegerParts):
     definitions: Mapping[int, Size] = MappingProxyType({})
     ranged: Set[int] = frozenset()
 
-    def __init__(self, entails: Callable[[Signs, Cond], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
+    def __init__(self, entails: Callable[[Signs, Proposition], bool] | None = None, integral: frozenset[str] = frozenset()) -> None:
         super().__init__(entails, integral)
         self.lengths: dict[int, Rational] = {}
         self.empty: frozenset[int] = frozenset()
@@ -61,7 +73,7 @@ class IndexRanges(IntegerParts):
 
     def index_value(self, place: Place) -> Rational:
         """The place as a number, which lies in its range."""
-        if isinstance(place, At):
+        if isinstance(place, ComputedIndex):
             term: Rational = place.term
             return term
         value, size = of_atom(atom("ix", (place,))), self.size_of(place.cls)
@@ -79,14 +91,14 @@ class IndexRanges(IntegerParts):
         lone = value.single()
         if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][0].kind == "ix" and lone[0][0][1] == 1:
             (index,) = lone[0][0][0].args[0]
-            if isinstance(index, Ix) and index.cls == cls:
+            if isinstance(index, Index) and index.cls == cls:
                 return index
-        return At(cls, value)
+        return ComputedIndex(cls, value)
 
     def normal_place(self, place: Place) -> Place:
         """The place, which is the first where there is only one."""
-        single = isinstance(place, Ix) and place.cls in self.ranged and self.size_of(place.cls) == ONE
-        return At(place.cls, ZERO) if single else place
+        single = isinstance(place, Index) and place.cls in self.ranged and self.size_of(place.cls) == ONE
+        return ComputedIndex(place.cls, ZERO) if single else place
 
     def segments(self, points: list[Rational], size: Rational) -> list[tuple[Rational, Rational]]:
         """[0, size) cut at the points inside it, as (offset, length); by cases where the order of the points is open."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from hnfc.dsl import notation
 from hnfc.dsl.polynomials import Exponent
-from hnfc.dsl.soundness.monomial import At, Atom, Ix, Mono, Notation, Place, Places, Terms
-from hnfc.dsl.soundness.term import Cond, Rational
+from hnfc.dsl.soundness.monomial import Atom, ComputedIndex, Index, Mono, Notation, Place, Places, Terms
+from hnfc.dsl.soundness.term import Proposition, Rational
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 FREE, BOUND = "ijlmpqrst", "abcdefgh"
@@ -53,7 +53,7 @@ def term(x: Rational) -> str:
     return text if x.polynomial else f"{_bracketed(text)}/{_bracketed(_sum(x.den))}"
 
 
-def condition(cond: Cond) -> str:
+def condition(cond: Proposition) -> str:
     """`p ≥ q`, with what is subtracted on the other side."""
     match cond.kind:
         case ">" | ">=" | "=":
@@ -109,7 +109,9 @@ class _MarkedNotation(Notation):
     """Atoms with marks for indices and sizes, which `shown` names."""
 
     def place(self, place: Place) -> str:
-        return term(place.term) if isinstance(place, At) else f"\x01{'f' if place.kind == 'free' else 'b'}{place.cls}:{place.n}\x02"
+        return (
+            term(place.term) if isinstance(place, ComputedIndex) else f"\x01{'f' if place.kind == 'free' else 'b'}{place.cls}:{place.n}\x02"
+        )
 
     def binder(self, places: Places) -> str:
         return f"\x03{self.places(places)}\x04"
@@ -120,9 +122,9 @@ class _MarkedNotation(Notation):
     def text(self, value: Any) -> str:
         if isinstance(value, Rational):
             return term(value)
-        if isinstance(value, Cond):
+        if isinstance(value, Proposition):
             return condition(value)
-        if isinstance(value, Ix | At):
+        if isinstance(value, Index | ComputedIndex):
             return self.place(value)
         return ", ".join(map(self.text, value)) if isinstance(value, tuple) else str(value)
 

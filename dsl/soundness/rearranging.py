@@ -13,7 +13,7 @@ from hnfc.dsl.core import ALL, Apply, Axis, Capture, Expr
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Unrelated
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.sym import Env, Sym, Value, places_of
-from hnfc.dsl.soundness.term import At, Atom, Place, Places, Rational, atom, of_atom
+from hnfc.dsl.soundness.term import Atom, ComputedIndex, Place, Places, Rational, atom, of_atom
 
 
 def word(order: Expr) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Rearranging:
 
 def flat(token: tuple[int, ...], places: Places) -> Rational:
     """The number of a tuple in the row-major order of the shape `token`."""
-    parts = [place for place in places if isinstance(place, At)]
+    parts = [place for place in places if isinstance(place, ComputedIndex)]
     if len(parts) == len(places) and tuple(place.cls for place in parts) == token:
         numbers = {_number(place, token) for place in parts}
         if len(numbers) == 1 and (number := numbers.pop()) is not None:
@@ -96,15 +96,15 @@ def unflat(token: tuple[int, ...], c: int, number: Rational) -> Place:
     if base is not None and base.kind == "flat" and base.args[0] == token:
         place: Place = base.args[1][token.index(c)]
         return place
-    return At(c, of_atom(atom("unflat", token, str(c), number)))
+    return ComputedIndex(c, of_atom(atom("unflat", token, str(c), number)))
 
 
 def permuted(order: tuple[str, ...], c: int, place: Place) -> Place:
     """The tuple along class c that is the one at `place` in another order; permutations compose."""
-    base = lone_atom(place.term) if isinstance(place, At) else None
+    base = lone_atom(place.term) if isinstance(place, ComputedIndex) else None
     if base is not None and base.kind == "permuted":
         order, place = (*order, *base.args[0]), base.args[2][0]
-    return At(c, of_atom(atom("permuted", order, str(c), (place,))))
+    return ComputedIndex(c, of_atom(atom("permuted", order, str(c), (place,))))
 
 
 def lone_atom(x: Rational) -> Atom | None:
@@ -113,7 +113,7 @@ def lone_atom(x: Rational) -> Atom | None:
     return lone[0][0][0] if lone and lone[1] == 1 and len(lone[0]) == 1 and lone[0][0][1] == 1 else None
 
 
-def _number(place: At, token: tuple[int, ...]) -> Rational | None:
+def _number(place: ComputedIndex, token: tuple[int, ...]) -> Rational | None:
     """The number in the shape `token` of the tuple that the place is a part of."""
     base = lone_atom(place.term)
     if base is None or base.kind != "unflat" or base.args[0] != token:

@@ -15,10 +15,10 @@ from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
     Atom,
-    Cond,
     Exponent,
-    Ix,
+    Index,
     Mono,
+    Proposition,
     Rational,
     Terms,
     TooLarge,
@@ -39,7 +39,7 @@ MAX_DEPTH = 60
 MAX_EDGE = 4
 
 
-def prefix(base: Atom, ixs: frozenset[Ix]) -> tuple[Ix, Rational, bool] | None:
+def prefix(base: Atom, ixs: frozenset[Index]) -> tuple[Index, Rational, bool] | None:
     """(j, e, False) for the indicator [j ≤ e] of a bound index j, (j, e, True) for [j > e]."""
     if base.kind != "ind" or base.args[0].kind != ">=":
         return None
@@ -59,19 +59,21 @@ def prefix(base: Atom, ixs: frozenset[Ix]) -> tuple[Ix, Rational, bool] | None:
 class Reductions(IndexRanges):
     """Σ, Π, max and min over finitely many, at least one, elements."""
 
-    def copies(self, ixs: Sequence[Ix], body: Rational) -> tuple[tuple[Ix, ...], Rational]:
+    def copies(self, ixs: Sequence[Index], body: Rational) -> tuple[tuple[Index, ...], Rational]:
         """The body with new free indices in the place of the bound ones."""
         new = []
         for i in ixs:
             self.fresh += 1
-            new.append(Ix(i.cls, "free", self.fresh))
+            new.append(Index(i.cls, "free", self.fresh))
         return tuple(new), self.rename(body, dict(zip(ixs, new, strict=True)))
 
-    def tell(self, theorem: str, says: Cond, x: Rational, mask: int, quantified: tuple[Ix, ...], hypothesis: Cond | None) -> None:
+    def tell(
+        self, theorem: str, says: Proposition, x: Rational, mask: int, quantified: tuple[Index, ...], hypothesis: Proposition | None
+    ) -> None:
         """The sign of x is in mask for all values of the quantified indices, by what the theorem says where its hypothesis holds."""
         self.signs.add(x, mask, quantified)
 
-    def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def sum(self, ixs: Sequence[Index], body: Rational) -> Rational:
         """Σ is linear: factors without the index come out, sums split, nested sums merge, Σ_ij a_i·b_j = Σa·Σb, Σ c = n·c."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -82,7 +84,7 @@ class Reductions(IndexRanges):
         finally:
             self.depth -= 1
 
-    def _den_apart(self, ixs: frozenset[Ix], body: Rational) -> tuple[Rational, Rational]:
+    def _den_apart(self, ixs: frozenset[Index], body: Rational) -> tuple[Rational, Rational]:
         """(1/d, b) with body = b/d and d free of the indices."""
         if body.polynomial:
             return ONE, body
@@ -95,7 +97,7 @@ class Reductions(IndexRanges):
         outside = product(p.power(m) for p, m in free)
         return outside.inverse(), body * outside
 
-    def _sum_term(self, ixs: frozenset[Ix], mono: Mono, c: Fraction, den: Terms) -> Rational:
+    def _sum_term(self, ixs: frozenset[Index], mono: Mono, c: Fraction, den: Terms) -> Rational:
         outer = of_mono(tuple((x, e) for x, e in mono if not x.ixs & ixs), c)
         inside = [(x, e) for x, e in mono if x.ixs & ixs]
         if len(den) == 1:
@@ -107,8 +109,8 @@ class Reductions(IndexRanges):
         moved = self._to_edge(ixs, inside) if len(den) == 1 else None
         if moved is not None:
             return outer * moved
-        groups: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = []
-        pieces: list[tuple[set[Ix], list[tuple[Atom, Exponent]], bool]] = [(set(x.ixs & ixs), [(x, e)], False) for x, e in inside]
+        groups: list[tuple[set[Index], list[tuple[Atom, Exponent]], bool]] = []
+        pieces: list[tuple[set[Index], list[tuple[Atom, Exponent]], bool]] = [(set(x.ixs & ixs), [(x, e)], False) for x, e in inside]
         if len(den) > 1:
             pieces.append((set(Rational(den).ixs & ixs), [], True))
         for touched, members, is_den in pieces:
@@ -122,7 +124,7 @@ class Reductions(IndexRanges):
                     apart.append(group)
             groups = [*apart, (touched, members, is_den)]
         result = outer
-        used: set[Ix] = set()
+        used: set[Index] = set()
         for touched, members, is_den in groups:
             used |= touched
             part = of_mono(tuple(sorted(members, key=lambda p: p[0].id)))
@@ -131,7 +133,7 @@ class Reductions(IndexRanges):
             result = result * self.size_of(i.cls)
         return result
 
-    def _to_edge(self, ixs: frozenset[Ix], inside: list[tuple[Atom, Exponent]]) -> Rational | None:
+    def _to_edge(self, ixs: frozenset[Index], inside: list[tuple[Atom, Exponent]]) -> Rational | None:
         """Σ [j ≤ e + c]·f(j) as Σ [j ≤ e]·f(j) and the terms from e to e + c, for a small integer c; likewise for j ≥ e + 1 + c."""
         for base, _ in inside:
             edge = prefix(base, ixs)
@@ -165,7 +167,7 @@ class Reductions(IndexRanges):
         conds = (self.relation(">=", number), self.relation(">", self.size_of(cls) - number))
         return all(self.truth(cond) is True for cond in conds)
 
-    def bind(self, kind: str, ixs: Iterable[Ix], body: Rational) -> Rational:
+    def bind(self, kind: str, ixs: Iterable[Index], body: Rational) -> Rational:
         """The atom that binds the indices, named by position; among the orders of equal classes the least term is taken."""
         level = body.level
         groups = [sorted(g) for _, g in itertools.groupby(sorted(ixs), key=lambda i: i.cls)]
@@ -176,9 +178,9 @@ class Reductions(IndexRanges):
         numbers = [p for p in range(level * 16, level * 16 + 16) if p not in taken][:4]
         if len(numbers) < 4:
             raise TooLarge("many bound indices")
-        best: tuple[object, tuple[Ix, ...], Rational] | None = None
+        best: tuple[object, tuple[Index, ...], Rational] | None = None
         for orders in itertools.product(*(itertools.permutations(g) for g in groups)):
-            renaming = {i: Ix(i.cls, "bound", number) for group in orders for i, number in zip(group, numbers, strict=False)}
+            renaming = {i: Index(i.cls, "bound", number) for group in orders for i, number in zip(group, numbers, strict=False)}
             term = self.rename(body, renaming)
             if term.level > level:
                 raise TooLarge("a renamed body gained a binder")
@@ -196,7 +198,7 @@ class Reductions(IndexRanges):
             return of_atom(atom(kind, bound, term.scale(1 / c))).scale(c) if c else ZERO
         return of_atom(atom(kind, bound, term))
 
-    def extreme(self, kind: str, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def extreme(self, kind: str, ixs: Sequence[Index], body: Rational) -> Rational:
         """max(x + c) = max(x) + c, max(c·x) = c·max(x) for c ≥ 0, max(-x) = -min(x), over finitely many indices."""
         inside = frozenset(ixs) & body.ixs
         if not inside:
@@ -229,7 +231,7 @@ class Reductions(IndexRanges):
         within = self._through_increasing(kind, ixs, body)
         return (self.bind(kind, inside, body) if within is None else within).scale(scale)
 
-    def _through_increasing(self, kind: str, ixs: Sequence[Ix], body: Rational) -> Rational | None:
+    def _through_increasing(self, kind: str, ixs: Sequence[Index], body: Rational) -> Rational | None:
         """max f(a) = f(max a) for increasing f: exp, log and roots, where the body is nothing else."""
         lone = body.single()
         if lone is None or lone[1] != 1:
@@ -245,7 +247,7 @@ class Reductions(IndexRanges):
             return self.root_power(self.extreme(kind, ixs, base.args[0]), Fraction(e))
         return None
 
-    def prod(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def prod(self, ixs: Sequence[Index], body: Rational) -> Rational:
         """Π of positives is exp Σ log."""
         if self.sign(body) == POS:
             return self.exp(self.sum(ixs, self.log_of(body)))

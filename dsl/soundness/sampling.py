@@ -16,9 +16,7 @@ from hnfc.dsl.core import (
     ALL,
     Apply,
     Capture,
-    Comparison,
     Free,
-    Literal,
     Property,
     Rule,
 )
@@ -31,6 +29,7 @@ from hnfc.dsl.soundness.scan import (
     boolean_captures,
     conjuncts,
     convolution_ranks,
+    declared_bounds,
     integral_captures,
     known_ranks,
     of_matrices,
@@ -239,16 +238,8 @@ class Sampler:
 
 def declared_intervals(rule: Rule) -> dict[str, tuple[Fraction, Fraction]]:
     """The ends between which the conditions keep a capture, if they are two numbers."""
-    ends: dict[str, dict[str, Fraction]] = {}
-    for condition in conjuncts(rule.where):
-        match condition:
-            case Comparison("gt" | "ge", Capture(name=name), Literal(Fraction() as end)):
-                known = ends.setdefault(name, {})
-                known["low"] = max(known.get("low", end), end)
-            case Comparison("lt" | "le", Capture(name=name), Literal(Fraction() as end)):
-                known = ends.setdefault(name, {})
-                known["high"] = min(known.get("high", end), end)
-    return {name: (known["low"], known["high"]) for name, known in ends.items() if len(known) == 2 and known["low"] <= known["high"]}
+    found = declared_bounds(rule).items()
+    return {name: (lo, hi) for name, (lo, hi) in found if isinstance(lo, Fraction) and isinstance(hi, Fraction) and lo <= hi}
 
 
 def _within(low: Fraction, high: Fraction, choose: random.Random) -> Fraction:

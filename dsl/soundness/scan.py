@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import (
     ALL,
@@ -9,9 +12,11 @@ from hnfc.dsl.core import (
     Apply,
     Axis,
     Capture,
+    Comparison,
     Condition,
     Expr,
     Free,
+    Literal,
     Property,
     Rule,
     SameSize,
@@ -43,6 +48,37 @@ def conjuncts(condition: Condition) -> list[Condition]:
     if isinstance(condition, AllOf):
         return [c for part in condition.parts for c in conjuncts(part)]
     return [condition]
+
+
+def bounds_of(condition: Condition) -> tuple[str, Fraction | float, Fraction | float] | None:
+    """(capture, least, greatest) for a comparison of a capture with a number."""
+    match condition:
+        case Comparison(predicate, Capture(name), Literal(Fraction() as value)):
+            pass
+        case Comparison(predicate, Literal(Fraction() as value), Capture(name)):
+            predicate = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}.get(predicate, predicate)
+        case Comparison("le", Apply(operands=(Capture(name),)) as x, Literal(Fraction() as value)) if x.name == "abs":
+            return name, -value, value
+        case _:
+            return None
+    match predicate:
+        case "gt" | "ge":
+            return name, value, math.inf
+        case "lt" | "le":
+            return name, -math.inf, value
+        case "eq":
+            return name, value, value
+    return None
+
+
+def declared_bounds(rule: Rule) -> dict[str, tuple[Fraction | float, Fraction | float]]:
+    """The ends between which comparisons with numbers keep captures."""
+    known: dict[str, tuple[Fraction | float, Fraction | float]] = {}
+    for bounds in filter(None, map(bounds_of, conjuncts(rule.where))):
+        name, least, greatest = bounds
+        before = known.get(name, (-math.inf, math.inf))
+        known[name] = max(before[0], least), min(before[1], greatest)
+    return known
 
 
 def rule_expressions(rule: Rule) -> list[Expr]:

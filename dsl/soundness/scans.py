@@ -11,7 +11,7 @@ from hnfc.dsl.soundness.convolution import Convolution
 from hnfc.dsl.soundness.normal_form import Normalizer
 from hnfc.dsl.soundness.signs import NEG, POS
 from hnfc.dsl.soundness.sym import Env, Sym, Value, choose
-from hnfc.dsl.soundness.term import ONE, ZERO, Cond, Rational, of_mono, product, total
+from hnfc.dsl.soundness.term import ONE, ZERO, Proposition, Rational, of_mono, product, total
 
 
 class Scans(Convolution):
@@ -78,7 +78,7 @@ class Scans(Convolution):
 
 
 def number(n: Normalizer, value: Value) -> Rational:
-    return n.ite(value, ONE, ZERO, True) if isinstance(value, Cond) else value
+    return n.ite(value, ONE, ZERO, True) if isinstance(value, Proposition) else value
 
 
 def first(n: Normalizer, parts: list[Rational]) -> Rational:

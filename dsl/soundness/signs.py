@@ -14,9 +14,9 @@ from hnfc.dsl.soundness.term import (
     ONE,
     ZERO,
     Atom,
-    Cond,
-    Ix,
+    Index,
     Place,
+    Proposition,
     Rational,
     Terms,
     TooLarge,
@@ -84,13 +84,13 @@ def mask_of(relation: str) -> int:
 class Signs:
     """The facts of one case. `rename` substitutes indices in a term."""
 
-    def __init__(self, rename: Callable[[Rational, Mapping[Ix, Place]], Rational], integral: frozenset[str] = frozenset()) -> None:
+    def __init__(self, rename: Callable[[Rational, Mapping[Index, Place]], Rational], integral: frozenset[str] = frozenset()) -> None:
         self.rename, self.integral = rename, integral
         self.ground: dict[Rational, int] = {}
-        self.universal: list[tuple[tuple[Ix, ...], Rational, int]] = []
+        self.universal: list[tuple[tuple[Index, ...], Rational, int]] = []
         self.integers: frozenset[Rational] = frozenset()
-        self.truths: dict[Cond, bool] = {}
-        self.formulas: list[tuple[tuple[Ix, ...], Cond]] = []
+        self.truths: dict[Proposition, bool] = {}
+        self.formulas: list[tuple[tuple[Index, ...], Proposition]] = []
         self.memo: dict[Rational, int] = {}
         self.instances: dict[frozenset[Place], dict[Rational, int]] = {}
         self.busy: set[Rational] = set()
@@ -130,7 +130,7 @@ class Signs:
         self.version = next(_VERSIONS)
         self.memo.clear()
 
-    def add(self, x: Rational, mask: int, quantified: tuple[Ix, ...] = ()) -> None:
+    def add(self, x: Rational, mask: int, quantified: tuple[Index, ...] = ()) -> None:
         """sign(x) is in mask, for all values of the quantified indices."""
         quantified = tuple(i for i in quantified if i in x.ixs)
         if mask in (POS, NEG) and self.whole(x):
@@ -186,7 +186,7 @@ class Signs:
             elif sign == ZEROS:
                 yield base, ZEROS
 
-    def assume(self, cond: Cond, value: bool = True, quantified: tuple[Ix, ...] = ()) -> None:
+    def assume(self, cond: Proposition, value: bool = True, quantified: tuple[Index, ...] = ()) -> None:
         match cond.kind:
             case "true" | "false":
                 if (cond.kind == "true") != value:
@@ -200,7 +200,7 @@ class Signs:
                 mask = mask_of(cond.kind)
                 self.add(cond.args[0], mask if value else ANY & ~mask, quantified)
             case _:
-                fact = cond if value else Cond("not", cond)
+                fact = cond if value else Proposition("not", cond)
                 self.version = next(_VERSIONS)
                 self.formulas.append((tuple(i for i in quantified if i in cond.ixs), fact))
                 if not any(i in cond.ixs for i in quantified):
@@ -376,7 +376,7 @@ def primitive(x: Rational) -> Rational:
     return x.scale(1 / primitive_coefficient(x.num))
 
 
-def assignments(quantified: tuple[Ix, ...], ixs: frozenset[Place]) -> Iterable[dict[Ix, Place]]:
+def assignments(quantified: tuple[Index, ...], ixs: frozenset[Place]) -> Iterable[dict[Index, Place]]:
     """Ways to put the given places for the quantified indices, class by class."""
     choices = [sorted((i for i in ixs if i.cls == q.cls), key=repr) for q in quantified]
     count = 1

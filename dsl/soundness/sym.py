@@ -13,9 +13,9 @@ from hnfc.dsl.core import (
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Member, Shape
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.signs import Contradiction
-from hnfc.dsl.soundness.term import ONE, ZERO, At, Cond, Place, Places, Rational, atom, of_atom
+from hnfc.dsl.soundness.term import ONE, ZERO, ComputedIndex, Place, Places, Proposition, Rational, atom, of_atom
 
-Value: TypeAlias = Rational | Cond
+Value: TypeAlias = Rational | Proposition
 
 Env: TypeAlias = "dict[Axis, dict[int, Place]]"
 """Index of an element: for each axis a place in every class along it."""
@@ -50,7 +50,7 @@ class Sym:
         classes, places = self.layout.of(members), env[axis]
         if axis == ALL:
             # a tensor that is broadcast has a place of its own, which the place of the others determines
-            return {c: places[c] if c in places else At(c, of_atom(atom("restricted", str(c), places_of(env)))) for c in classes}
+            return {c: places[c] if c in places else ComputedIndex(c, of_atom(atom("restricted", str(c), places_of(env)))) for c in classes}
         return {c: places[c] for c in classes}
 
     def real(self, n: Normalizer, env: Env) -> Rational:
@@ -60,9 +60,9 @@ class Sym:
         known = n.decide(value)
         return n.ite(value, ONE, ZERO, True) if known is None else ONE if known else ZERO
 
-    def cond(self, n: Normalizer, env: Env) -> Cond:
+    def cond(self, n: Normalizer, env: Env) -> Proposition:
         value = self.at(n, env)
-        return value if isinstance(value, Cond) else n.compare("ne", value, ZERO)
+        return value if isinstance(value, Proposition) else n.compare("ne", value, ZERO)
 
     def __add__(self, other: Sym) -> Sym:
         return pointwise(lambda n, x, y: x + y, self, other)
@@ -100,7 +100,7 @@ def pointwise(function: Callable[..., Rational], *tensors: Sym) -> Sym:
     return Sym(layout, joined(layout, *tensors), lambda n, env: function(n, *(t.real(n, env) for t in tensors)))
 
 
-def choose(n: Normalizer, cond: Cond, yes: Element, no: Element, env: Env) -> Value:
+def choose(n: Normalizer, cond: Proposition, yes: Element, no: Element, env: Env) -> Value:
     """Only the branch that is taken needs a value: the other one's definedness is no obligation."""
     known = n.decide(cond)
     if known is not None:
@@ -114,13 +114,13 @@ def choose(n: Normalizer, cond: Cond, yes: Element, no: Element, env: Env) -> Va
             raise Contradiction
         return value
     a, b = found
-    if isinstance(a, Cond) and isinstance(b, Cond):
+    if isinstance(a, Proposition) and isinstance(b, Proposition):
         return connect("or", connect("and", cond, a), connect("and", negation(cond), b))
-    values = [n.ite(v, ONE, ZERO, True) if isinstance(v, Cond) else v for v in (a, b)]
+    values = [n.ite(v, ONE, ZERO, True) if isinstance(v, Proposition) else v for v in (a, b)]
     return n.ite(cond, values[0], values[1], n.obligations == before)  # type: ignore[arg-type]
 
 
-def branch(n: Normalizer, cond: Cond, element: Element, env: Env) -> Value | None:
+def branch(n: Normalizer, cond: Proposition, element: Element, env: Env) -> Value | None:
     """The element where cond holds; None where that is never."""
     try:
         with n.guard(cond):

@@ -22,9 +22,9 @@ from hnfc.dsl.soundness.rounding import rounded
 from hnfc.dsl.soundness.scans import Scans
 from hnfc.dsl.soundness.signs import Contradiction
 from hnfc.dsl.soundness.sym import BOUND, Env, Sym, Value, choose, joined, pointwise
-from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Ix, Rational, atom, const, of_atom, product, total
+from hnfc.dsl.soundness.term import FALSE, ONE, TRUE, ZERO, Index, Rational, atom, const, of_atom, product, total
 
-Combine: TypeAlias = "Callable[[Normalizer, list[Ix], Rational], Rational]"
+Combine: TypeAlias = "Callable[[Normalizer, list[Index], Rational], Rational]"
 
 Join: TypeAlias = "Callable[[Normalizer, list[Rational]], Rational]"
 
@@ -34,15 +34,15 @@ class Choice:
     """One part of what a reduction runs over: an index for each class, or a place where the part is a single element."""
 
     axes: list[Axis]
-    fixed: list[tuple[Axis, int, Ix]]
-    parts: list[tuple[Axis, int, Ix | None, Rational, Rational]]
+    fixed: list[tuple[Axis, int, Index]]
+    parts: list[tuple[Axis, int, Index | None, Rational, Rational]]
 
     @property
-    def ranged(self) -> list[Ix]:
+    def ranged(self) -> list[Index]:
         return [ix for _, _, ix, _, _ in self.parts if ix is not None]
 
     @property
-    def ixs(self) -> list[Ix]:
+    def ixs(self) -> list[Index]:
         return [ix for _, _, ix in self.fixed] + self.ranged
 
     def env(self, n: Normalizer, flips: Sequence[bool]) -> Env:
@@ -57,7 +57,7 @@ class Choice:
         return found
 
 
-def add_up(n: Normalizer, ixs: list[Ix], body: Rational) -> Rational:
+def add_up(n: Normalizer, ixs: list[Index], body: Rational) -> Rational:
     return n.sum(ixs, body) if ixs else body
 
 
@@ -248,19 +248,19 @@ class SymMath(Scans):
 
     def _choices(self, n: Normalizer, axes: Sequence[tuple[Axis, frozenset[Member]]]) -> Iterator[Choice]:
         """New indices for the classes; their number tells the depth, so none is in use."""
-        fixed: list[tuple[Axis, int, Ix]] = []
-        options: list[list[tuple[Axis, int, Ix | None, Rational, Rational]]] = []
+        fixed: list[tuple[Axis, int, Index]] = []
+        options: list[list[tuple[Axis, int, Index | None, Rational, Rational]]] = []
         for axis, members in axes:
             if n.empty.intersection(self.layout.of(members)):
                 return
             depth = BOUND + 8 * len(n.bound) + self.layout.universe.index(axis)
             for c in self.layout.of(members):
                 if c not in self.layout.ranged:
-                    fixed.append((axis, c, Ix(c, "free", depth)))
+                    fixed.append((axis, c, Index(c, "free", depth)))
                     continue
                 options.append(
                     [
-                        (axis, c, None if length == ONE else Ix(n.range_of(length), "free", depth), offset, length)
+                        (axis, c, None if length == ONE else Index(n.range_of(length), "free", depth), offset, length)
                         for offset, length in n.pieces(self.segments(n, c))
                     ]
                 )

@@ -17,9 +17,9 @@ from hnfc.dsl.polynomials import Exponent, added, whole
 from hnfc.dsl.soundness.factoring import cancel, factor, primitive_coefficient
 from hnfc.dsl.soundness.monomial import (
     SPECIAL,
-    At,
     Atom,
-    Ix,
+    ComputedIndex,
+    Index,
     Mono,
     Place,
     Places,
@@ -66,11 +66,11 @@ class Rational:
         return frozenset(base for terms in (self.num, self.den) for mono in terms for base, _ in mono)
 
     @cached_property
-    def ixs(self) -> frozenset[Ix]:
+    def ixs(self) -> frozenset[Index]:
         return frozenset(i for base in self.atoms for i in base.ixs)
 
     @cached_property
-    def places(self) -> frozenset[At]:
+    def places(self) -> frozenset[ComputedIndex]:
         return frozenset(place for base in self.atoms for place in base.places)
 
     @cached_property
@@ -258,36 +258,36 @@ def ratio(num: Terms, den: Terms) -> Rational:
     return Rational({m: c / lead for m, c in num.items()}, {m: c / lead for m, c in den.items()})
 
 
-class Cond:
+class Proposition:
     """A truth value: kind `true false > >= = cap and or not`; a comparison is of a Rational with 0."""
 
     __slots__ = ("args", "ixs", "kind", "level", "places")
     kind: str
     args: tuple[Any, ...]
-    ixs: frozenset[Ix]
+    ixs: frozenset[Index]
     level: int
-    places: frozenset[At]
+    places: frozenset[ComputedIndex]
 
     def __init__(self, kind: str, *args: Any) -> None:
         self.kind, self.args = kind, args
-        ixs: set[Ix] = set()
-        places: set[At] = set()
+        ixs: set[Index] = set()
+        places: set[ComputedIndex] = set()
         level = 0
         for arg in args:
-            if isinstance(arg, Rational | Cond):
+            if isinstance(arg, Rational | Proposition):
                 ixs |= arg.ixs
                 places |= arg.places
                 level = max(level, arg.level)
             elif isinstance(arg, tuple):
-                ixs |= {i for i in arg if isinstance(i, Ix)}
+                ixs |= {i for i in arg if isinstance(i, Index)}
                 for place in arg:
-                    if isinstance(place, At):
+                    if isinstance(place, ComputedIndex):
                         ixs |= place.term.ixs
                         places |= {place, *place.term.places}
         self.ixs, self.level, self.places = frozenset(ixs), level, frozenset(places)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cond) and self.kind == other.kind and self.args == other.args
+        return isinstance(other, Proposition) and self.kind == other.kind and self.args == other.args
 
     def __hash__(self) -> int:
         return hash((self.kind, self.args))
@@ -304,11 +304,12 @@ class Cond:
         return f" {self.kind} ".join(f"({a})" for a in self.args) if self.args else self.kind
 
 
-TRUE, FALSE = Cond("true"), Cond("false")
+TRUE, FALSE = Proposition("true"), Proposition("false")
 
 
 __all__ = [
-    "FALSE", "ONE", "TRUE", "ZERO", "At", "Atom", "Cond", "Exponent", "Ix", "Mono", "Place", "Places", "Rational", "Terms", "TooLarge",
+    "FALSE", "ONE", "TRUE", "ZERO", "Atom", "ComputedIndex", "Exponent", "Index", "Mono", "Place", "Places", "Proposition", "Rational",
+    "Terms", "TooLarge",
     "atom", "const", "content", "factor", "mono_pow", "of_atom", "of_mono", "of_terms", "order", "primitive_coefficient", "product",
     "reset", "total",
 ]  # fmt: skip

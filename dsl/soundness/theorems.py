@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hnfc.dsl.soundness.axioms import THEOREMS
 from hnfc.dsl.soundness.claims import ClaimNode
 from hnfc.dsl.soundness.monomial import BINDERS
-from hnfc.dsl.soundness.term import Ix, Mono, Rational
+from hnfc.dsl.soundness.term import Index, Mono, Rational
 
 
 def theorems_of(node: ClaimNode) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def _is_log(mono: Mono) -> bool:
     return len(mono) == 1 and mono[0][0].kind == "log" and mono[0][1] == 1
 
 
-def _of_sum(x: Rational, bound: set[Ix]) -> Iterator[str]:
+def _of_sum(x: Rational, bound: set[Index]) -> Iterator[str]:
     if len(x.num) > 1:
         yield "sum-of-sum"
     for mono, c in x.num.items():
@@ -103,7 +103,7 @@ def _of_sum(x: Rational, bound: set[Ix]) -> Iterator[str]:
             yield "product-of-sums"
 
 
-def _of_extreme(x: Rational, which: str, bound: set[Ix]) -> Iterator[str]:
+def _of_extreme(x: Rational, which: str, bound: set[Index]) -> Iterator[str]:
     if len(x.num) > 1 and any(not base.ixs & bound for mono in x.num for base, _ in mono):
         yield f"{which}-of-shift"
     lone = x.single()

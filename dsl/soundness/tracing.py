@@ -20,7 +20,7 @@ from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.normal_form import Normalizer, connect, negation
 from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.signs import ANY, Contradiction
-from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Cond, Ix, Place, Rational, atom, of_atom
+from hnfc.dsl.soundness.term import FALSE, ONE, ZERO, Atom, Index, Place, Proposition, Rational, atom, of_atom
 
 
 class Traced(Rational):
@@ -97,7 +97,7 @@ class TracingNormalizer(Normalizer):
             self.recorded.add((what, *key, guards))
             self.claim(what, goal, signs)
 
-    def under_guards(self, cond: Cond) -> Cond:
+    def under_guards(self, cond: Proposition) -> Proposition:
         return connect("or", cond, *map(negation, self.guards))
 
     def note(self, what: str, *parts: Any) -> None:
@@ -105,17 +105,17 @@ class TracingNormalizer(Normalizer):
             case "a size":
                 self.given.append(Fact(self.signs.why, parts[0]))
             case "multiple-angle":
-                self.lemmas.append(Lemma(what, tuple(Cond("=", of_atom(base) - image) for base, image in parts[0].items())))
+                self.lemmas.append(Lemma(what, tuple(Proposition("=", of_atom(base) - image) for base, image in parts[0].items())))
             case "equal-arguments":
                 x, y = parts
                 for a, b in zip(x.args, y.args, strict=True):
                     if isinstance(a, Rational) and a != b:
                         self.claim("arguments", Same(value_node(a), value_node(b)))
-                self.lemmas.append(Lemma(what, (Cond("=", of_atom(x) - of_atom(y)),)))
+                self.lemmas.append(Lemma(what, (Proposition("=", of_atom(x) - of_atom(y)),)))
             case "exp-injective":
                 terms, scale = parts
                 self.claim("exponential", Same(exponential(terms, scale), value_node(ONE)))
-                self.lemmas.append(Lemma(what, (Cond("=", terms),)))
+                self.lemmas.append(Lemma(what, (Proposition("=", terms),)))
             case _:
                 self.signs.why = what
 
@@ -136,7 +136,7 @@ class TracingNormalizer(Normalizer):
             self.once("sign", (x, mask), in_mask(x, mask))
         return super().sign(x)
 
-    def require(self, cond: Cond) -> None:
+    def require(self, cond: Proposition) -> None:
         needed = not self.settled and cond.kind != "true"
         if needed and not self.proving and self.guards:
             guarded = self.under_guards(cond)
@@ -149,13 +149,15 @@ class TracingNormalizer(Normalizer):
 
     # facts
 
-    def tell(self, theorem: str, says: Cond, x: Rational, mask: int, quantified: tuple[Ix, ...], hypothesis: Cond | None) -> None:
+    def tell(
+        self, theorem: str, says: Proposition, x: Rational, mask: int, quantified: tuple[Index, ...], hypothesis: Proposition | None
+    ) -> None:
         if hypothesis is not None:
             self.once("sign of elements", (hypothesis,), hypothesis)
         total = says.args[0]
         if isinstance(total, Traced):
             self.checked(total.node)
-            says = Cond(says.kind, total.plain)
+            says = Proposition(says.kind, total.plain)
         self.given.append(Fact(theorem, says, quantified))
         self.once("sign of elements", (x, mask), in_mask(x, mask))
         with self.signs.saying("shown before"):
@@ -165,12 +167,12 @@ class TracingNormalizer(Normalizer):
         before = set(self.subst)
         super().assume_equal(plain(x))
         for base in self.subst.keys() - before:
-            equation = Cond("=", of_atom(base) - self.subst[base])
+            equation = Proposition("=", of_atom(base) - self.subst[base])
             self.claim("substitution", equation)
             self.given.append(Fact("substitution", equation))
 
     @contextlib.contextmanager
-    def guard(self, cond: Cond) -> Iterator[None]:
+    def guard(self, cond: Proposition) -> Iterator[None]:
         before = self.signs
         self.signs = before.copy()
         self.guards.append(cond)
@@ -206,13 +208,13 @@ class TracingNormalizer(Normalizer):
 
     # comparisons
 
-    def relation(self, kind: str, x: Rational) -> Cond:
+    def relation(self, kind: str, x: Rational) -> Proposition:
         cond = super().relation(kind, plain(x))
         if isinstance(x, Traced) and not self.inside:
             self.once("condition", (kind, x.node), Equivalent(PREDICATES[kind], x.node, value_node(ZERO), cond))
         return cond
 
-    def compare(self, predicate: str, x: Rational, y: Rational) -> Cond:
+    def compare(self, predicate: str, x: Rational, y: Rational) -> Proposition:
         cond = super().compare(predicate, plain(x), plain(y))
         left, right = node_of(x), node_of(y)
         if not self.inside and not (left.leaf and right.leaf and cond.kind in ("true", "false")):
@@ -304,19 +306,19 @@ class TracingNormalizer(Normalizer):
     def minimum(self, x: Rational, y: Rational) -> Rational:
         return self.applied("min", super().minimum, (x, y))
 
-    def ite(self, cond: Cond, x: Rational, y: Rational, linear: bool) -> Rational:
+    def ite(self, cond: Proposition, x: Rational, y: Rational, linear: bool) -> Rational:
         function = super().ite
         return self.applied("ite", lambda x, y: function(cond, x, y, linear), (x, y), cond)
 
-    def sum(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def sum(self, ixs: Sequence[Index], body: Rational) -> Rational:
         function = super().sum
         return self.applied("sum", lambda body: function(ixs, body), (body,), tuple(ixs))
 
-    def prod(self, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def prod(self, ixs: Sequence[Index], body: Rational) -> Rational:
         function = super().prod
         return self.applied("prod", lambda body: function(ixs, body), (body,), tuple(ixs))
 
-    def extreme(self, kind: str, ixs: Sequence[Ix], body: Rational) -> Rational:
+    def extreme(self, kind: str, ixs: Sequence[Index], body: Rational) -> Rational:
         function = super().extreme
         return self.applied("largest" if kind == "max" else "least", lambda body: function(kind, ixs, body), (body,), tuple(ixs))
 

@@ -14,7 +14,7 @@ import z3
 
 from hnfc.dsl.polynomials import MOST_DEGREE
 from hnfc.dsl.soundness.monomial import TooLarge
-from hnfc.dsl.soundness.term import Atom, Cond, Rational, Terms, atom, of_atom
+from hnfc.dsl.soundness.term import Atom, Proposition, Rational, Terms, atom, of_atom
 
 Named = list[tuple[str, z3.BoolRef]]
 
@@ -22,16 +22,16 @@ Named = list[tuple[str, z3.BoolRef]]
 class SolverTranslation:
     """`collect` everything first: which root of an atom its variable is depends on all exponents."""
 
-    def __init__(self, name: Callable[[Atom | Cond], str]) -> None:
+    def __init__(self, name: Callable[[Atom | Proposition], str]) -> None:
         self.name = name
         self.atoms: dict[Atom, None] = {}
         self.scales: dict[Atom, int] = {}
-        self.variables: dict[Atom | Cond, z3.ExprRef] = {}
+        self.variables: dict[Atom | Proposition, z3.ExprRef] = {}
 
-    def collect(self, conds: Iterable[Cond]) -> None:
+    def collect(self, conds: Iterable[Proposition]) -> None:
         for cond in conds:
             for arg in cond.args:
-                if isinstance(arg, Cond):
+                if isinstance(arg, Proposition):
                     self.collect([arg])
                 elif isinstance(arg, Rational):
                     self.collect_term(arg)
@@ -83,7 +83,7 @@ class SolverTranslation:
                     shift[base] = max(shift.get(base, 0), k + (k % 2 if even else 0))
         return shift
 
-    def cond(self, cond: Cond) -> z3.BoolRef:
+    def cond(self, cond: Proposition) -> z3.BoolRef:
         match cond.kind:
             case "true" | "false":
                 return z3.BoolVal(cond.kind == "true")
@@ -109,7 +109,7 @@ class SolverTranslation:
         """Facts about the variables for roots and fractional powers."""
         found: Named = []
         for base in list(self.variables):
-            if isinstance(base, Cond):
+            if isinstance(base, Proposition):
                 continue
             v, scale = self.variable(base)
             if base.kind == "root":

@@ -13,9 +13,11 @@ no more than Σ|η|·|d|, and |η|·|d| ≤ γ·|a|·|J|·|d'|, which the pass f
 
 from __future__ import annotations
 
+import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,8 @@ _WORK = 2**34
 """Elements that sweeps for tightening may touch, all together: some 30 seconds."""
 _SHARE = 1 / 8
 """Part of the work that is left which one sweep may take."""
+_VISIT = 2**14
+"""Elements that take as long as what a sweep does once for each value."""
 _AT_ONCE = 2**20
 """Elements of an array of adjoints."""
 
@@ -46,6 +50,8 @@ class LinearTape(Tape):
     points: bool = False
     signs: np.random.Generator | None = None
     work: float = _WORK
+    _sums: list[tuple[int, int, int]] = field(default_factory=lambda: [(0, 0, 0)])
+    """Of the values before each index as far as they were counted: how many a sweep touches, their elements, the largest of any."""
 
     def line(self, node: TapeNode) -> Line:
         """The line of a node; one that was made without its derivatives is a source."""
@@ -53,8 +59,23 @@ class LinearTape(Tape):
             centre, radius = middle_and_radius(node.value)
             node.line = Line(centre, away=radius, drift=radius, fault=node.error)
         line: Line = node.line
-        line.sources = line.sources or line.sourced
+        if not line.sources and line.sourced:
+            self._use(node, line)
         return line
+
+    def _use(self, node: TapeNode, line: Line) -> None:
+        """Marks the value as one that errors come through: sweeps touch it from now on."""
+        line.sources = True
+        del self._sums[node.index + 1 :]
+
+    def _before(self, index: int) -> tuple[int, int, int]:
+        """The entry of `_sums` at the index."""
+        sums = self._sums
+        for node in self.nodes[len(sums) - 1 : index]:
+            (count, elements, widest), size = sums[-1], math.prod(node.shape)
+            touched = node.line is not None and node.line.sources
+            sums.append((count + touched, elements + size * touched, max(widest, size)))
+        return sums[index]
 
     def box(self, node: TapeNode) -> IntervalArray:
         """Values of the node, and its centre."""
@@ -95,22 +116,26 @@ class LinearTape(Tape):
 
     def work_of(self, node: TapeNode) -> int:
         """Elements that a sweep from all of the value touches."""
-        return math.prod(node.shape) * sum(self._touched(n) for n in self.nodes[: node.index + 1])
-
-    def _touched(self, node: TapeNode) -> int:
-        return math.prod(node.shape) if node.line is not None and node.line.sources else 0
+        return math.prod(node.shape) * self._before(node.index + 1)[1]
 
     def tighten(self, node: TapeNode) -> bool:
         """Bounds of a value by one sweep backward, as far as its share of the work goes; False where that changes nothing."""
         line, size = self.line(node), math.prod(node.shape)
         if self.points or not line.mixed or line.endless or node.value.shape[0] != 1:
             return False
-        end, work = self._reach(node, size)
+        count, elements, widest = self._before(node.index + 1)
+        step = max(1, _AT_ONCE // max(widest, 1))
+        sweeps = math.ceil(size / step)
+
+        def work(end: int) -> int:
+            """Elements that sweeps back to the value at this index touch."""
+            visited, touched, _ = self._sums[end]
+            return sweeps * (count - visited) * _VISIT + size * (elements - touched)
+
+        end = bisect_left(range(node.index + 1), True, key=lambda end: work(end) <= self.work * _SHARE)
         if end >= node.index:
             return False
-        self.work -= work
-        widest = max(math.prod(n.shape) for n in self.nodes[: node.index + 1])
-        step = max(1, _AT_ONCE // max(widest, 1))
+        self.work -= work(end)
         sums = np.zeros((2, size))
         slack = (widest + len(self.nodes) + 64) * 4 * SIGMA
         for first in range(0, size, step):
@@ -131,29 +156,23 @@ class LinearTape(Tape):
         node.value = around(node.value, line)
         return True
 
-    def _reach(self, node: TapeNode, size: int) -> tuple[int, int]:
-        """The first node that a sweep from the value goes through, and the elements that it touches."""
-        allowed, work, end = self.work * _SHARE, 0, node.index + 1
-        while end > 0 and (more := size * self._touched(self.nodes[end - 1])) + work <= allowed:
-            work, end = work + more, end - 1
-        return end, work
-
     def adjoint_arrays(self, seeds: Mapping[TapeNode, Array], end: int = 0) -> Iterator[tuple[TapeNode, Array]]:
         """Nodes that errors come through, from the last, each with the derivatives of the weighted sums by it.
 
         Nodes before `end` come last, with the derivatives by what is used of them.
         """
         found = {node.index: seed for node, seed in seeds.items()}
+        waiting = sorted(-index for index in found)
         with np.errstate(all="ignore"):
-            for node in reversed(self.nodes[: max(found, default=-1) + 1]):
-                adjoint = found.pop(node.index, None)
-                if adjoint is None:
-                    continue
+            while waiting:
+                node = self.nodes[-heapq.heappop(waiting)]
+                adjoint = found.pop(node.index)
                 yield node, adjoint
                 for part in self.line(node).parts if node.index >= end else ():
-                    moved = part.pull(adjoint)
-                    before = found.get(part.operand.index)
-                    found[part.operand.index] = moved if before is None else before + moved
+                    moved, before = part.pull(adjoint), part.operand.index
+                    if before not in found:
+                        heapq.heappush(waiting, -before)
+                    found[before] = found[before] + moved if before in found else moved
 
     # what the tape records
 
@@ -162,7 +181,8 @@ class LinearTape(Tape):
         value = x.value
         found = super().round(x, noise, origin)
         line.fault, line.drift, line.away = plus(line.fault, noise), plus(line.drift, noise), plus(line.away, noise)
-        line.sources = True
+        if not line.sources:
+            self._use(x, line)
         if self.points:
             found.value = value
         if self.signs is not None:

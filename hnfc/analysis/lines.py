@@ -81,7 +81,8 @@ def at_most(x: Errors, limit: Errors) -> Errors:
 def weighted(adjoint: Array, bounds: Sequence[Errors]) -> Array:
     """Σ adjoint·bound, for each bound and adjoint; an infinite error behind a derivative of 0 belongs to a branch that is not taken."""
     shape = adjoint.shape[1:]
-    columns = [np.zeros(shape) if bound is None else np.broadcast_to(bound, (1, *shape))[0] for bound in bounds]
+    whole = (1, *shape)
+    columns = [np.zeros(shape) if e is None else (e if np.shape(e) == whole else np.broadcast_to(e, whole))[0] for e in bounds]
     finite = np.isfinite(columns)
     if finite.all():
         return np.stack([column.reshape(-1) for column in columns]) @ adjoint.reshape(len(adjoint), -1).T

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +13,7 @@ from hnfc.backend.declared import element_declared
 from hnfc.backend.entries import Entry, entry
 from hnfc.backend.fx import raise_function
 from hnfc.core.errors import ModelError
+from hnfc.core.onnx_exporter import first_cause, quiet, to_onnx
 from hnfc.core.tensors import to_torch
 from hnfc.dialects.types import DYNAMIC
 from hnfc.frontend.onnx import RESULT_NAMES
@@ -45,14 +42,14 @@ def onnx_function(data: bytes) -> Callable[[Sequence[Array]], list[Array]]:
     try:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common class
-        raise ModelError(f"onnxruntime cannot load the model: {_first_cause(error)}") from error
+        raise ModelError(f"onnxruntime cannot load the model: {first_cause(error)}") from error
     names = [one.name for one in session.get_inputs()]
 
     def run(inputs: Sequence[Array]) -> list[Array]:
         try:
             return [np.asarray(found) for found in session.run(None, dict(zip(names, inputs, strict=True)))]
         except Exception as error:
-            raise ModelError(f"onnxruntime cannot run the model: {_first_cause(error)}") from error
+            raise ModelError(f"onnxruntime cannot run the model: {first_cause(error)}") from error
 
     return run
 
@@ -100,17 +97,11 @@ def _exported(graph: torch.fx.GraphModule, target: Entry, results: list[str] | N
         samples, open_axes = _samples(target, sizes)
         names = [one.name or f"arg{one.index}" for one in target.inputs]
         try:
-            with _quiet(), torch.no_grad():
+            with quiet(), torch.no_grad():
                 program = torch.export.export(_Exact(graph), tuple(samples), dynamic_shapes=(open_axes,) if any(open_axes) else None)
-                # the exporter's optimizer drops constants near 0: x + 1e-9 becomes x
-                made = torch.onnx.export(
-                    program, (), input_names=_distinct(names), output_names=results, dynamo=True, opset_version=OPSET, verbose=False,
-                    optimize=False,
-                )
-            assert made is not None
-            return made.model_proto
+            return to_onnx(program, (), OPSET, input_names=_distinct(names), output_names=results)
         except Exception as error:  # the exporter's own errors have no common class
-            reason = reason or _first_cause(error)
+            reason = reason or first_cause(error)
     raise ModelError(f"torch's exporter cannot write the model as ONNX: {reason}; --emit stablehlo and --emit torch carry it")
 
 
@@ -191,7 +182,7 @@ def _check(made: Any, target: Entry) -> None:
     try:
         onnx.checker.check_model(made, full_check=True)
     except Exception as error:
-        raise ModelError(f"what torch's exporter wrote is not a valid ONNX model: {_first_cause(error)}") from error
+        raise ModelError(f"what torch's exporter wrote is not a valid ONNX model: {first_cause(error)}") from error
     for one, value in zip(target.inputs, made.graph.input, strict=True):
         written = value.type.tensor_type.shape.dim
         for axis, size in enumerate(one.shape):
@@ -199,23 +190,3 @@ def _check(made: Any, target: Entry) -> None:
             if size == DYNAMIC and fixed.isdigit():
                 what = f"axis {axis} of {one} is open, and torch's exporter fixes it at a number"
                 raise ModelError(f"{what}; --emit stablehlo and --emit torch keep it open")
-
-
-def _first_cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text}"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Drops what the exporter says of optional packages and of its steps."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

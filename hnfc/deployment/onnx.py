@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +9,7 @@ from typing import Any
 import torch
 
 from hnfc.core.errors import ModelError
+from hnfc.core.onnx_exporter import to_onnx
 from hnfc.deployment.optional import needed
 from hnfc.deployment.weights import IntegerMatrix, State, integer_matrix, plain
 from hnfc.formats.granular import Along
@@ -49,20 +46,10 @@ def write_onnx(path: str | Path, model: torch.nn.Module, args: tuple[Any, ...], 
 
 def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The model as ONNX, with its weights under their own names."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                model.eval(), args, kwargs=dict(kwargs), dynamo=True, opset_version=_OPSET, optimize=False, verbose=False
-            )
+        return to_onnx(model.eval(), args, _OPSET, kwargs=dict(kwargs))
     except Exception as error:  # the exporter wraps whatever it meets
         raise ModelError(f"torch cannot export this model to ONNX: {str(error).strip().splitlines()[0]}") from error
-    finally:
-        logging.disable(before)
-    assert program is not None
-    return program.model_proto
 
 
 def _dequantized(onnx: Any, graph: Any, name: str, found: IntegerMatrix, kind: str) -> Any:

@@ -17,13 +17,13 @@ from hnfc.precision.assignment import Assignment, Infeasible, bytes_of
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.outcomes import cochain_of, rows_of
 from hnfc.precision.targets import OutputError
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _MOST_MODULES = 40
 
 
 def precision_page(
-    sites: Sites, outcome: Assignment | Infeasible, lines: Sequence[str], errors: Sequence[OutputError], model: str, command: str
+    sites: PrecisionSites, outcome: Assignment | Infeasible, lines: Sequence[str], errors: Sequence[OutputError], model: str, command: str
 ) -> Page:
     """lines: the words of the command on the outcome. errors: of single outputs, where targets are for them."""
     entries = _entries(sites, outcome)
@@ -72,7 +72,7 @@ def precision_page(
     )
 
 
-def _entries(sites: Sites, outcome: Assignment | Infeasible) -> list[GraphEntry]:
+def _entries(sites: PrecisionSites, outcome: Assignment | Infeasible) -> list[GraphEntry]:
     position = {site.name: i for i, site in enumerate(sites.sites)}
     operands: dict[str, list[int]] = defaultdict(list)
     for u, v in sites.edges:
@@ -120,7 +120,7 @@ def _columns(outcome: Assignment | Infeasible) -> list[Column]:
     ]
 
 
-def _by_format(sites: Sites, outcome: Assignment) -> dict[str, tuple[int, float]]:
+def _by_format(sites: PrecisionSites, outcome: Assignment) -> dict[str, tuple[int, float]]:
     found: dict[str, tuple[int, float]] = {}
     for site in sites.sites:
         form = outcome.formats[site.name]
@@ -129,7 +129,7 @@ def _by_format(sites: Sites, outcome: Assignment) -> dict[str, tuple[int, float]
     return dict(sorted(found.items(), key=lambda item: -item[1][0]))
 
 
-def _modules(sites: Sites, outcome: Assignment) -> PageSection:
+def _modules(sites: PrecisionSites, outcome: Assignment) -> PageSection:
     """Bytes by the outermost modules."""
     rows: dict[tuple[str, str], list[float]] = {}
     for site in sites.sites:
@@ -166,7 +166,7 @@ def _known(number: float | None) -> str:
     return "not known" if number is None else short(number)
 
 
-def _sites(sites: Sites, outcome: Assignment) -> PageSection:
+def _sites(sites: PrecisionSites, outcome: Assignment) -> PageSection:
     rows = sorted(rows_of(sites, outcome), key=lambda row: -row[-1])[:20]
     cells = [(PageCell(name, code=True), role, form, span, f"{share:.1%}") for name, role, form, span, share in rows]
     intro = "The values whose rounding contributes most to the error of the outputs."

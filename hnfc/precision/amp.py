@@ -14,7 +14,7 @@ import torch
 from hnfc.formats.scaled import ceiling, split
 from hnfc.precision.cast_insertion import DTYPES
 from hnfc.precision.policy import SemanticDType
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _NARROW = ("bf16", "fp16")
 
@@ -58,7 +58,7 @@ class AmpConfig:
         return {"device_type": self.device, "dtype": str(self.dtype).removeprefix("torch."), "enabled": dict(self.enabled)}
 
 
-def amp_config(sites: Sites, formats: Mapping[str, str], device: str) -> AmpConfig:
+def amp_config(sites: PrecisionSites, formats: Mapping[str, str], device: str) -> AmpConfig:
     """A module is narrow where everything that it computes by itself is."""
     narrow: dict[str, bool] = {"": False}
     found: Counter[str] = Counter()

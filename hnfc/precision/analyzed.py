@@ -32,7 +32,7 @@ from hnfc.precision.running import PRODUCTS, Measured, RunRecord, record, stored
 from hnfc.precision.solving import tree_widened
 from hnfc.precision.storing import in_formats
 from hnfc.precision.targets import OutputError
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 from hnfc.precision.verification import WIDE
 from hnfc.pytorch.optimized import Programs, arguments_of, wrapped
 from hnfc.pytorch.program import CapturedProgram
@@ -47,7 +47,7 @@ class PrecisionAnalysis:
 
     model: torch.nn.Module
     sample: Any
-    sites: Sites
+    sites: PrecisionSites
     requirements: Requirements
     outcome: Assignment | Infeasible
     dtypes: dict[int, torch.dtype]

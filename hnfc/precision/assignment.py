@@ -8,12 +8,14 @@ from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import Assignment, Infeasible, Relaxation, Requirements, bytes_of, machine_of
 from hnfc.precision.targets import Errors
 from hnfc.precision.timing import time_of
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 __all__ = ["Assignment", "Infeasible", "Relaxation", "Requirements", "assign", "bytes_of", "machine_of", "time_of"]
 
 
-def assign(sites: Sites, requirements: Requirements, margins: Errors | None = None, strict: bool = False) -> Assignment | Infeasible:
+def assign(
+    sites: PrecisionSites, requirements: Requirements, margins: Errors | None = None, strict: bool = False
+) -> Assignment | Infeasible:
     """The assignment of fewest bytes, or of least time, proved or with a bound of how few there could be; or the reasons why there is none.
 
     margins: the part of each target that estimates may use up, by output. strict: whether no value that is not 0 may become 0.

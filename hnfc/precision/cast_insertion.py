@@ -28,7 +28,7 @@ from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, s
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 DTYPES: dict[str, torch.dtype] = {
     "fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8_e4m3fn": torch.float8_e4m3fn,
@@ -360,7 +360,7 @@ class Casts:
     results: tuple[torch.dtype | None, ...] | None = None
     """The types of results, where they are not those of the reference."""
     lacking: Collection[tuple[int, str | None]] = ()
-    """As in Sites: these operations are done in float32."""
+    """As in PrecisionSites: these operations are done in float32."""
     stored: Collection[int] = ()
     """Arguments that are given in their formats."""
 
@@ -374,7 +374,7 @@ class Casts:
 
 
 def casts_of(
-    outcome: Assignment, sites: Sites, graph: fx.GraphModule, dtypes: Mapping[int, torch.dtype], wide: torch.dtype | None
+    outcome: Assignment, sites: PrecisionSites, graph: fx.GraphModule, dtypes: Mapping[int, torch.dtype], wide: torch.dtype | None
 ) -> Casts:
     """An assignment to sites as one to the nodes of a graph."""
     # along other elements blocks would be others: a view is of what is stored

@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hnfc.precision.cast_insertion import is_repetition
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.running import layout_of
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _COPIES = (torch.ops.aten.clone.default, torch.ops.aten.copy_.default)
 
 
-def with_traffic(sites: Sites, graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> Sites:
+def with_traffic(sites: PrecisionSites, graph: fx.GraphModule, arguments: Sequence[torch.Tensor]) -> PrecisionSites:
     """The sites with what operations read of each, and copy, when the graph runs."""
     parameters = {place for site in sites.sites if site.role is SemanticDType.PARAM for place in site.nodes}
     # a product is another operation where a gradient of its matrix may be wanted

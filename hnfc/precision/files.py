@@ -27,7 +27,7 @@ from hnfc.precision.outcomes import as_given, errors_of
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, widened
 from hnfc.precision.targets import OutputError, by_output
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -39,7 +39,7 @@ class FileAnalysis:
     module: ir.Module
     function: str
     sample: list[torch.Tensor]
-    sites: Sites
+    sites: PrecisionSites
     requirements: Requirements
     outcome: Assignment | Infeasible
     calibration: Calibration

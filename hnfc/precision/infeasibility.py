@@ -14,7 +14,7 @@ from hnfc.precision.obstruction import SIGNIFICAND, cycle_of, minds, precision, 
 from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import Infeasible, Relaxation, Requirements, Solution, bytes_of
 from hnfc.precision.targets import Allowance
-from hnfc.precision.values import Site
+from hnfc.precision.values import PrecisionSite
 
 UNDECIDED = (
     "no cycle: each budget alone can be kept. That not all of them can be kept together is not proved: the solver found no assignment in "
@@ -105,12 +105,12 @@ class _Refusing:
 
     # which sites
 
-    def _bits(self, site: Site, allowance: Allowance) -> tuple[int, int]:
+    def _bits(self, site: PrecisionSite, allowance: Allowance) -> tuple[int, int]:
         """Bits of significand that the site needs, and has."""
         has = max((precision(form) for form in self.problem.candidates(site, site.name not in self.released)), default=0)
         return site.bits_for(self._share(allowance), allowance.output), has
 
-    def _needed(self, site: Site, allowance: Allowance, cycle: Cycle | None) -> tuple[int, int]:
+    def _needed(self, site: PrecisionSite, allowance: Allowance, cycle: Cycle | None) -> tuple[int, int]:
         """The same; what a cycle says of its sites comes first."""
         needs, has = self._bits(site, allowance)
         forced = cycle.forced if cycle is not None and cycle.measure == SIGNIFICAND else {}
@@ -120,14 +120,14 @@ class _Refusing:
         """Equal share of the error budget for a site."""
         return self.problem.limit(allowance) / math.sqrt(max(len(self.sites.sites), 1))
 
-    def _culprits(self, allowance: Allowance, in_formats: bool) -> list[Site]:
+    def _culprits(self, allowance: Allowance, in_formats: bool) -> list[PrecisionSite]:
         """The sites that use up the budget although they have the best format that they may have, the worst first, at most five; none where
         the budget could be kept, and beside sites without a format only those that have none that is good enough."""
         if (allowance not in self.failing and not in_formats) or not self.running:
             return []
         squares = self._squares(allowance, self.released)
         by_error = sorted(self.sites.sites, key=lambda site: -squares[site.name])
-        found: list[Site] = []
+        found: list[PrecisionSite] = []
         for place, site in enumerate(by_error[:5]):
             rest = math.fsum(squares[s.name] for s in by_error[place:])
             if squares[site.name] == 0 or (rest <= self.problem.limit(allowance) ** 2 and place):
@@ -146,7 +146,7 @@ class _Refusing:
             found.update({site.name: square for site, square in zip(group, best, strict=True)})
         return found
 
-    def _alone(self, site: Site, allowance: Allowance, released: frozenset[str]) -> float:
+    def _alone(self, site: PrecisionSite, allowance: Allowance, released: frozenset[str]) -> float:
         forms = self.problem.candidates(site, site.name not in released)
         return min((self.problem.square(site, form, allowance) for form in forms), default=math.inf)
 
@@ -155,7 +155,7 @@ class _Refusing:
 
     # in which words
 
-    def _reason(self, site: Site, allowance: Allowance) -> str:
+    def _reason(self, site: PrecisionSite, allowance: Allowance) -> str:
         pin = self.problem.pins.get(site.name)
         if pin and self.problem.vanishes(site, pin[0]):
             return f"{where(site)} {_too_small(site, pin[0])}, which {pin[1]} asks for"
@@ -176,7 +176,7 @@ class _Refusing:
         moves = f"it moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
         return f"{where(site)} needs {needs} bits of significand for an equal part of the error, since {moves}; {held}{short}"
 
-    def _faint(self, site: Site, allowance: Allowance) -> str | None:
+    def _faint(self, site: PrecisionSite, allowance: Allowance) -> str | None:
         """Explanation of a format that has enough bits for normal numbers, and too few for small ones."""
         form = min(self.problem.candidates(site, site.name not in self.released), key=lambda f: self.problem.square(site, f, allowance))
         stored, moved = stored_format(form), site.effect(allowance.output).moved[form]
@@ -185,7 +185,7 @@ class _Refusing:
         loses = f"has elements that {form} gives fewer bits or makes 0, since they are below {stored.smallest_normal:.2g}"
         return f"{loses}: they reach {site.magnitude:.3g}, and that moves {allowance.name} by {moved:.3g}"
 
-    def _apart(self, group: list[Site]) -> str:
+    def _apart(self, group: list[PrecisionSite]) -> str:
         """Sites that must have one format, and none that all can have; those that have formats which others lack."""
         forms = {site.name: self.problem.affordable(site, site.name not in self.released) for site in group}
         shown = sorted(group, key=lambda site: len(forms[site.name]))[:3]
@@ -279,5 +279,5 @@ def rounded_up(target: float) -> float:
     return math.ceil(target / unit) * unit
 
 
-def _too_small(site: Site, form: str) -> str:
+def _too_small(site: PrecisionSite, form: str) -> str:
     return f"{minds(site)}, and has elements that are not 0 and become 0 in {form}"

@@ -16,7 +16,7 @@ from hnfc.formats.scaled import is_plain, largest, smallest, stored_format
 from hnfc.precision.certificates import GROUND, Cycle
 from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.targets import Allowance
-from hnfc.precision.values import Site
+from hnfc.precision.values import PrecisionSite
 from hnfc.sheaf.difference import Conflict, DifferenceConstraint, at_least, at_most, least_solution, within
 from hnfc.sheaf.graph import Node
 
@@ -105,12 +105,12 @@ SYSTEMS: dict[str, Callable[[AssignmentProblem, frozenset[str]], list[Difference
 }  # fmt: skip
 
 
-def _floor(site: Site, bits: Callable[[str], int], what: str) -> DifferenceConstraint:
+def _floor(site: PrecisionSite, bits: Callable[[str], int], what: str) -> DifferenceConstraint:
     """Lower bound of a site even where it has no format: the solver needs every node bounded."""
     return at_least(site.name, min(0, *map(bits, site.moved)), f"{where(site)} has some {what}")
 
 
-def bits_needed(problem: AssignmentProblem, site: Site, allowance: Allowance) -> int | None:
+def bits_needed(problem: AssignmentProblem, site: PrecisionSite, allowance: Allowance) -> int | None:
     """The least bits of significand with which a rounding of this site alone keeps a limit: as estimated, but more than those of every
     format that was tried and is too coarse, and no more than those of one that is not. None where nothing is too coarse."""
     limit = problem.limit(allowance)
@@ -120,7 +120,7 @@ def bits_needed(problem: AssignmentProblem, site: Site, allowance: Allowance) ->
     return _between(site.bits_for(limit, allowance.output), good, bad)
 
 
-def range_needed(problem: AssignmentProblem, site: Site, is_pinned: bool) -> int | None:
+def range_needed(problem: AssignmentProblem, site: PrecisionSite, is_pinned: bool) -> int | None:
     """The same for range; what has its format from a pin needs no headroom."""
     room: Callable[[str], float] = (lambda _: 1.0) if is_pinned else problem.room
     good: list[int] = []
@@ -132,7 +132,7 @@ def range_needed(problem: AssignmentProblem, site: Site, is_pinned: bool) -> int
     return _between(math.frexp(site.magnitude * (1.0 if is_pinned else problem.requirements.headroom))[1], good, bad)
 
 
-def depth_needed(problem: AssignmentProblem, site: Site) -> int | None:
+def depth_needed(problem: AssignmentProblem, site: PrecisionSite) -> int | None:
     """The same for range below 1: the least e with which 2^-e is what the least element is rounded to, rather than to 0."""
     good: list[int] = []
     bad: list[int] = []
@@ -166,36 +166,36 @@ def depth(form: str) -> int:
     return 1 - math.frexp(smallest(form))[1]
 
 
-def where(site: Site) -> str:
+def where(site: PrecisionSite) -> str:
     place = site.place if site.place != site.name else ""
     backward = "in the backward pass" if site.backward else ""
     details = ", ".join(filter(None, (place, backward)))
     return f"{site.name} ({details})" if details else site.name
 
 
-def _needs(problem: AssignmentProblem, site: Site, allowance: Allowance, bits: int) -> str:
+def _needs(problem: AssignmentProblem, site: PrecisionSite, allowance: Allowance, bits: int) -> str:
     moves = f"it reaches {site.magnitude:.4g} and moves {allowance.name} by {site.effect(allowance.output).sensitivity:.3g}·u"
     return f"{where(site)} needs {bits} bits of significand, since {moves}, which may be off by {problem.limit(allowance):.3g}"
 
 
-def _ends(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> str:
+def _ends(site: PrecisionSite, form: str, pin: tuple[str, str] | None, which: str) -> str:
     ends = f"{form}, which {pin[1]} asks for," if pin else f"the {which} format allowed, {form},"
     return f"{where(site)} has {extent(form)} bits of range: {ends} ends at {largest(form):.5g}"
 
 
-def _begins(site: Site, form: str, pin: tuple[str, str] | None, which: str) -> str:
+def _begins(site: PrecisionSite, form: str, pin: tuple[str, str] | None, which: str) -> str:
     begins = f"{form}, which {pin[1]} asks for," if pin else f"the format allowed that is {which}, {form},"
     return f"{where(site)} has {depth(form)} {BELOW}: {begins} begins at {smallest(form):.3g}"
 
 
-def minds(site: Site) -> str:
+def minds(site: PrecisionSite) -> str:
     """Reason why a small element matters."""
     if any(form in site.vanishing and math.isfinite(by) for form, by in site.moved.items()):
         return "may be why outputs are not finite"
     return "is a constant" if site.operation in ("constant", "weight") else "is a divisor, or under a logarithm or a root"
 
 
-def _has(problem: AssignmentProblem, site: Site, form: str, released: frozenset[str], which: str) -> str:
+def _has(problem: AssignmentProblem, site: PrecisionSite, form: str, released: frozenset[str], which: str) -> str:
     bits = precision(form)
     pin = problem.pins.get(site.name) if site.name not in released else None
     if pin:

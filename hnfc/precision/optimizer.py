@@ -34,13 +34,13 @@ from hnfc.precision.samples import Samples, samples_of
 from hnfc.precision.solving import ReferenceGraph, reference_for, solved, tree_widened
 from hnfc.precision.targets import Target, by_output
 from hnfc.precision.training import TrainingAnalysis, captured_in, required_outputs
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Optimized, arguments_of, plain
 from hnfc.pytorch.rewriting import rewrite_values
 from hnfc.pytorch.settings import Settings
 
-Solved: TypeAlias = tuple[Sites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]
+Solved: TypeAlias = tuple[PrecisionSites, Requirements, Assignment | Infeasible, dict[int, torch.dtype]]
 
 
 @dataclass(frozen=True)

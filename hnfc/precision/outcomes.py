@@ -10,13 +10,13 @@ from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import OutputError, name_of
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 MOST_SHOWN = 60
 """Sites in the text of an outcome: those with the largest parts of the error."""
 
 
-def cochain_of(sites: Sites, outcome: Assignment | Infeasible) -> dict[tuple[str, str], int]:
+def cochain_of(sites: PrecisionSites, outcome: Assignment | Infeasible) -> dict[tuple[str, str], int]:
     """By how many bits formats differ along edges, without zeros; of a refusal ω on its cycle, or without one how many bits sites lack, on
     edges to "outputs"."""
     if isinstance(outcome, Infeasible) and outcome.obstruction is not None:
@@ -27,7 +27,7 @@ def cochain_of(sites: Sites, outcome: Assignment | Infeasible) -> dict[tuple[str
     return {(u, v): bits[v] - bits[u] for u, v in sites.edges if bits[u] != bits[v]}
 
 
-def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, str, float]]:
+def rows_of(sites: PrecisionSites, found: Assignment) -> Iterator[tuple[str, str, str, str, float]]:
     """Name, role, format, range and share of the squared error of every site."""
     whole = found.error**2
     for site in sites.sites:
@@ -36,7 +36,7 @@ def rows_of(sites: Sites, found: Assignment) -> Iterator[tuple[str, str, str, st
         yield site.name, str(site.role.value), form, f"[{site.low:.3g}, {site.high:.3g}]", part
 
 
-def table_of(sites: Sites, outcome: Assignment | Infeasible) -> str:
+def table_of(sites: PrecisionSites, outcome: Assignment | Infeasible) -> str:
     """The sites in columns; of a refusal its reasons, and the changes that help."""
     if isinstance(outcome, Infeasible):
         helps = (f"help: {change.change} ({change.cost})" for change in outcome.relaxations)
@@ -55,7 +55,7 @@ def table_of(sites: Sites, outcome: Assignment | Infeasible) -> str:
     return "\n".join(lines)
 
 
-def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tuple[OutputError, ...]:
+def errors_of(sites: PrecisionSites, requirements: Requirements, found: Assignment) -> tuple[OutputError, ...]:
     """Errors of each output in the terms of the targets, where these are for single ones."""
     limits = {a.output: a for a in requirements.allowances(sites)}
     rows = []
@@ -69,7 +69,7 @@ def errors_of(sites: Sites, requirements: Requirements, found: Assignment) -> tu
     return tuple(rows)
 
 
-def as_given(error: float, sites: Sites, requirements: Requirements) -> float:
+def as_given(error: float, sites: PrecisionSites, requirements: Requirements) -> float:
     """An error of all outputs in the terms of the target: relative to their root mean square, or absolute."""
     return error / sites.rms if requirements.relative and sites.rms else error
 
@@ -78,7 +78,7 @@ INTEGER_WEIGHTS = ("int8/channel", "int8/channel/mse", "int8/channel/percentile9
 """Formats of weights that products in integers take."""
 
 
-def beside_tokens(sites: Sites, formats: Mapping[str, str]) -> set[str]:
+def beside_tokens(sites: PrecisionSites, formats: Mapping[str, str]) -> set[str]:
     """Parameters that are only multiplied with values in int8 by token."""
     roles = {site.name: site.role for site in sites.sites}
     reads: dict[str, list[str]] = {}

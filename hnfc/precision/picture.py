@@ -9,7 +9,7 @@ from textwrap import wrap
 from hnfc.formats.scaled import stored_format
 from hnfc.precision.assignment import Assignment, Infeasible
 from hnfc.precision.certificates import GROUND, Cycle
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _MOST = 36
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 26, 44, 24
@@ -22,7 +22,7 @@ _LINE = 120
 """Characters of a line of the caption."""
 
 
-def picture(sites: Sites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> str:
+def picture(sites: PrecisionSites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> str:
     """At most 36 sites: those that the cochain or the refusal names, then those with the widest formats, in layers along the data."""
     chosen = _chosen(sites, outcome, cochain)
     edges = [(u, v) for u, v in sites.edges if u in chosen and v in chosen]
@@ -55,7 +55,7 @@ def picture(sites: Sites, outcome: Assignment | Infeasible, cochain: Mapping[tup
     return _svg(parts, width, height + 18 * len(lines) + 10)
 
 
-def _chosen(sites: Sites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> set[str]:
+def _chosen(sites: PrecisionSites, outcome: Assignment | Infeasible, cochain: Mapping[tuple[str, str], int]) -> set[str]:
     known = {site.name for site in sites.sites}
     found: dict[str, None] = {}
     if isinstance(outcome, Infeasible):

@@ -32,7 +32,7 @@ from hnfc.precision.requirements import (
 from hnfc.precision.targets import Allowance, Errors
 from hnfc.precision.timing import TimeProgram as TimeProgram
 from hnfc.precision.timing import Timing, time_of
-from hnfc.precision.values import Site, Sites
+from hnfc.precision.values import PrecisionSite, PrecisionSites
 from hnfc.sheaf.graph import Graph, Node
 from hnfc.sheaf.ilp import BestSection, Budget, cheapest_in_time
 from hnfc.sheaf.system import System, Value
@@ -46,7 +46,7 @@ _SECONDS = 10.0
 """Time limit of the last improvement: with several budgets the last ten-thousandth may take hours."""
 Rows = list[list[float]]
 """A number for every choice of every group."""
-Choices: TypeAlias = Sequence[tuple[Sequence[Site], Sequence[str]]]
+Choices: TypeAlias = Sequence[tuple[Sequence[PrecisionSite], Sequence[str]]]
 """Groups of sites, and the formats that each may have."""
 
 
@@ -56,7 +56,7 @@ class AssignmentProblem:
     Raises UsageError for a pin, a pair without a cast or a target that names nothing.
     """
 
-    def __init__(self, sites: Sites, requirements: Requirements, margins: Errors | None = None, strict: bool = False) -> None:
+    def __init__(self, sites: PrecisionSites, requirements: Requirements, margins: Errors | None = None, strict: bool = False) -> None:
         self.sites, self.requirements, self.margins, self.strict = sites, requirements, dict(margins or {}), strict
         self.allowances = requirements.allowances(sites)
         self.pins = {site.name: found for site in sites.sites if (found := pinned(site, requirements)) is not None}
@@ -87,19 +87,19 @@ class AssignmentProblem:
     def limit(self, allowance: Allowance) -> float:
         return allowance.limit * self.margins.get(allowance.output, 1.0)
 
-    def candidates(self, site: Site, held: bool = True) -> list[str]:
+    def candidates(self, site: PrecisionSite, held: bool = True) -> list[str]:
         """The formats that a site may have: its pin, or those in which it does not overflow."""
         pin = self.pins.get(site.name) if held else None
         return [self.pinned(site, pin[0])] if pin else [form for form in self.allowed(site) if self.fits(site, form)]
 
-    def pinned(self, site: Site, form: str) -> str:
+    def pinned(self, site: PrecisionSite, form: str) -> str:
         """The format that a pin gives a site: with saturation where only its masks overflow."""
         if self.requirements.saturation and is_plain(form) and not math.isfinite(site.moved[form]):
             saturated = next((other for other in site.moved if ceiling(other) is not None and split(other)[0] == form), form)
             return saturated if math.isfinite(site.moved[saturated]) else form
         return form
 
-    def allowed(self, site: Site) -> list[str]:
+    def allowed(self, site: PrecisionSite) -> list[str]:
         """The formats that are to be chosen from, whether or not the site fits them; float32 where all are for other kinds of values."""
         others = [
             form for form in site.moved if not is_plain(form) and split(form)[0] in self.requirements.formats and self.is_wanted(form)
@@ -115,12 +115,12 @@ class AssignmentProblem:
         machine = self.requirements.target_machine
         return machine is None or runs_on(machine, form)
 
-    def fits(self, site: Site, form: str) -> bool:
+    def fits(self, site: PrecisionSite, form: str) -> bool:
         if self.vanishes(site, form):
             return False
         return math.isfinite(site.moved[form]) and site.size_in(form) * self.room(form) <= largest(form)
 
-    def vanishes(self, site: Site, form: str) -> bool:
+    def vanishes(self, site: PrecisionSite, form: str) -> bool:
         """Return whether the format is ruled out because an element that is not 0 becomes 0 in it, and not by its largest number."""
         if form not in site.vanishing:
             return False
@@ -130,12 +130,12 @@ class AssignmentProblem:
         # what fits the model's own format needs no room there: masks are often its lowest number
         return self.requirements.headroom if largest(form) < largest(_OWN) else 1.0
 
-    def affordable(self, site: Site, held: bool) -> list[str]:
+    def affordable(self, site: PrecisionSite, held: bool) -> list[str]:
         """Candidates that do not use up a budget by themselves."""
         found = self.candidates(site, held)
         return [form for form in found if all(self.square(site, form, a) <= self.limit(a) ** 2 for a in self.allowances)]
 
-    def square(self, site: Site, form: str, allowance: Allowance) -> float:
+    def square(self, site: PrecisionSite, form: str, allowance: Allowance) -> float:
         moved = site.effect(allowance.output).moved[form]
         return moved * moved
 
@@ -255,7 +255,7 @@ class AssignmentProblem:
             return [[0.0] * len(forms) for _, forms in choices]
         return [[math.fsum(time_of(site, form, machine) for site in group) for form in forms] for group, forms in choices]
 
-    def common(self, group: Sequence[Site], released: frozenset[str], affordable: bool = True) -> list[str]:
+    def common(self, group: Sequence[PrecisionSite], released: frozenset[str], affordable: bool = True) -> list[str]:
         """The formats that all sites of a group can have."""
         choose = self.affordable if affordable else self.candidates
         first, *others = (choose(site, site.name not in released) for site in group)
@@ -330,7 +330,7 @@ def _weights(rows: Rows) -> Mapping[Node, Mapping[Value, float]]:
     return {i: dict(enumerate(row)) for i, row in enumerate(rows)}
 
 
-def _groups(sites: Sites, pairs: Sequence[tuple[str, str]]) -> list[list[Site]]:
+def _groups(sites: PrecisionSites, pairs: Sequence[tuple[str, str]]) -> list[list[PrecisionSite]]:
     """The sites that must have one format, together: connected by pairs between which there is no cast."""
     joined = Graph(tuple(site.name for site in sites.sites), tuple((u, v) for u, v in pairs if u != v))
     by_name = {site.name: site for site in sites.sites}

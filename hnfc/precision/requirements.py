@@ -16,7 +16,7 @@ from hnfc.formats.scaled import is_plain, split, stored_bytes, stored_format
 from hnfc.precision.certificates import RUN, Cycle, Edge
 from hnfc.precision.policy import Policy, SemanticDType
 from hnfc.precision.targets import Allowance, Errors, Target, allowances
-from hnfc.precision.values import Site, Sites
+from hnfc.precision.values import PrecisionSite, PrecisionSites
 
 LEAST = ("moved", "bytes", "parameters", "peak", "time")
 """Objectives."""
@@ -75,7 +75,7 @@ class Requirements:
         if not all(first and second for first, second in self.uncast):
             raise UsageError("an empty pattern names no sites between which no cast is allowed; * names all")
 
-    def allowances(self, sites: Sites) -> tuple[Allowance, ...]:
+    def allowances(self, sites: PrecisionSites) -> tuple[Allowance, ...]:
         """The largest absolute errors that are allowed: of all outputs together, or of single ones. Raises UsageError."""
         found = allowances(self.target, self.relative, sites.rms, sites.outputs, sites.names)
         return tuple(replace(a, limit=a.limit / self.margin, scale=a.scale / self.margin) for a in found)
@@ -88,7 +88,7 @@ class Requirements:
         # the first key that names an output counts
         return named | {key: error for key, error in self.target.items() if key not in named}
 
-    def limit(self, sites: Sites) -> float:
+    def limit(self, sites: PrecisionSites) -> float:
         """The largest absolute error of all outputs together that is allowed; infinite where targets are for single ones."""
         return next((a.limit for a in self.allowances(sites) if a.output is None), math.inf)
 
@@ -230,16 +230,16 @@ def element_of(form: str) -> str:
     return "f8E4M3FN" if split(form)[0] == "fp8_e4m3fn" else stored_format(form).dtype
 
 
-def bytes_of(site: Site, form: str) -> float:
+def bytes_of(site: PrecisionSite, form: str) -> float:
     return stored_bytes(site.shape or (site.elements,), form)
 
 
-def parameter_bytes(site: Site, form: str) -> float:
+def parameter_bytes(site: PrecisionSite, form: str) -> float:
     """Size of a parameter or a constant; 0 for computed values."""
     return bytes_of(site, form) if site.role is SemanticDType.PARAM else 0.0
 
 
-def suits(site: Site, form: str) -> bool:
+def suits(site: PrecisionSite, form: str) -> bool:
     """Return whether a format is one for such values: scales that are found once are for parameters with two axes or more, those of tokens
     for what is computed."""
     stored, is_parameter = stored_format(form), site.role is SemanticDType.PARAM
@@ -248,11 +248,11 @@ def suits(site: Site, form: str) -> bool:
     return not (is_parameter and is_for_activations(stored))
 
 
-def matches(site: Site, pattern: str) -> bool:
+def matches(site: PrecisionSite, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (site.name, site.module, site.operation))
 
 
-def pinned(site: Site, requirements: Requirements) -> tuple[str, str] | None:
+def pinned(site: PrecisionSite, requirements: Requirements) -> tuple[str, str] | None:
     """The format that a pin or the policy requires, and which of them: the first pin that matches, before the policy."""
     for pattern, form in requirements.pins.items():
         if matches(site, pattern):
@@ -264,5 +264,5 @@ def pinned(site: Site, requirements: Requirements) -> tuple[str, str] | None:
     return None
 
 
-def uncast(first: Site, second: Site, pairs: Sequence[tuple[str, str]]) -> bool:
+def uncast(first: PrecisionSite, second: PrecisionSite, pairs: Sequence[tuple[str, str]]) -> bool:
     return any((matches(first, a) and matches(second, b)) or (matches(first, b) and matches(second, a)) for a, b in pairs)

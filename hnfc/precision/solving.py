@@ -27,7 +27,7 @@ from hnfc.precision.copying import with_traffic
 from hnfc.precision.distances import distances
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.targets import Errors, worst_of
-from hnfc.precision.values import Sites, sites_of
+from hnfc.precision.values import PrecisionSites, sites_of
 from hnfc.precision.verification import WIDE, ErrorBound, assign_what_holds
 
 
@@ -91,7 +91,7 @@ def solved(
     inputs: Collection[int] = (),
     width: float | None = None,
     probability: float | None = None,
-) -> tuple[Sites, Assignment | Infeasible, Calibration]:
+) -> tuple[PrecisionSites, Assignment | Infeasible, Calibration]:
     """Formats for the values of a function. given: its arguments, of each sample. parameters: the names of those that are parameters, by
     their places; named: its results. width: the error is proved, too, for all `inputs`, by their places, within it of the samples.
     probability: the error is within the target on all samples with it, too. Raises ModelError where the function cannot be run, and

@@ -18,7 +18,7 @@ from hnfc.dsl.targets import Target as Machine
 from hnfc.formats.granular import Granular
 from hnfc.formats.scaled import ceiling, split, stored_format
 from hnfc.precision.requirements import bytes_of, element_of
-from hnfc.precision.values import Site, Sites
+from hnfc.precision.values import PrecisionSite, PrecisionSites
 from hnfc.sheaf.graph import Node
 from hnfc.sheaf.ilp import Charge, Weights
 from hnfc.sheaf.system import Constraint, Value
@@ -57,7 +57,7 @@ def wider(a: str, b: str) -> str:
     return _WIDER.get((a, b), max(a, b, key=_ARITHMETIC.index))
 
 
-def cast_bytes(site: Site, stored: str, computed: str) -> float:
+def cast_bytes(site: PrecisionSite, stored: str, computed: str) -> float:
     """Bytes read and written by a cast of all elements, in either direction; a scale is a multiplication by itself."""
     base, exponent = split(stored)
     if base == computed and not exponent:
@@ -66,7 +66,7 @@ def cast_bytes(site: Site, stored: str, computed: str) -> float:
     return bytes_of(site, stored) + wide + (2 * wide if exponent else 0.0)
 
 
-def stored_bytes(site: Site, stored: str, computed: str) -> float:
+def stored_bytes(site: PrecisionSite, stored: str, computed: str) -> float:
     """The same for what is computed and then stored: what saturates is clamped first."""
     return cast_bytes(site, stored, computed) + (0.0 if ceiling(stored) is None else 2 * bytes_of(site, computed))
 
@@ -85,7 +85,7 @@ class TimeProgram:
 class Timing:
     """machine: where the model runs; None counts bytes that are read and written instead of seconds."""
 
-    def __init__(self, sites: Sites, machine: Machine | None) -> None:
+    def __init__(self, sites: PrecisionSites, machine: Machine | None) -> None:
         self.sites, self.machine = sites, machine
         self.unit = 1e-12 if machine is not None else 1.0
         """One in an integer program: a picosecond, or a byte."""
@@ -122,7 +122,7 @@ class Timing:
     def _bytes(self, count: float) -> float:
         return count if self.machine is None else count / self.machine.bandwidth
 
-    def _stored(self, site: Site, form: str) -> float:
+    def _stored(self, site: PrecisionSite, form: str) -> float:
         """Time by the format of the value alone: reads by operations whose results are no sites, and operations that no site feeds."""
         passes = max(site.reads - math.fsum(self._part(site.name, v) for v in self.readers[site.name]), 0.0)
         if self.machine is None and site.elements:
@@ -138,7 +138,7 @@ class Timing:
     def _part(self, u: str, v: str) -> float:
         return self.sites.parts.get((u, v), 1.0)
 
-    def _crossing(self, site: Site, form: str) -> float:
+    def _crossing(self, site: PrecisionSite, form: str) -> float:
         """Bytes of the cast of an input or a result from or to its format in the model, where bytes are counted."""
         return cast_bytes(site, form, site.own) if self.machine is None and site.own else 0.0
 
@@ -148,10 +148,12 @@ class Timing:
         moved = math.fsum((bytes_of(site, form), *(self._part(u, v) * bytes_of(self.by_name[u], form) for u in self.operands[v])))
         return self._work(site, form) + self._bytes(moved)
 
-    def _work(self, site: Site, form: str) -> float:
+    def _work(self, site: PrecisionSite, form: str) -> float:
         return 0.0 if self.machine is None else site.work / self.machine.rate(_DTYPES[form], matrix=site.matrix)
 
-    def program(self, groups: Sequence[Sequence[Site]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]) -> TimeProgram:
+    def program(
+        self, groups: Sequence[Sequence[PrecisionSite]], forms: Sequence[Sequence[str]], spent: Sequence[Sequence[float]]
+    ) -> TimeProgram:
         """groups: the sites that have one format, together; forms: what each group chooses from; spent: what of the budgets each choice
         uses up, of which a thousandth counts as one unit: of formats that cost as much the more accurate one is chosen."""
         group = {site.name: number for number, sites in enumerate(groups) for site in sites}
@@ -203,7 +205,7 @@ class _Holds:
         return wider(arithmetic(self.forms[place]), form) == form
 
 
-def time_of(site: Site, form: str, machine: Machine) -> float:
+def time_of(site: PrecisionSite, form: str, machine: Machine) -> float:
     """Seconds on the machine, where all around it is in the same format: what the site's own operations take in it, and the bytes that are
     written once and read by each user, one after the other. What overlaps takes less. It is no more than the site's part of
     `Timing.seconds`, which counts casts, where no narrower format is slower."""

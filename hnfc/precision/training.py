@@ -22,7 +22,7 @@ from hnfc.frontend.training import capture_training, names_of_results
 from hnfc.pipeline.rulesets import load_rules
 from hnfc.precision.analyzed import PrecisionAnalysis
 from hnfc.precision.cast_insertion import Casts, casts_of, is_narrow, without_narrow_casts
-from hnfc.precision.values import Site, Sites
+from hnfc.precision.values import PrecisionSite, PrecisionSites
 from hnfc.pytorch.losses import Loss, with_loss
 from hnfc.pytorch.optimized import Arguments, arguments_of, wrapped
 from hnfc.pytorch.settings import Settings
@@ -83,7 +83,7 @@ class TrainingAnalysis(PrecisionAnalysis):
         return 2.0 ** math.floor(math.log2(largest(form) / (self.requirements.headroom * reached))) if reached else 1.0
 
 
-def growing(sites: Sites) -> list[Site]:
+def growing(sites: PrecisionSites) -> list[PrecisionSite]:
     """The sites that are multiplied by what the loss is multiplied by: those that are computed from the first of the backward pass, which
     is the derivative of the loss by itself. Others, like a deviation that is computed again, are not."""
     first = next((site.name for site in sites.sites if site.backward), None)

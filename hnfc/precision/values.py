@@ -34,14 +34,14 @@ _DIMENSION = 128
 
 @dataclass(frozen=True)
 class Effect:
-    """Perturbation of one output: for relative errors of up to 1, and by the name of a format, as in Site."""
+    """Perturbation of one output: for relative errors of up to 1, and by the name of a format, as in PrecisionSite."""
 
     sensitivity: float
     moved: Mapping[str, float] = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Site:
+class PrecisionSite:
     """One node of the precision sheaf: a value, and those that hold the same elements elsewhere.
 
     name: what the reader calls it, unlike all others. module: the path of the module that computes it. moved: by the name of a format, how
@@ -107,10 +107,10 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Sites:
+class PrecisionSites:
     """All sites of a model, in the order of the program, and which of them feed which."""
 
-    sites: tuple[Site, ...]
+    sites: tuple[PrecisionSite, ...]
     edges: tuple[tuple[str, str], ...]
     rms: float
     outputs: Mapping[int, float] = field(default_factory=dict)
@@ -122,13 +122,13 @@ class Sites:
     lacking: frozenset[tuple[int, str]] = frozenset()
     """The places of operations in the FX graph, with formats that torch cannot do them in."""
 
-    def __getitem__(self, name: str) -> Site:
+    def __getitem__(self, name: str) -> PrecisionSite:
         return next(site for site in self.sites if site.name == name)
 
 
 def sites_of(
     imported: Imported, block: Block, calibration: Calibration, parameters: Mapping[int, str] | None = None, results: Sequence[str] = ()
-) -> Sites:
+) -> PrecisionSites:
     """parameters: the names of those arguments of the function that are parameters or buffers, by their places. results: of all results,
     where these have names."""
     parameters = parameters or {}
@@ -141,7 +141,7 @@ def sites_of(
     called = {roots[v]: name for v, name in reversed(list(zip(returned, results, strict=False))) if v in roots}
     points = _program_points(block, calibration)
     counts: dict[str, int] = {}
-    named: dict[SSAValue, Site] = {}
+    named: dict[SSAValue, PrecisionSite] = {}
     for root, values in members.items():
         seen = calibration.values[root]
         operation, module, place, role = _described(imported, root, parameters)
@@ -158,14 +158,14 @@ def sites_of(
             for output in calibration.outputs
         }
         shape = _shape(root)
-        named[root] = Site(
+        named[root] = PrecisionSite(
             name, operation, module, place, role, math.prod(shape), seen.low, seen.high, seen.sensitivity, moved, frozenset(seen.vanishing),
             tuple(sorted(calibration.nodes[v] for v in values)), *_work(root, values, roots), apart, shape, _live(values, points),
             seen.least if seen.least < math.inf else 0.0, backward, seen.ordinary, _own(root, root in outputs, parameters),
             frozenset(form for place, form in calibration.lacking if place in {calibration.nodes[v] for v in values}),
         )  # fmt: skip
     edges = tuple(_edges(block, roots, named))
-    return Sites(tuple(named.values()), edges, calibration.rms, dict(calibration.outputs), lacking=frozenset(calibration.lacking))
+    return PrecisionSites(tuple(named.values()), edges, calibration.rms, dict(calibration.outputs), lacking=frozenset(calibration.lacking))
 
 
 def _own(root: SSAValue, is_result: bool, parameters: Mapping[int, str]) -> str:
@@ -312,7 +312,7 @@ def _operation(owner: Operation) -> str:
     return owner.name.removeprefix("num.") if isinstance(owner, NumOp) else "operation"
 
 
-def _edges(block: Block, roots: Mapping[SSAValue, SSAValue], named: Mapping[SSAValue, Site]) -> Sequence[tuple[str, str]]:
+def _edges(block: Block, roots: Mapping[SSAValue, SSAValue], named: Mapping[SSAValue, PrecisionSite]) -> Sequence[tuple[str, str]]:
     """From each site to those that are computed from it; operations that are no sites are passed through."""
     behind: dict[SSAValue, tuple[str, ...]] = {}
 

@@ -16,7 +16,7 @@ from hnfc.precision.assignment import Assignment, Infeasible, Relaxation, Requir
 from hnfc.precision.certificates import RUN
 from hnfc.precision.infeasibility import rounded_up
 from hnfc.precision.targets import Allowance, Errors
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 
 _ROUNDS = 6
 _MOST_SUBSETS = 30
@@ -53,7 +53,7 @@ class ErrorBound:
 
 
 def assign_what_holds(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None = None
+    sites: PrecisionSites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None = None
 ) -> Assignment | Infeasible:
     """The cheapest formats found whose errors on the samples, as `measure` gives them (absolute, infinite for NaN), are within the targets.
 
@@ -74,7 +74,7 @@ def assign_what_holds(
 
 
 def _cheapest(
-    held: Assignment, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
+    held: Assignment, sites: PrecisionSites, requirements: Requirements, measure: Callable[[Assignment], Errors],
     bound: ErrorBound | None,
 ) -> Assignment:  # fmt: skip
     """The assignment, or a cheaper one of fewer formats. More formats cost no more in estimates; where a run refutes these, and targets are
@@ -99,7 +99,7 @@ def _cheapest(
 
 
 def _followed(
-    change: Relaxation, sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors],
+    change: Relaxation, sites: PrecisionSites, requirements: Requirements, measure: Callable[[Assignment], Errors],
     bound: ErrorBound | None,
 ) -> Relaxation | None:  # fmt: skip
     """A change that a run confirms: a target is raised further where formats miss the one that is offered."""
@@ -121,7 +121,7 @@ def _followed(
 
 
 def _with_fewer(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
+    sites: PrecisionSites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
 ) -> Assignment | None:
     first = assign(sites, requirements)
     for fewer in _fewer(requirements):
@@ -145,7 +145,7 @@ def _fewer(requirements: Requirements) -> Iterator[Requirements]:
 
 
 def _attempted(
-    sites: Sites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
+    sites: PrecisionSites, requirements: Requirements, measure: Callable[[Assignment], Errors], bound: ErrorBound | None
 ) -> Assignment | Infeasible:
     """The same with these formats and ways alone."""
     limits = requirements.allowances(sites)
@@ -232,7 +232,7 @@ def _between(held: float, too_loose: float, room: float) -> float:
     return held * room if held * room < too_loose else math.sqrt(held * too_loose)
 
 
-def _without_saturation(sites: Sites, found: Assignment) -> Assignment | None:
+def _without_saturation(sites: PrecisionSites, found: Assignment) -> Assignment | None:
     """The same formats, but the widest where there is saturation; None where there is none."""
     saturated = [name for name, form in found.formats.items() if ceiling(form) is not None]
     by_name = {site.name: site for site in sites.sites} if saturated else {}

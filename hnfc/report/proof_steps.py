@@ -18,7 +18,7 @@ from hnfc.dsl.soundness.normal_form import Normalizer, negation
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.proof_observer import Case, ProofObserver
 from hnfc.dsl.soundness.readable import condition, shown, term
-from hnfc.dsl.soundness.term import Cond, Rational
+from hnfc.dsl.soundness.term import Proposition, Rational
 from hnfc.dsl.soundness.uninterpreted import abstracted
 
 MOST_CASES = 6
@@ -49,7 +49,7 @@ class _Listening(Normalizer):
 
     case: ProofCase
 
-    def require(self, cond: Cond) -> None:
+    def require(self, cond: Proposition) -> None:
         if cond.kind != "true" and not self.settled:
             text = condition(cond)
             known = self.case.needed if self.proving else self.case.defined

@@ -78,6 +78,7 @@ def test_no_point_that_was_right_becomes_wrong(improved, text, arguments, pre, p
         assert not math.isfinite(after[0]) or new <= 16, (point, exact, before, after, expression(found.term))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("text", "arguments", "pre"), list(dict.fromkeys((t, a, p) for t, a, p, *_ in POINTS)))
 def test_what_is_used_is_proved_or_was_never_seen_to_fail(improved, text, arguments, pre):
     found = improved(text, arguments, pre)

@@ -27,6 +27,7 @@ class Formula(torch.nn.Module):
         return self.function(x, y)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_bound_holds_for_the_kernel(name: str, dtype: torch.dtype) -> None:

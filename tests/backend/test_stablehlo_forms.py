@@ -187,6 +187,7 @@ def test_quantised_types_are_handed_on(scales):
     assert "stablehlo.uniform_quantize" in emitted and "stablehlo.bitcast_convert" in emitted
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("compared", ["eq", "ne", "lt", "le", "gt", "ge"])
 @pytest.mark.parametrize("element", ["f32", "f64", "si64"])
 @pytest.mark.parametrize("number", ["int 2", "int -1", "float 2.5", "float -7.5e-01"])

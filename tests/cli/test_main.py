@@ -18,7 +18,7 @@ from hnfc.cli.parsing import COMMANDS
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
-ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+ATTENTION = ROOT / "tests" / "data" / "small_attention.mlir"
 
 
 def test_the_demo():
@@ -55,7 +55,7 @@ def test_bytecode_goes_round(tmp_path):
 
 
 def test_stdin_and_json_and_calibration(tmp_path):
-    np.savez(tmp_path / "x.npz", **{f"arg{i}": np.full((1, 2, 8, 16), 20, np.float32) for i in range(3)})
+    np.savez(tmp_path / "x.npz", **{f"arg{i}": np.full((1, 2, 3, 4), 20, np.float32) for i in range(3)})
     done = hnfc("-", "--calibrate", tmp_path / "x.npz", "--json", tmp_path / "r.json", "-q", input=ATTENTION.read_text())
     assert done.returncode == 0 and "softmax" in done.stdout
     report = json.loads((tmp_path / "r.json").read_text())
@@ -338,3 +338,11 @@ def test_a_reader_that_goes_away():
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.wait() in (0, 141) and process.stderr.read() == b""
+
+
+def test_why_a_rule_does_not_run():
+    command = [ATTENTION, "--no-validate", "-o", "/dev/null", "--why-not"]
+    done = hnfc(*command, "log_of_softmax")
+    assert done.returncode == 0 and "log_of_softmax: was tried nowhere" in done.stderr
+    wrong = hnfc(*command, "no_such_rule")
+    assert wrong.returncode == 2 and "there is no rule `no_such_rule`" in wrong.stderr

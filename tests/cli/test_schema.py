@@ -16,7 +16,7 @@ from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "hnfc.schema.json").read_text())
-ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+ATTENTION = ROOT / "tests" / "data" / "small_attention.mlir"
 RULES = """rule a
     exp(log(x)) => x
 
@@ -65,7 +65,7 @@ COMMANDS = [
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("json")
     draw = np.random.default_rng(1)
-    np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 3, 4)).astype(np.float32) for i in range(3)})
     np.savez(made / "one.npz", arg0=np.full((2, 3), 200, np.float32))
     (made / "m.py").write_text(MODEL)
     (made / "r.hnf").write_text(RULES)

@@ -17,7 +17,7 @@ from hnfc.cli.streams import INPUTS, OUTPUTS
 from tests.terminal import hnfc
 
 ROOT = Path(__file__).parents[2]
-ATTENTION = ROOT / "examples" / "naive_attention.mlir"
+ATTENTION = ROOT / "tests" / "data" / "small_attention.mlir"
 RULE = "rule inverse\n    exp(log(x)) => x\n\ntest inverse\n    x = [1, 2] gives [1, 2]\n"
 RANGE = ["--range", "-40:40"]
 
@@ -26,7 +26,7 @@ RANGE = ["--range", "-40:40"]
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("streams")
     draw = np.random.default_rng(1)
-    np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 8, 16)).astype(np.float32) for i in range(3)})
+    np.savez(made / "x.npz", **{f"arg{i}": draw.normal(size=(1, 2, 3, 4)).astype(np.float32) for i in range(3)})
     (made / "my.hnf").write_text(RULE)
     (made / "model.mlir").write_text(ATTENTION.read_text())
     return made
@@ -45,7 +45,7 @@ def piped(folder, given, *arguments):
     ("given", "arguments", "words"),
     [
         ("x.npz", ["model.mlir", "--calibrate", "-", "-o", "o.mlir"], "on 1 sample"),
-        ("x.npz", ["run", "model.mlir", "--inputs", "-"], "float32[1, 2, 8, 16]"),
+        ("x.npz", ["run", "model.mlir", "--inputs", "-"], "float32[1, 2, 3, 4]"),
         ("x.npz", ["analyze", "model.mlir", "--calibrate", "-"], "certified"),
         ("x.npz", ["precision", "model.mlir", "--calibrate", "-", "--target-accuracy", "1e-2"], "bytes in all"),
         ("my.hnf", ["model.mlir", *RANGE, "--rules", "-", "-o", "o.mlir"], "softmax_fusion"),
@@ -106,7 +106,7 @@ def test_results_of_a_run_have_stdout_to_themselves(folder):
     done = piped(folder, "x.npz", "run", "model.mlir", "--inputs", "-", "-o", "-")
     (folder / "out.npz").write_bytes(done.stdout)
     with np.load(folder / "out.npz") as stored:
-        assert stored["output0"].shape == (1, 2, 8, 16)
+        assert stored["output0"].shape == (1, 2, 3, 4)
 
 
 def test_a_fault_in_rules_on_stdin_shows_its_line():

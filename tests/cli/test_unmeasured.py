@@ -8,7 +8,7 @@ import pytest
 
 from tests.terminal import hnfc
 
-ATTENTION = Path(__file__).parents[2] / "examples" / "naive_attention.mlir"
+ATTENTION = Path(__file__).parents[1] / "data" / "small_attention.mlir"
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,18 @@ import pytest
 from flint import arb
 from xdsl.irdl import VarOperandDef
 
-from hnfc.dialects.facts import Accumulation
+from hnfc.dialects.facts import Access, Accumulation
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import LogicalOp, NumOp, PredicateOp, is_plain_function
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import Apply, Capture
 from hnfc.dsl.error.algorithms import algorithm
-from hnfc.dsl.error.side import is_pointwise
 from hnfc.dsl.soundness import balls
 
 DTYPES = {"f32": np.float32, "f16": np.float16}
 NORMAL = {"f32": 2.0**-126, "f16": 2.0**-14}
 COUNT = 300
+COMBINING = (Access.REDUCTION, Access.SCAN, Access.CONTRACTION)
 
 
 def arity(operation: type[NumOp]) -> int:
@@ -71,7 +71,7 @@ def test_what_is_no_function_of_single_numbers_has_an_algorithm():
     """Every operation along axes that rounds has an algorithm, or its class states how errors add up."""
     for name, operation in OPERATIONS.items():
         facts = operation.FACTS
-        if facts.real is not None and facts.ulps and not facts.exact and not is_pointwise(operation):
+        if facts.real is not None and facts.ulps and not facts.exact and facts.access in COMBINING:
             stated = facts.steps is not None or facts.accumulation is not Accumulation.NONE
             assert stated, f"{name} needs the fact `steps` or `accumulation`"
 

@@ -10,25 +10,25 @@ from hnfc.formats.scaled import largest, smallest
 from hnfc.precision.policy import SemanticDType
 from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import bytes_of
-from hnfc.precision.values import Effect, Site, Sites
+from hnfc.precision.values import Effect, PrecisionSite, PrecisionSites
 
 UNITS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24}
 
 
-def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, elements: int = 1, least: float = 0.0) -> Site:
+def made_site(name: str, sensitivities: list[float], magnitude: float = 1.0, elements: int = 1, least: float = 0.0) -> PrecisionSite:
     """One sensitivity for each output; errors are one unit. least: an element of this size is a divisor."""
     vanishing = {form for form in UNITS if 0 < least <= smallest(form) / 2}
     unfit = vanishing | {form for form in UNITS if magnitude > largest(form)}
     effects = [Effect(s, {form: float("inf") if form in unfit else s * unit for form, unit in UNITS.items()}) for s in sensitivities]
     total = sum(s * s for s in sensitivities) ** 0.5
     moved = {form: sum(e.moved[form] ** 2 for e in effects) ** 0.5 for form in UNITS}
-    return Site(
+    return PrecisionSite(
         name, "mul", "", name, SemanticDType.COMPUTE, elements, -magnitude, magnitude, total, moved,
         frozenset(vanishing), apart=dict(enumerate(effects)), least=least if vanishing else 0.0,
     )  # fmt: skip
 
 
-def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.0, small: float = 0.0) -> Sites:
+def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.0, small: float = 0.0) -> PrecisionSites:
     """A chain; sensitivities are between 2^-spread and 2^spread. small: the part of the sites that are divisors."""
     sites = tuple(
         made_site(
@@ -37,7 +37,7 @@ def made_sites(draw: random.Random, count: int, outputs: int, spread: float = 8.
         )
         for i in range(count)
     )  # fmt: skip
-    return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))
+    return PrecisionSites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(count - 1)), 1.0, dict.fromkeys(range(outputs), 1.0))
 
 
 def least_bytes(problem: AssignmentProblem) -> float | None:
@@ -54,7 +54,7 @@ def least_bytes(problem: AssignmentProblem) -> float | None:
     return None if size is None or size > problem.requirements.memory else size
 
 
-def with_lives(draw: random.Random, sites: Sites, steps: int) -> Sites:
+def with_lives(draw: random.Random, sites: PrecisionSites, steps: int) -> PrecisionSites:
     """The same, each live for some of so many steps."""
     spans = [sorted(draw.choices(range(steps), k=2)) for _ in sites.sites]
     lived = tuple(replace(site, live=(first, last)) for site, (first, last) in zip(sites.sites, spans, strict=True))

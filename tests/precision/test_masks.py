@@ -16,7 +16,7 @@ from hnfc.formats.scaled import ceiling, is_plain, largest, saturated_name, spli
 from hnfc.precision.assignment import Assignment, Infeasible, Requirements, assign
 from hnfc.precision.cast_insertion import as_module
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
@@ -256,6 +256,6 @@ def test_names() -> None:
 def test_a_site_of_masks_may_have_it_by_the_size_of_its_other_elements() -> None:
     site = replace(made_site("a", [1.0], 3e38), moved={"fp16": float("inf"), "fp16|2^15": 0.0, "fp32": 0.0}, ordinary=10.0)
     for ordinary, found in ((10.0, "fp16|2^15"), (16384.0, "fp16|2^15"), (16385.0, "fp32")):
-        sites = Sites((replace(site, ordinary=ordinary),), (), 1.0)
+        sites = PrecisionSites((replace(site, ordinary=ordinary),), (), 1.0)
         outcome = assign(sites, Requirements(0.5, False, ("fp16", "fp32")))
         assert isinstance(outcome, Assignment) and outcome.formats == {"a": found}

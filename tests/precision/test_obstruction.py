@@ -15,7 +15,7 @@ from hnfc.precision.certificates import BUDGETS, FORMATS, GROUND, SUM, Cycle
 from hnfc.precision.obstruction import BELOW, RANGE, SYSTEMS, cycle_of
 from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import AssignmentProblem
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 from hnfc.sheaf.cores import Core, solve
 from tests.precision.made_sites import least_bytes, made_site, made_sites
 
@@ -128,7 +128,7 @@ def test_each_line_of_help_resolves_it_alone(seed: int) -> None:
 
 
 def test_range_is_a_system_of_its_own() -> None:
-    sites = Sites((made_site("a", [1.0], 1e6), made_site("b", [1.0])), (("a", "b"),), 1.0)
+    sites = PrecisionSites((made_site("a", [1.0], 1e6), made_site("b", [1.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Requirements(0.5, False, ("fp16",), {}, [("a", "b")]))
     assert isinstance(refused, Infeasible) and refused.obstruction is not None and refused.obstruction.measure == RANGE
     assert refused.cycle == ((GROUND, "a", 21), ("a", GROUND, -16))
@@ -138,7 +138,7 @@ def test_range_is_a_system_of_its_own() -> None:
 
 def test_a_pin_is_a_lower_bound_too() -> None:
     refused = assign(
-        Sites((made_site("a", [1.0]), made_site("b", [1.0])), (("a", "b"),), 1.0),
+        PrecisionSites((made_site("a", [1.0]), made_site("b", [1.0])), (("a", "b"),), 1.0),
         Requirements(0.5, False, ("bf16",), {"a": "fp32"}, [("a", "b")]),
     )
     assert isinstance(refused, Infeasible) and refused.cycle == ((GROUND, "a", 24), ("a", "b", 0), ("b", GROUND, -8))
@@ -146,7 +146,7 @@ def test_a_pin_is_a_lower_bound_too() -> None:
 
 
 def test_a_range_that_is_needed_and_a_pin_that_has_less() -> None:
-    sites = Sites((made_site("a", [1.0], 1e6), made_site("b", [1.0])), (("a", "b"),), 1.0)
+    sites = PrecisionSites((made_site("a", [1.0], 1e6), made_site("b", [1.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Requirements(0.5, False, ("bf16", "fp16", "fp32"), {"b": "fp16"}, [("a", "b")]))
     assert isinstance(refused, Infeasible) and refused.cycle == ((GROUND, "a", 21), ("a", "b", 0), ("b", GROUND, -16))
     assert refused.reasons[2].endswith("fp16, which the pin `b` asks for, ends at 65504: 5 bits short") and len(refused.reasons) == 3
@@ -154,7 +154,7 @@ def test_a_range_that_is_needed_and_a_pin_that_has_less() -> None:
 
 def test_a_coarse_format_for_the_one_and_range_for_the_other() -> None:
     """float16 has the bits and bfloat16 the range."""
-    sites = Sites((made_site("a", [1.0], 1e6), made_site("b", [64.0])), (("a", "b"),), 1.0)
+    sites = PrecisionSites((made_site("a", [1.0], 1e6), made_site("b", [64.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Requirements(64 * 2.0**-11, False, ("bf16", "fp16"), {}, [("a", "b")]))
     assert isinstance(refused, Infeasible) and refused.cycle == ((GROUND, "b", 11), ("b", "a", 0), ("a", GROUND, -8))
     assert "that hold it, since it reaches 1e+06: bf16: 3 bits short" in refused.reasons[2]
@@ -163,7 +163,7 @@ def test_a_coarse_format_for_the_one_and_range_for_the_other() -> None:
 def test_range_below_1_is_a_system_of_its_own() -> None:
     """Half of what float16 begins with, 2^-24, is rounded to 0."""
     for least, needed in ((2.0**-25, 25), (2.0**-27.5, 27), (2.0**-41, 41)):
-        sites = Sites((made_site("a", [1.0], least=least), made_site("b", [1.0])), (("a", "b"),), 1.0)
+        sites = PrecisionSites((made_site("a", [1.0], least=least), made_site("b", [1.0])), (("a", "b"),), 1.0)
         refused = assign(sites, Requirements(0.5, False, ("fp16",)))
         assert isinstance(refused, Infeasible) and refused.obstruction is not None and refused.obstruction.measure == BELOW
         assert refused.cycle == ((GROUND, "a", needed), ("a", GROUND, -24)) and refused.obstruction.short == needed - 24
@@ -176,7 +176,7 @@ def test_range_below_1_is_a_system_of_its_own() -> None:
 
 
 def test_a_small_number_that_is_needed_and_a_pin_that_begins_later() -> None:
-    sites = Sites((made_site("a", [1.0], least=2.0**-41), made_site("b", [1.0])), (("a", "b"),), 1.0)
+    sites = PrecisionSites((made_site("a", [1.0], least=2.0**-41), made_site("b", [1.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Requirements(0.5, False, ("bf16", "fp16", "fp32"), {"b": "fp16"}, [("a", "b")]))
     assert isinstance(refused, Infeasible) and refused.cycle == ((GROUND, "a", 41), ("a", "b", 0), ("b", GROUND, -24))
     assert refused.reasons[2].endswith("fp16, which the pin `b` asks for, begins at 5.96e-08: 17 bits short") and len(refused.reasons) == 3
@@ -199,7 +199,7 @@ def test_a_divisor_that_vanishes_in_a_model_and_a_number_that_would_do() -> None
 
 def test_possible_causes_of_outputs_that_are_not_finite_are_reported_as_such() -> None:
     site = replace(made_site("a", [1.0], least=2.0**-41), moved={"bf16": 0.0, "fp16": 2.0**-30, "fp32": 0.0})
-    sites = Sites((site,), (), 1.0)
+    sites = PrecisionSites((site,), (), 1.0)
     assert isinstance(assign(sites, Requirements(0.5, False, ("fp16",))), Assignment)
     refused = assign(sites, Requirements(0.5, False, ("fp16",)), strict=True)
     assert isinstance(refused, Infeasible) and refused.reasons[0].startswith("a may be why outputs are not finite, and needs 41 bits")
@@ -208,7 +208,7 @@ def test_possible_causes_of_outputs_that_are_not_finite_are_reported_as_such() -
 def test_numbers_of_blocks_have_no_cycle() -> None:
     """What becomes 0 in a block depends on its largest element."""
     site = replace(made_site("a", [1.0]), moved={"MXFP8_E4M3": float("inf")}, vanishing=frozenset({"MXFP8_E4M3"}), least=2.0**-41)
-    refused = assign(Sites((site,), (), 1.0), Requirements(0.5, False, ("MXFP8_E4M3",)))
+    refused = assign(PrecisionSites((site,), (), 1.0), Requirements(0.5, False, ("MXFP8_E4M3",)))
     assert isinstance(refused, Infeasible) and refused.cycle == () and refused.certificate == FORMATS
 
 
@@ -216,7 +216,7 @@ def test_formats_that_have_bits_but_nothing_in_common_make_no_cycle() -> None:
     """The one may have bfloat16, and float16 with a scale; the other float16 without one."""
     large = made_site("a", [1.0], 1e6)
     scaled = replace(large, moved={**large.moved, "fp16*2^6": 2.0**-11})
-    sites = Sites((scaled, made_site("b", [64.0])), (("a", "b"),), 1.0)
+    sites = PrecisionSites((scaled, made_site("b", [64.0])), (("a", "b"),), 1.0)
     refused = assign(sites, Requirements(128 * 2.0**-11, False, ("bf16", "fp16"), {}, [("a", "b")]))
     assert isinstance(refused, Infeasible) and refused.cycle == () and refused.certificate == FORMATS
     assert refused.reasons[0] == (
@@ -225,7 +225,7 @@ def test_formats_that_have_bits_but_nothing_in_common_make_no_cycle() -> None:
 
 
 def test_a_budget_over_all_sites_is_no_cycle() -> None:
-    sites = Sites(tuple(made_site(f"s{i}", [1.0]) for i in range(8)), (), 1.0)
+    sites = PrecisionSites(tuple(made_site(f"s{i}", [1.0]) for i in range(8)), (), 1.0)
     refused = assign(sites, Requirements(2.0**-7, False, ("bf16",)))
     assert isinstance(refused, Infeasible) and refused.cycle == () and refused.certificate == SUM
     assert refused.reasons[-1].startswith("the outputs may be off by 0.00781, and with the best formats allowed they are off by 0.011")
@@ -247,7 +247,7 @@ def test_the_cycle_is_drawn() -> None:
 def test_the_cycle_is_no_longer_than_it_must_be() -> None:
     """Every site is short of bits by itself, though none may be cast to another."""
     names = [f"s{i}" for i in range(6)]
-    sites = Sites(tuple(made_site(name, [8.0 if name == "s3" else 1.0]) for name in names), tuple(pairwise(names)), 1.0)
+    sites = PrecisionSites(tuple(made_site(name, [8.0 if name == "s3" else 1.0]) for name in names), tuple(pairwise(names)), 1.0)
     refused = assign(sites, Requirements(2.0**-10, False, ("bf16",), {}, [("*", "*")]))
     assert isinstance(refused, Infeasible) and refused.cycle == ((GROUND, "s3", 13), ("s3", GROUND, -8))
     pinned = assign(sites, Requirements(2.0**-10, False, ("bf16", "fp32"), {"s1": "bf16"}, [("*", "*")]))

@@ -16,7 +16,7 @@ from hnfc.precision.infeasibility import UNDECIDED
 from hnfc.precision.optimizer import PrecisionOptimizer
 from hnfc.precision.peak import ALL, Buffer, LiveRanges, least_peak, within_peak
 from hnfc.precision.problem import AssignmentProblem
-from hnfc.precision.values import Effect, Site, Sites
+from hnfc.precision.values import Effect, PrecisionSite, PrecisionSites
 from tests.precision.failing import normal
 from tests.precision.made_sites import least_peak_of, made_site, made_sites, with_lives
 
@@ -145,7 +145,7 @@ def test_of_choices_that_take_as_much_the_more_accurate() -> None:
 
 @pytest.mark.parametrize("least", ["bytes", "peak"])
 def test_a_model_of_no_values(least: str) -> None:
-    found = assign(Sites((), (), 1.0), Requirements(1e-2, least=least))
+    found = assign(PrecisionSites((), (), 1.0), Requirements(1e-2, least=least))
     assert isinstance(found, Assignment) and not found.formats and found.size == found.peak == 0
 
 
@@ -176,7 +176,7 @@ def test_the_peak_may_be_a_little_less_than_that_of_what_takes_the_least_in_all(
     """A thousandth of all bytes counts beside the peak: what is less at the peak is more in all, and still is within the memory."""
     elsewhere = [replace(made_site(f"e{i}", [1e-9], elements=1000), live=(i, i)) for i in range(1, 5)]
     first = replace(made_site("a", [1.0], elements=5000), live=(0, 0))
-    sites = Sites((first, *elsewhere), (), 1.0)
+    sites = PrecisionSites((first, *elsewhere), (), 1.0)
     requirements = Requirements(1.0, False, ("bf16", "fp32"), least="peak")
     least = assign(sites, requirements)
     assert isinstance(least, Assignment)
@@ -184,16 +184,16 @@ def test_the_peak_may_be_a_little_less_than_that_of_what_takes_the_least_in_all(
     assert isinstance(assign(sites, replace(requirements, memory=least.peak - 1)), Infeasible)
 
 
-def halves(draw: random.Random, count: int) -> Sites:
+def halves(draw: random.Random, count: int) -> PrecisionSites:
     """Each is exact in one of two formats for one of two outputs, and in the other for the other."""
 
-    def made_either(number: int) -> Site:
+    def made_either(number: int) -> PrecisionSite:
         off = draw.uniform(0.5, 1.5)
         apart = {0: Effect(1.0, {"bf16": off, "fp16": 0.0}), 1: Effect(1.0, {"bf16": 0.0, "fp16": off})}
         site = made_site(f"s{number}", [1.0, 1.0], elements=draw.randint(1, 9))
         return replace(site, apart=apart, moved={"bf16": off, "fp16": off})
 
-    return with_lives(draw, Sites(tuple(map(made_either, range(count))), (), 1.0, {0: 1.0, 1: 1.0}), 50)
+    return with_lives(draw, PrecisionSites(tuple(map(made_either, range(count))), (), 1.0, {0: 1.0, 1: 1.0}), 50)
 
 
 @pytest.mark.parametrize(("count", "slack"), [

@@ -18,7 +18,7 @@ from hnfc.precision.optimizer import PrecisionAnalysis, PrecisionOptimizer
 from hnfc.precision.problem import AssignmentProblem
 from hnfc.precision.requirements import checked_width
 from hnfc.precision.timing import Timing
-from hnfc.precision.values import Sites
+from hnfc.precision.values import PrecisionSites
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 from hnfc.rewriter import load_rules
@@ -86,7 +86,7 @@ def test_requirements_that_do_not_fit(requirements, words):
         analyzed(**requirements)
 
 
-def timed_sites(draw: random.Random, count: int, outputs: int = 1) -> Sites:
+def timed_sites(draw: random.Random, count: int, outputs: int = 1) -> PrecisionSites:
     """A chain with some skips, of operations on matrices and of elements."""
     made = made_sites(draw, count, outputs)
     skips = [(f"s{i}", f"s{j}") for i, j in (sorted(draw.sample(range(count), 2)) for _ in range(count // 2))]
@@ -98,7 +98,7 @@ def timed_sites(draw: random.Random, count: int, outputs: int = 1) -> Sites:
         )
         for site in made.sites
     )  # fmt: skip
-    return Sites(sites, edges, 1.0, made.outputs)
+    return PrecisionSites(sites, edges, 1.0, made.outputs)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -120,13 +120,13 @@ def test_least_time_with_casts_among_all_assignments(seed: int) -> None:
         assert found.seconds == pytest.approx(best, rel=1e-6) and found.bound == pytest.approx(best, rel=1e-6)
 
 
-def chain(sensitivities: list[float]) -> Sites:
+def chain(sensitivities: list[float]) -> PrecisionSites:
     """Elementwise operations on as many elements each, one after the other."""
     sites = tuple(
         replace(made_site(f"s{i}", [s], elements=10**6), work=1e6, reads=1 if i + 1 < len(sensitivities) else 0)
         for i, s in enumerate(sensitivities)
     )
-    return Sites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(len(sites) - 1)), 1.0)
+    return PrecisionSites(sites, tuple((f"s{i}", f"s{i + 1}") for i in range(len(sites) - 1)), 1.0)
 
 
 def test_formats_do_not_change_to_and_fro_where_casts_take_more_than_they_save() -> None:
@@ -152,7 +152,7 @@ def test_casts_by_hand() -> None:
     """u in fp32 is read by two that compute in fp32, of which one stores its result in bf16."""
     one = {"elements": 1000}
     u, v, w = (made_site(name, [1.0], **one) for name in "uvw")
-    sites = Sites((replace(u, reads=2), v, w), (("u", "v"), ("u", "w")), 1.0)
+    sites = PrecisionSites((replace(u, reads=2), v, w), (("u", "v"), ("u", "w")), 1.0)
     timing = Timing(sites, H100)
     # u is written once and read twice; v and w are written in fp32; then v is read and written in half the bytes
     assert timing.seconds({"u": "fp32", "v": "bf16", "w": "fp32"}) * H100.bandwidth == pytest.approx(12_000 + 8_000 + 6_000)
@@ -241,7 +241,7 @@ def test_what_is_not_proved_in_time_has_a_bound_with_its_casts(monkeypatch: pyte
 def test_what_is_stored_in_a_format_without_a_rate_is_computed_as_fast_as_its_arithmetic() -> None:
     """Of a value by itself, both ways of looking at time agree; beyond what is solved exactly, a bound rests on that."""
     site = replace(made_site("s0", [1.0], elements=10**4), work=1e9, matrix=True)
-    timing = Timing(Sites((site,), (), 1.0), H100)
+    timing = Timing(PrecisionSites((site,), (), 1.0), H100)
     for form in ("bf16", "fp32", "Q8_0", "fp8_e4m3fn", "fp8_e5m2", "fixed(3, 4)"):
         assert time_of(site, form, H100) == pytest.approx(timing.seconds({"s0": form}))
 

@@ -32,6 +32,7 @@ ROWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ROWS)
 def test_infinite_logits(name: str, dtype: torch.dtype) -> None:

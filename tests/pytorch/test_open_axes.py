@@ -32,6 +32,7 @@ class Form(torch.nn.Module):
         return self.function(x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("axes", [(0, 1), (0, 1, 2)])
 def test_several_open_axes_are_rewritten_as_one_is(name: str, axes: tuple[int, ...]) -> None:

@@ -26,6 +26,7 @@ FORMULAS: dict[str, tuple[Function, Function, float, float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("shape", [(40,), (5, 8), (1, 3, 4)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -34,6 +34,7 @@ PAIRS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = 
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("sample", PAIRS)
 def test_a_written_input_that_shares_memory_with_another(pair: str, sample: str) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hnfc.dsl.rulebook import shipped
 from hnfc.rewrite.diagnosis import Nearly, nearly
 from tests.graphs import Graph
 from tests.soundness.reading import rules_of
-from tests.terminal import hnfc
 
-ROOT = Path(__file__).parents[2]
 RULES = {rule.name: rule for rule in shipped().rules}
 
 
@@ -74,11 +70,3 @@ def test_every_shipped_rule_has_a_diagnosis_on_any_graph() -> None:
     for rule in RULES.values():
         for near in nearly(rule, g.block, lambda op: op.name):
             assert 0 < near.found < near.size and near.missing
-
-
-def test_on_the_command_line() -> None:
-    command = [ROOT / "examples" / "naive_attention.mlir", "--range", "-40:40", "-o", "/dev/null", "--why-not"]
-    done = hnfc(*command, "log_of_softmax")
-    assert done.returncode == 0 and "log_of_softmax: was tried nowhere" in done.stderr
-    wrong = hnfc(*command, "no_such_rule")
-    assert wrong.returncode == 2 and "there is no rule `no_such_rule`" in wrong.stderr

@@ -33,7 +33,7 @@ def differences(draw: st.DrawFn) -> list[DifferenceConstraint]:
 
 
 @given(differences())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_differences_are_decided_as_by_longest_paths(system: list[DifferenceConstraint]) -> None:
     """Both say yes or both no; each core of a system of differences is one simple negative cycle, and each value is at least the least."""
     theirs, ours = least_solution(system), solve(system)
@@ -54,7 +54,7 @@ def is_simple_negative_cycle(steps: tuple[Requirement, ...]) -> bool:
 
 
 @given(st.lists(st.sets(st.sampled_from((2, 3, 5, 9)), min_size=1), min_size=5, max_size=5), differences())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_lists_of_values_are_decided_as_by_propagation(lists: list[set[int]], system: list[DifferenceConstraint]) -> None:
     levels = {node: sorted(values) for node, values in enumerate(lists)}
     theirs, ours = least_levels(levels, system), solve(system, levels)
@@ -86,7 +86,7 @@ def systems(draw: st.DrawFn) -> tuple[System, tuple[Budget, ...]]:
 
 
 @given(systems())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_tables_and_budgets_are_decided_as_by_the_ilp(drawn: tuple[System, tuple[Budget, ...]]) -> None:
     system, budgets = drawn
     theirs, ours = cheapest(system, {}, budgets), solve((*system.constraints, *budgets), system.domains)
@@ -166,7 +166,7 @@ def test_invalid_problems_are_refused() -> None:
 
 
 @given(systems())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_resolves_a_conflict_alone_is_in_its_core(drawn: tuple[System, tuple[Budget, ...]]) -> None:
     system, budgets = drawn
     requirements = (*system.constraints, *budgets)

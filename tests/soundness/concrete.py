@@ -16,7 +16,7 @@ from hnfc.dsl.soundness.elements import Mark
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
 from hnfc.dsl.soundness.scan import known_ranks, rule_expressions, scalar_captures
 from hnfc.dsl.soundness.sym import RESULT
-from hnfc.dsl.soundness.term import Ix, atom, of_atom
+from hnfc.dsl.soundness.term import Index, atom, of_atom
 from hnfc.dsl.soundness.tracing import Closed
 from tests.soundness.evaluating import Model
 
@@ -35,7 +35,7 @@ class Concrete:
 
     model: Model
     point: Point
-    ixs: dict[Ix, int]
+    ixs: dict[Index, int]
     places: list[Place]
     meaning: Denotation
 
@@ -51,7 +51,7 @@ class Concrete:
         which = layout.universe.index(place.axis)
         classes = [place.cls] if place.cls is not None else layout.of(self.meaning.left.shape[place.axis])
         chosen = [c for c in classes if self.model.size(c) > 1]
-        return self.ixs[Ix(chosen[0], "free", RESULT + which)] if chosen else 0
+        return self.ixs[Index(chosen[0], "free", RESULT + which)] if chosen else 0
 
 
 class Concretizer:
@@ -109,7 +109,7 @@ class Concretizer:
                     shape = tuple(model.size(c) for _, c in self.dims(name))
                     model.tensors[name] = self.sampler._values(name, shape, styles[name], same)
             ixs = {
-                Ix(c, "free", RESULT + i): choose.randrange(model.size(c))
+                Index(c, "free", RESULT + i): choose.randrange(model.size(c))
                 for i, axis in enumerate(self.layout.universe)
                 for c in range(len(self.layout.classes))
                 if model.size(c)

@@ -20,9 +20,9 @@ from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.elements import UNDECIDED, UNDEFINED, Mark, lift
 from hnfc.dsl.soundness.normal_form import deep_atoms
 from hnfc.dsl.soundness.ranges import IndexRanges
-from hnfc.dsl.soundness.term import Atom, Cond, Ix, Place, Rational
+from hnfc.dsl.soundness.term import Atom, Index, Place, Proposition, Rational
 
-Indices = Mapping[Ix, int]
+Indices = Mapping[Index, int]
 
 FUNCTIONS = {
     "exp": lift(lambda x: arb(x).exp()),
@@ -83,9 +83,9 @@ class Model:
         return int(x.p)
 
     def place(self, place: Place, ixs: Indices) -> int:
-        return ixs[place] if isinstance(place, Ix) else self.whole(self.term(place.term, ixs))
+        return ixs[place] if isinstance(place, Index) else self.whole(self.term(place.term, ixs))
 
-    def assignments(self, ixs: Any) -> Iterator[dict[Ix, int]]:
+    def assignments(self, ixs: Any) -> Iterator[dict[Index, int]]:
         ordered = sorted(ixs)
         for values in itertools.product(*(range(self.size(ix.cls)) for ix in ordered)):
             yield dict(zip(ordered, values, strict=True))
@@ -154,7 +154,7 @@ class Model:
             result = FUNCTIONS[REDUCTIONS[kind]](result, part)
         return result
 
-    def holds(self, cond: Cond, ixs: Indices) -> bool | None:
+    def holds(self, cond: Proposition, ixs: Indices) -> bool | None:
         match cond.kind:
             case "true" | "false":
                 return cond.kind == "true"
@@ -224,9 +224,9 @@ def agree(x: Any, y: Any, digits: int = 50) -> bool | None:
     return True if abs(a - b) <= arb(10) ** -digits * (1 + abs(a)) else None
 
 
-def indices(goal: Goal | ClaimNode | Cond) -> frozenset[Ix]:
+def indices(goal: Goal | ClaimNode | Proposition) -> frozenset[Index]:
     """The free indices of what is evaluated."""
-    if isinstance(goal, Cond):
+    if isinstance(goal, Proposition):
         return goal.ixs
     if isinstance(goal, Same):
         return indices(goal.left) | indices(goal.right)

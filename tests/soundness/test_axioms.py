@@ -20,7 +20,7 @@ from hnfc.dsl.soundness.element_roundings import rounding_to
 from hnfc.dsl.soundness.elements import UNDEFINED, Mark
 from hnfc.dsl.soundness.outcome import holds
 from hnfc.dsl.soundness.sampling import Sampler
-from hnfc.dsl.soundness.term import FALSE, TRUE, Cond, Rational, atom, of_atom
+from hnfc.dsl.soundness.term import FALSE, TRUE, Proposition, Rational, atom, of_atom
 from tests.soundness.reading import rule_of
 
 BITS = 256
@@ -74,7 +74,7 @@ def value(x: Rational, known: dict[Any, arb]) -> arb:
     return terms(x.num) / terms(x.den)
 
 
-def truth(cond: Cond, known: dict[Any, arb]) -> bool | None:
+def truth(cond: Proposition, known: dict[Any, arb]) -> bool | None:
     """None where the balls cannot tell."""
     match cond.kind:
         case "true" | "false":

@@ -9,7 +9,7 @@ import z3
 
 from hnfc.dsl.soundness import Status, prove
 from hnfc.dsl.soundness.proof import Blocked, Proof
-from hnfc.dsl.soundness.term import ONE, Cond, atom, of_atom
+from hnfc.dsl.soundness.term import ONE, Proposition, atom, of_atom
 from hnfc.dsl.soundness.translation import SolverTranslation
 from tests.soundness.reading import rule_of
 
@@ -37,7 +37,7 @@ def test_a_root_brings_what_stands_below_it() -> None:
     x = of_atom(atom("cap", "x", ()))
     half = of_atom(atom("exp", x), Fraction(1, 2))
     translation = SolverTranslation(lambda part: f"v{getattr(part, 'id', 0)}")
-    root = Cond(">", of_atom(atom("root", half + ONE), Fraction(1, 2)))
+    root = Proposition(">", of_atom(atom("root", half + ONE), Fraction(1, 2)))
     translation.collect([root])
     assert translation.scales[atom("exp", x)] == 2
     solver = z3.Solver()
@@ -48,4 +48,4 @@ def test_a_root_brings_what_stands_below_it() -> None:
 def test_what_was_not_collected_is_not_translated() -> None:
     half = of_atom(atom("exp", of_atom(atom("cap", "x", ()))), Fraction(1, 2))
     with pytest.raises(ValueError, match="not collected"):
-        SolverTranslation(str).cond(Cond(">", half))
+        SolverTranslation(str).cond(Proposition(">", half))

@@ -67,6 +67,7 @@ VECTORS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "condition"), VECTORS)
 def test_a_right_side_without_a_type_is_no_counterexample(text: str, condition: str) -> None:
     assert prove(rule_of(text)).proved

@@ -43,7 +43,7 @@ def with_help(every: int) -> list[Rule]:
     return random.Random(1).sample(REFUTED, len(REFUTED) // every)
 
 
-@pytest.mark.parametrize("rule", with_help(8), ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", with_help(16), ids=lambda r: r.name)
 def test_the_condition_that_is_offered_is_enough(rule: Rule) -> None:
     offers_what_proves(rule)
 
