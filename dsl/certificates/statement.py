@@ -108,8 +108,8 @@ class StatementReader:
             left.text,
             right.text,
             self.rule.both_ways,
-            # bounds are part of a type, and no verdict leaves those of the right side to whoever applies the rule
-            FITTING in verdict.shape_conditions and not (isinstance(self.rule.replacement, Apply) and any(map(bounded, walk(self.rule.replacement)))),
+            # bounds are part of a type, and no verdict leaves them to whoever applies the rule
+            FITTING in verdict.shape_conditions and not any(map(bounded, results(self.rule))),
         )
 
     def term(self, node: Expr) -> CoqTerm:
@@ -178,6 +178,11 @@ class StatementReader:
 def bounded(node: Expr) -> bool:
     """Return whether the operation moves elements along one axis, within bounds."""
     return isinstance(node, Apply) and "axis" in dict(node.attributes)
+
+
+def results(rule: Rule) -> list[Expr]:
+    """Every node of the sides that a program may be rewritten to."""
+    return [*walk(rule.replacement), *(walk(rule.pattern) if rule.both_ways else ())]
 
 
 def moved_axes(rule: Rule) -> set[str]:

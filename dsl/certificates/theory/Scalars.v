@@ -74,6 +74,18 @@ Lemma greatest_nonneg_l a b : 0 <= a -> 0 <= Rmax a b.
 Proof. intros. apply Rle_trans with a; [easy|apply Rmax_l]. Qed.
 Lemma greatest_nonneg_r a b : 0 <= b -> 0 <= Rmax a b.
 Proof. intros. apply Rle_trans with b; [easy|apply Rmax_r]. Qed.
+Lemma divisor_positive a s : 0 < exp a / s -> 0 < s.
+Proof.
+  intros H. destruct (Rlt_dec 0 s); [easy|]. exfalso. pose proof (exp_pos a). destruct (Req_dec s 0) as [->|].
+  - unfold Rdiv in H. rewrite Rinv_0 in H. lra.
+  - assert (/ s < 0) by (apply Rinv_lt_0_compat; lra). unfold Rdiv in H. nra.
+Qed.
+Lemma positive_or_one m : 0 < if Rltb 0 m then m else 1.
+Proof. destruct (Rltb 0 m) eqn:E; [now apply Rltb_true|lra]. Qed.
+Lemma scaled_root s a : 0 < s -> s * sqrt ((/ s) ^ 2 * a) = sqrt a.
+Proof.
+  intros. rewrite sqrt_mult_alt by apply pow2_ge_0. rewrite sqrt_pow2 by (left; now apply Rinv_0_lt_compat). field. lra.
+Qed.
 Lemma exp_below_one a : a < 0 -> exp a < 1.
 Proof. intros. rewrite <- exp_0. now apply exp_increasing. Qed.
 Lemma acosh_domain x : 0 <= x * x - 1 -> 0 < x + sqrt (x * x - 1) -> 1 <= x.
@@ -117,6 +129,10 @@ Ltac pos := first
   [ assumption
   | match goal with
     | |- 0 < exp _ => apply exp_pos
+    | H : 0 < exp _ / ?s |- 0 < ?s => exact (divisor_positive _ _ H)
+    | |- 0 < (if Rltb 0 ?m then ?m else 1) => apply positive_or_one
+    | |- 0 <= (if Rltb 0 ?m then ?m else 1) => apply Rlt_le, positive_or_one
+    | |- (if Rltb 0 ?m then ?m else 1) <> 0 => apply Rgt_not_eq, positive_or_one
     | |- 0 <= exp _ => apply Rlt_le, exp_pos
     | |- exp _ <> 0 => apply exp_nonzero
     | |- 0 <= sqrt _ => apply sqrt_pos
@@ -277,7 +293,8 @@ Ltac equal := first
   | solve [algebra]
   | solve [same_values; algebra]
   | solve [rewrite acos_by_half by lra; reflexivity] | solve [symmetry; rewrite acos_by_half by lra; reflexivity]
-  | solve [rewrite sqrt_of_product by pos; algebra] ].
+  | solve [rewrite sqrt_of_product by pos; algebra]
+  | solve [rewrite scaled_root by pos; f_equal; by_field] ].
 
 (** e to what is known to be negative. *)
 Ltac exps_below_one := repeat match goal with

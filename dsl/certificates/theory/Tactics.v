@@ -75,18 +75,23 @@ Ltac split_goal := repeat match goal with |- _ /\ _ => split | |- True => exact 
 
 Ltac light := try setoid_rewrite Rmult_1_r; try setoid_rewrite exp_plus; first [reflexivity | ring | solve [field; repeat split; pos]].
 
+(** Sums over one list, compared term by term. *)
+Ltac termwise := boxes; same_lists; repeat first [rewrite <- Rsum_plus | rewrite <- Rsum_minus];
+  apply Rsum_ext; let j := fresh "j" in intros j ?; at_element j; first [solve [powers; by_field] | reads_inside; powers; by_field].
+
 Ltac by_cases := solve [cases; split_goal; exps_below_one; first [assumption | number_goal]].
 
 Ltac leaf := match goal with
   | |- True => exact I
   | _ => moved
+  | |- if ?b then _ else _ => solve [destruct b; split_goal; first [intros; exact I | assumption | boxes; nonempty]]
   | |- @eq nat _ _ => solve [matrix_axes]
   | |- @eq R ?x ?x => reflexivity
   | H : ?P |- ?P => exact H
   | |- _ <> [] => boxes; nonempty
   | _ => reductions; match goal with
       | |- @eq R _ _ => first
-          [ solve [light] | solve [boxes; powers; by_field] | solve [sums; values; equal] | solve [boxes; none_or_some; solve [sums; values; equal]]
+          [ solve [light] | solve [termwise] | solve [symmetry; termwise] | solve [boxes; powers; by_field] | solve [sums; values; equal] | solve [boxes; none_or_some; solve [sums; values; equal]]
           | solve [double_sums] | solve [symmetry; double_sums] ]
       | _ => first [ solve [pos] | solve [boxes; values; signs] | solve [sums; values; signs] | solve [boxes; witness; values; signs] ]
       end

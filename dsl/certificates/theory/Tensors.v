@@ -59,7 +59,7 @@ Definition floor (x : R) : R := IZR (Int_part x).
 (** * Functions that are integrals *)
 Definition integral (f : R -> R) (a b : R) : R := RInt.RInt (V := Hierarchy.R_CompleteNormedModule) f a b.
 Definition erf (x : R) : R := 2 / sqrt PI * integral (fun t => exp (- (t * t))) 0 x.
-Definition bessel_i0 (x : R) : R := / PI * integral (fun t => exp (x * cos t)) 0 PI.
+Definition bessel_i0 (x : R) : R := integral (fun t => exp (x * cos (PI * t))) 0 1.
 
 (** * Tensors that a rule takes *)
 Definition capture (s : sizes) (f : index -> R) : tensor := Tensor s True (fun _ => True) (fun i => f (clip s i)).
