@@ -19,7 +19,7 @@ from hnfc.dsl.certificates.terms import NoMeaning
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.verdict import Verdict
 
-THEORY = ("Tensors", "Sums", "Special", "Indices", "Shapes", "Scalars", "Reductions", "Moves", "Tactics")
+THEORY = ("Tensors", "Sums", "Special", "Indices", "Shapes", "Scalars", "Identities", "Reductions", "Moves", "Tactics")
 """The files of the theory, each after those that it requires. The definitions, which are trusted, stand in the first."""
 
 AXIOMS = frozenset(

@@ -55,7 +55,11 @@ def test_an_axis_along_which_elements_move_is_one_axis() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "assumed"),
-    [("x + y => y + x", True), ("slice[k](slice[k](x, 1, 5), 1, 2) => slice[k](x, 2, 3)", False), ("slice[k](x, 0, size[k](x)) <=> x", False)],
+    [
+        ("x + y => y + x", True),
+        ("slice[k](slice[k](x, 1, 5), 1, 2) => slice[k](x, 2, 3)", False),
+        ("slice[k](x, 0, size[k](x)) <=> x", False),
+    ],
 )
 def test_that_a_movement_stays_within_its_operand_is_never_assumed(rule: str, assumed: bool) -> None:
     assert ("typed left -> typed right -> refines" in text(rule, WEAKEST)) == assumed
@@ -133,6 +137,12 @@ def test_without_coq_a_certificate_is_written_and_not_called_accepted(tmp_path: 
     (rule, *_) = rules_of(RIGHT)
     assert Folder(tmp_path).write(rule, PROVED).reason == "not checked: coqc is not installed"
     assert (tmp_path / f"{rule.name}.v").is_file() and (tmp_path / "Hnf" / "Tensors.v").is_file()
+
+
+def test_a_proof_is_ended_when_its_processor_time_is_up(folder: Folder) -> None:
+    long = "Fixpoint all n := match n with 0 => true | S m => andb (all m) (all m) end.\nEval vm_compute in all 60.\n"
+    (folder.directory / "long.v").write_text(long)
+    assert folder.fault("long.v", limit=1.0) == checking.TOO_LONG
 
 
 SHIPPED = shipped().rules

@@ -80,6 +80,8 @@ Proof.
   - unfold Rdiv in H. rewrite Rinv_0 in H. lra.
   - assert (/ s < 0) by (apply Rinv_lt_0_compat; lra). unfold Rdiv in H. nra.
 Qed.
+Lemma numerator_positive x s : 0 <= x -> 1 < x / s -> 0 < x.
+Proof. intros H K. destruct (Req_dec x 0) as [->|]; [unfold Rdiv in K; lra|lra]. Qed.
 Lemma positive_or_one m : 0 < if Rltb 0 m then m else 1.
 Proof. destruct (Rltb 0 m) eqn:E; [now apply Rltb_true|lra]. Qed.
 Lemma scaled_root s a : 0 < s -> s * sqrt ((/ s) ^ 2 * a) = sqrt a.
@@ -130,6 +132,7 @@ Ltac pos := first
   | match goal with
     | |- 0 < exp _ => apply exp_pos
     | H : 0 < exp _ / ?s |- 0 < ?s => exact (divisor_positive _ _ H)
+    | H : 1 < ?x / _, K : 0 <= ?x |- 0 < ?x => exact (numerator_positive _ _ K H)
     | |- 0 < (if Rltb 0 ?m then ?m else 1) => apply positive_or_one
     | |- 0 <= (if Rltb 0 ?m then ?m else 1) => apply Rlt_le, positive_or_one
     | |- (if Rltb 0 ?m then ?m else 1) <> 0 => apply Rgt_not_eq, positive_or_one

@@ -1,6 +1,6 @@
 (** The proof of a rule: its tensors unfolded, their shapes compared axis by axis, and what is left proved for numbers. *)
 Require Import Reals List Arith Lia Lra FunctionalExtensionality.
-From Hnf Require Export Tensors Sums Indices Scalars Shapes Reductions Moves.
+From Hnf Require Export Tensors Sums Indices Scalars Shapes Reductions Moves Identities.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -97,6 +97,7 @@ Ltac leaf := match goal with
       end
   | _ => reads_inside; values; first
       [ assumption
+      | known_identity | solve [log_sigmoids]
       | match goal with |- context [if _ then _ else _] => first [reflexivity | by_cases] end
       | number_goal | by_cases ]
   | _ => solve [boxes; witness; values; number_goal]
