@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from hnfc.dsl.certificates.terms import NoMeaning
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.verdict import Verdict
 
-THEORY = ("Tensors", "Sums", "Indices", "Shapes", "Scalars", "Reductions", "Tactics")
+THEORY = ("Tensors", "Sums", "Special", "Indices", "Shapes", "Scalars", "Identities", "Reductions", "Moves", "Tactics")
 """The files of the theory, each after those that it requires. The definitions, which are trusted, stand in the first."""
 
 AXIOMS = frozenset(
@@ -32,7 +33,10 @@ AXIOMS = frozenset(
 """Axioms of Coq's real numbers, and functional extensionality: those that a certificate may rest on."""
 
 LIMIT = 30.0
-"""Seconds that a proof may take."""
+"""Seconds of processor time that a proof may take, so that a busy machine accepts the same proofs."""
+
+PATIENCE = 10
+"""Seconds of waiting for each of those, after which a process that does nothing is ended."""
 
 TOO_LONG = "the search for a proof takes too long"
 OPEN_GOAL = "the tactics leave a goal open"
@@ -151,15 +155,17 @@ class Folder:
         program = coqc()
         assert program is not None
         command = [program, "-q", "-w", "none", "-R", "Hnf", "Hnf", name]
+        seconds = math.ceil(limit)
+        limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$@"', "sh", *command]
         with subprocess.Popen(
-            command, cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            limited, cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         ) as process:
             try:
-                text, _ = process.communicate(timeout=limit)
+                text, _ = process.communicate(timeout=PATIENCE * limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return None, ""
-            return process.returncode, text
+            return None if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else process.returncode, text
 
 
 def axioms(output: str) -> frozenset[str]:

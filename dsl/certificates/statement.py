@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, axis_list, axis_name
+from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, axis_list, axis_name, one_of
 from hnfc.dsl.core import (
     ALL,
     AllOf,
@@ -83,8 +83,13 @@ class StatementReader:
         names = {n.name: n for n in rule_expressions(self.rule) if isinstance(n, Capture)}
         binders, definitions = [], []
         axes = sorted({a for a in used_axes(self.rule) if isinstance(a, str) and a != ALL})
+        single = moved_axes(self.rule)
+        if several := [axis for axis in axes if axis not in single]:
+            binders.append(f"({' '.join(map(axis_name, several))} : list nat)")
+        for axis in sorted(single):
+            binders.append(f"({one_of(axis)} : nat)")
+            definitions.append((axis_name(axis), f"[{one_of(axis)}]"))
         if axes:
-            binders.append(f"({' '.join(map(axis_name, axes))} : list nat)")
             hypotheses.insert(0, f"NoDup ({' ++ '.join(map(axis_name, axes))})")
         for name in names:
             if name in self.scalars:
@@ -103,7 +108,8 @@ class StatementReader:
             left.text,
             right.text,
             self.rule.both_ways,
-            FITTING in verdict.shape_conditions,
+            # bounds are part of a type, and no verdict leaves them to whoever applies the rule
+            FITTING in verdict.shape_conditions and not any(map(bounded, results(self.rule))),
         )
 
     def term(self, node: Expr) -> CoqTerm:
@@ -167,6 +173,22 @@ class StatementReader:
     def shape(self, operand: Expr) -> str:
         term = self.term(operand)
         return f"({'mshape' if term.truth else 'shape'} {term.text})"
+
+
+def bounded(node: Expr) -> bool:
+    """Return whether the operation moves elements along one axis, within bounds."""
+    return isinstance(node, Apply) and "axis" in dict(node.attributes)
+
+
+def results(rule: Rule) -> list[Expr]:
+    """Every node of the sides that a program may be rewritten to."""
+    return [*walk(rule.replacement), *(walk(rule.pattern) if rule.both_ways else ())]
+
+
+def moved_axes(rule: Rule) -> set[str]:
+    """The axis variables that stand for one axis, along which elements move."""
+    places = (dict(node.attributes)["axis"] for node in rule_expressions(rule) if isinstance(node, Apply) and bounded(node))
+    return {axis for axis in places if isinstance(axis, str)}
 
 
 def variable(name: str) -> str:

@@ -103,15 +103,15 @@ class TermMath:
     atan = _elementwise("t_atan")
     asin = _elementwise("t_asin")
     acos = _elementwise("t_acos")
+    erf = _elementwise("t_erf")
+    i0 = _elementwise("t_i0")
     floor = _elementwise("t_floor")
     abs = _elementwise("t_abs")
     maximum = _elementwise("t_maximum")
     minimum = _elementwise("t_minimum")
 
     atan2 = _unknown("atan2")
-    erf = _unknown("erf")
     lgamma = _unknown("lgamma")
-    i0 = _unknown("i0")
     round_to = _unknown("round_to")
 
     def compare(self, predicate: str, x: CoqTerm, y: CoqTerm) -> CoqTerm:
@@ -173,16 +173,41 @@ class TermMath:
         """The axis at `place`, which has size 1, goes away."""
         return CoqTerm(f"(t_squeeze {axis_number(place)} {x.number})")
 
-    slice = _unknown("slice")
-    concat = _unknown("concat")
-    pad = _unknown("pad")
-    reverse = _unknown("reverse")
-    repeat = _unknown("repeat")
+    def reverse(self, x: CoqTerm, axes: Iterable[Axis]) -> CoqTerm:
+        return self._along("t_reverse", x, axes)
+
+    def slice(self, x: CoqTerm, axis: Axis, start: Any, stop: Any, step: Any) -> CoqTerm:
+        return self._moved("t_slice", axis, start, stop, step, x)
+
+    def concat(self, parts: Iterable[CoqTerm], axis: Axis) -> CoqTerm:
+        *others, result = parts
+        for part in reversed(others):
+            result = self._moved("t_concat", axis, part, result)
+        return result
+
+    def pad(self, x: CoqTerm, axis: Axis, low: Any, high: Any, value: Any) -> CoqTerm:
+        return self._moved("t_pad", axis, low, high, value, x)
+
+    def repeat(self, x: CoqTerm, axis: Axis, size: Any) -> CoqTerm:
+        return self._moved("t_repeat", axis, size, x)
+
+    def _moved(self, function: str, axis: Axis, *operands: Any) -> CoqTerm:
+        return CoqTerm(f"({' '.join([function, one_axis(axis), *(self.const(x).number for x in operands)])})")
+
     gather = _unknown("gather")
     cumsum = _unknown("cumsum")
     lower = _unknown("causal attention")
     index_of = _unknown("the index of an extremum")
     conv = _unknown("conv")
+
+
+def one_axis(axis: Axis) -> str:
+    """The axis of a movement; an axis variable that stands for one axis is a list of it (see `statement`)."""
+    return one_of(axis) if isinstance(axis, str) else axis_number(axis)
+
+
+def one_of(axis: str) -> str:
+    return f"{axis_name(axis)}_at"
 
 
 def axis_list(axes: Iterable[Axis]) -> str:

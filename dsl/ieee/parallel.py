@@ -39,7 +39,7 @@ def ieee_all(
     cache: from `ieee_fingerprint` to what `to_json` gives for each verdict. What is there is not judged again, what is found is added,
     but for rules that ran out of time or memory. An entry that cannot be read counts as none. executor: as in `parallel.run`.
     """
-    keys = [ieee_fingerprint(rule, formats, assume) for rule in rules]
+    keys = [ieee_fingerprint(rule, formats, assume) for rule in rules] if cache is not None else []
     found: dict[int, Verdicts] = {}
     for i, key in enumerate(keys):
         known = stored_verdicts(cache.get(key)) if cache is not None else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -56,16 +58,18 @@ def write_shipped(rules: list[core.Rule], directory: Path, table: Path) -> None:
     """Writes and checks the certificate of each proved rule; then the table of the answers."""
     found = verdicts(rules)
     folder, entries = Folder(directory), {}
+    folder.compile()
     proved = [rule for rule in rules if found[rule.name].proved]
     accepted = 0
-    for count, rule in enumerate(proved, 1):
-        result = folder.write(rule, found[rule.name])
-        accepted += result.accepted
-        print(f"{count} of {len(proved)}: {rule.name}: {result.reason or 'accepted'}", file=sys.stderr, flush=True)
-        try:
-            entries[digest(rule, found[rule.name])] = result.reason
-        except NoMeaning:
-            continue
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(lambda rule: folder.write(rule, found[rule.name]), proved)
+        for count, (rule, result) in enumerate(zip(proved, results, strict=True), 1):
+            accepted += result.accepted
+            print(f"{count} of {len(proved)}: {rule.name}: {result.reason or 'accepted'}", file=sys.stderr, flush=True)
+            try:
+                entries[digest(rule, found[rule.name])] = result.reason
+            except NoMeaning:
+                continue
     lines = [f"{json.dumps(key)}:{json.dumps(entries[key], ensure_ascii=False)}" for key in sorted(entries)]
     table.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     print(f"{accepted} of {len(proved)} proofs have a certificate that coqc accepts, in {directory}")

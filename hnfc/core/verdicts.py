@@ -51,7 +51,8 @@ def verdicts(
     """
     given = list(rules)
     known = _shipped("verdicts.json") if cached else {}
-    found = {rule.name: Verdict.from_json(known[key]) for rule in given if (key := fingerprint(rule)) in known}
+    # the sources are read for a fingerprint, which takes as long as a proof
+    found = {rule.name: Verdict.from_json(known[key]) for rule in given if known and (key := fingerprint(rule)) in known}
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("proving", unknown, progress)
@@ -91,10 +92,10 @@ def ieee(
     unknown = [rule for rule in given if rule.name not in found]
     if unknown:
         observer = _JudgingProgress("rounding", unknown, progress)
-        fresh = _VerdictsSoFar(partial(add_to_store, path) if cached else lambda _: None)
+        fresh = _VerdictsSoFar(partial(add_to_store, path)) if cached else None
         judged = ieee_all(unknown, formats=formats, assume=assume, jobs=jobs, limit=limit, cache=fresh, done=observer, executor=executor)
         found.update({rule.name: verdicts for rule, verdicts in zip(unknown, judged, strict=True)})
-        if cached:
+        if fresh is not None:
             add_to_store(path, fresh)
     return found
 

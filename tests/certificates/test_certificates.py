@@ -47,13 +47,31 @@ def test_a_statement_assumes_what_the_verdict_assumes() -> None:
     assert "typed left -> typed right -> refines" in text(rule, WEAKEST)
 
 
+def test_an_axis_along_which_elements_move_is_one_axis() -> None:
+    moved = text("slice[k](x, 1, const n) + sum[j](y) => sum[j](y) + slice[k](x, 1, n)")
+    assert "(axis_j : list nat) (axis_k_at : nat)" in moved and "let axis_k := [axis_k_at] in" in moved
+    assert "(t_slice axis_k_at (number 1) n_ (number 1) x_)" in moved
+
+
+@pytest.mark.parametrize(
+    ("rule", "assumed"),
+    [
+        ("x + y => y + x", True),
+        ("slice[k](slice[k](x, 1, 5), 1, 2) => slice[k](x, 2, 3)", False),
+        ("slice[k](x, 0, size[k](x)) <=> x", False),
+    ],
+)
+def test_that_a_movement_stays_within_its_operand_is_never_assumed(rule: str, assumed: bool) -> None:
+    assert ("typed left -> typed right -> refines" in text(rule, WEAKEST)) == assumed
+
+
 def test_a_rule_for_both_ways_claims_both() -> None:
     assert text("a + b <=> b + a").count("refines") == 2
 
 
 @pytest.mark.parametrize(
     ("rule", "missing"),
-    [("erf(-x) => -erf(x)", "erf"), ("reverse[k](reverse[k](x)) => x", "reverse"), ("a @ cast(x, f16) => cast(x, f16)", "round_to")],
+    [("lgamma(-x) => lgamma(x)", "lgamma"), ("cumsum[k](-x) => -cumsum[k](x)", "cumsum"), ("a @ cast(x, f16) => cast(x, f16)", "round_to")],
 )
 def test_a_part_without_a_meaning_is_named(rule: str, missing: str) -> None:
     with pytest.raises(NoMeaning, match=missing):
@@ -90,6 +108,16 @@ rule undefined_at_zero x + 0 => x * x / x
 rule logarithms_of_negatives log(a * b) => log(a) + log(b)
 rule mean_without_its_count mean[k](x) => sum[k](x)
 rule larger_shape sum[k](x * 0) => x * 0
+rule error_function_without_its_sign erf(-x) => erf(x)
+rule bessel_function_of_another_scale i0(x) => i0e(x)
+rule reversed_in_order reverse[k](x) => x
+rule parts_in_another_order concat[k](x, y) => concat[k](y, x)
+rule slice_of_the_other_part slice[k](concat[k](x, y), 0, size[k](x)) => y
+rule slice_beyond slice[k](x, 0, const n) => slice[k](slice[k](x, 0, n + 1), 0, n)
+rule slice_of_slice_from_the_start slice[k](slice[k](x, const a, const b), const c, const d) => slice[k](x, c, d)
+rule pad_that_cuts pad[k](pad[k](x, const a, const b), const c, const d) => pad[k](x, a + c, b + d)
+rule padding_that_counts sum[k](pad[k](x, const a, const b, value=1)) => sum[k](x)
+rule repetition_without_its_count sum[k](broadcast[k](x, const n)) => x
 """
 
 
@@ -111,24 +139,30 @@ def test_without_coq_a_certificate_is_written_and_not_called_accepted(tmp_path: 
     assert (tmp_path / f"{rule.name}.v").is_file() and (tmp_path / "Hnf" / "Tensors.v").is_file()
 
 
+def test_a_proof_is_ended_when_its_processor_time_is_up(folder: Folder) -> None:
+    long = "Fixpoint all n := match n with 0 => true | S m => andb (all m) (all m) end.\nEval vm_compute in all 60.\n"
+    (folder.directory / "long.v").write_text(long)
+    assert folder.fault("long.v", limit=1.0) == checking.TOO_LONG
+
+
 SHIPPED = shipped().rules
 
 
 def test_the_table_of_certificates_that_ship_is_of_these_rules_and_this_theory() -> None:
     found = certificates(SHIPPED, verdicts(SHIPPED))
-    assert sum(result.accepted for result in found.values()) >= 160
+    assert sum(result.accepted for result in found.values()) >= 0.9 * len(SHIPPED)
 
 
 def test_the_list_of_rules_shows_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    chosen = [rule for rule in SHIPPED if rule.name in ("log1p_fusion", "one_minus_erf")]
+    chosen = [rule for rule in SHIPPED if rule.name in ("log1p_fusion", "permute_twice")]
     found = verdicts(chosen)
     lines = rule_table(chosen, found, certificates(chosen, found)).splitlines()[2:]
-    assert [CHECKED in line for line in lines] == [True, False, True]
+    assert [CHECKED in line for line in lines] == [False, True, True]
     assert lines[-1] == "2 rules: 2 proved, 1 kernel-checked"
 
 
-@pytest.mark.parametrize("name", ["log1p_fusion", "sum_splits"])
+@pytest.mark.parametrize("name", ["log1p_fusion", "sum_splits", "one_plus_erf", "sum_of_concat"])
 def test_coq_accepts_what_the_table_says(folder: Folder, name: str) -> None:
     (rule,) = (rule for rule in SHIPPED if rule.name == name)
     found = verdicts([rule])

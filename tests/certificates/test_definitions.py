@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,22 +12,30 @@ import pytest
 
 from hnfc.dialects.facts import Access, NoFormula
 from hnfc.dialects.num import OPERATIONS
+from hnfc.dialects.num.movement import pad
 from hnfc.dsl.certificates.checking import Folder
 from hnfc.dsl.certificates.terms import CoqTerm, NoMeaning, TermMath, real_number
 from tests.dialects.samples import SAMPLES, Sample
 
 HEADER = """From Coq Require Import Reals List Lra Lia ZArith.
 From Interval Require Import Tactic.
+From Coquelicot Require Import Hierarchy RInt.
 From Hnf Require Import Tactics.
 Import ListNotations.
 Open Scope R_scope.
 
 Ltac computed := cbv -[Rplus Rmult Rminus Rdiv Rinv Ropp IZR INR exp ln sqrt sin cos atan asin acos PI Rabs Rmax Rmin
-  Rlt_dec Rle_dec Req_EM_T powerRZ Int_part Rlt Rle not] in *; cbn [INR].
+  Rlt_dec Rle_dec Req_EM_T powerRZ Int_part Rlt Rle not erf bessel_i0] in *; cbn [INR].
+Arguments Int_part : simpl never.
+Ltac bounds := unfold t_slice, t_pad, t_repeat, is_bound, bound, number; cbn [el shape dom typed]; rewrite ?Int_part_IZR.
+Lemma erf_0 x : x = 0 -> erf x = 0.
+Proof. intros ->. unfold erf, Tensors.integral. rewrite RInt_point. apply Rmult_0_r. Qed.
+Ltac integrals := repeat match goal with |- context [erf ?x] => rewrite (erf_0 x) by (unfold Rdiv; ring) end; try lra;
+  unfold erf, bessel_i0, Tensors.integral; integral with (i_prec 80, i_fuel 1000).
 Lemma whole_part x n : IZR n <= x < IZR n + 1 -> Int_part x = n.
 Proof. intros. unfold Int_part. rewrite <- (tech_up x (n + 1)); rewrite ?plus_IZR; try lra. ring. Qed.
 Ltac whole x n := rewrite (whole_part x n) by (split; lra).
-Ltac near0 := first [lra | interval].
+Ltac near0 := first [lra | interval | integrals].
 Ltac decided := repeat match goal with
   | |- context [Int_part ?x] => first
       [ whole x 0%Z | whole x 1%Z | whole x 2%Z | whole x 3%Z | whole x 4%Z | whole x (-1)%Z | whole x (-2)%Z | whole x (-3)%Z
@@ -43,11 +51,14 @@ Ltac decided := repeat match goal with
   | |- context [Rle_dec ?a ?b] => destruct (Rle_dec a b); try (exfalso; first [lra | interval]); try lra
   | |- context [Req_EM_T ?a ?b] => destruct (Req_EM_T a b) as [E|E]; [try (exfalso; lra)|try (exfalso; apply E; lra)]
   end.
-Ltac typing := cbn; repeat match goal with
+Ltac sizing := bounds; reflexivity.
+Ltac typing := bounds; cbn; repeat match goal with
+  | |- (_ <= _)%Z => lia
+  | |- @eq R _ _ => reflexivity
   | |- _ /\ _ => split
   | |- True => exact I
   | |- fits _ _ => intros [|[|[|[|[|d]]]]]; cbn; tauto
-  | |- forall d, _ => intros [|[|[|[|[|d]]]]]; cbn; intros; first [lia | tauto]
+  | |- forall d, _ => intros [|[|[|[|[|d]]]]]; cbn; intros; first [lia | tauto | congruence]
   | |- @eq nat _ _ => reflexivity
   end.
 Ltac simple := unfold pow_dom in *; computed; decided.
@@ -57,7 +68,7 @@ Ltac outside := let H := fresh in intros H; revert H; simple; intros H; decompos
   [ lra
   | match goal with K : 0 < ?e |- _ => assert (e < 0) by interval; lra end
   | match goal with K : _ <> 0 |- _ => first [exact (K sqrt_0) | apply K; lra] end ].
-Ltac near := computed; decided; first [apply Rabs_le; lra | lra | interval with (i_prec 80)].
+Ltac near := bounds; computed; decided; first [apply Rabs_le; lra | lra | interval with (i_prec 80) | integrals].
 """
 
 
@@ -103,11 +114,18 @@ def goals(name: str, sample: Sample, number: int, whole: bool) -> list[str]:
         return equations(term, np.asarray(facts.evaluate(*arrays, **sample.attributes)), whole)
 
 
-def equations(term: CoqTerm, expected: np.ndarray[Any, Any], whole: bool = True) -> list[str]:
-    found = [f"Goal shape {term.number} {a}%nat = {n}%nat. reflexivity. Qed." for a, n in enumerate(reversed(expected.shape))]
+def every_element(term: CoqTerm, expected: np.ndarray[Any, Any]) -> list[str]:
+    return equations(term, expected, places=list(itertools.product(*map(range, expected.shape))))
+
+
+def equations(term: CoqTerm, expected: np.ndarray[Any, Any], whole: bool = True, places: Sequence[Any] | None = None) -> list[str]:
+    """Theorems: the sizes, the type, and the elements at the places (the last one, and the first if `whole`, where none are given)."""
+    found = [f"Goal shape {term.number} {a}%nat = {n}%nat. sizing. Qed." for a, n in enumerate(reversed(expected.shape))]
     found.append(f"Goal typed {term.number}. typing. Qed.")
-    places = list(itertools.product(*map(range, expected.shape)))
-    for place in {places[0], places[-1]} if whole else {places[-1]}:
+    if places is None:
+        indices = list(itertools.product(*map(range, expected.shape)))
+        places = sorted({indices[0], indices[-1]} if whole else {indices[-1]})
+    for place in places:
         value = float(expected[place])
         if np.isfinite(value):
             index = " | ".join(f"{a}%nat => {n}%nat" for a, n in enumerate(reversed(place)))
@@ -128,6 +146,17 @@ def movements() -> Iterator[str]:
     yield from equations(math.unsqueeze(operand(MATRIX), -1), MATRIX[:, :, None])
     yield from equations(math.squeeze(operand(MATRIX[:, None, :]), -2), MATRIX)
     yield from equations(math.squeeze(operand(MATRIX[:, :, None]), -1), MATRIX)
+    yield from equations(math.reverse(operand(MATRIX), (-1,)), MATRIX[:, ::-1])
+    yield from equations(math.reverse(operand(MATRIX), (-2, -1)), MATRIX[::-1, ::-1])
+    yield from equations(math.repeat(operand(MATRIX[:1]), -2, 4), np.repeat(MATRIX[:1], 4, axis=0))
+    parts = [operand(MATRIX), operand(MATRIX[:, :1] + 10), operand(MATRIX + 20)]
+    yield from every_element(math.concat(parts, -1), np.concatenate([MATRIX, MATRIX[:, :1] + 10, MATRIX + 20], axis=1))
+    yield from every_element(math.concat(parts[::2], -2), np.concatenate([MATRIX, MATRIX + 20]))
+    row = operand(np.arange(7.0))
+    for start, stop, step in ((0, 7, 1), (2, 5, 1), (1, 7, 2), (1, 6, 2), (2, 3, 3), (3, 3, 1)):
+        yield from every_element(math.slice(row, -1, start, stop, step), np.arange(7.0)[start:stop:step])
+    for low, high in ((0, 0), (1, 2), (-2, 1), (3, -1), (-2, -4)):
+        yield from every_element(math.pad(operand(MATRIX.ravel()), -1, low, high, Fraction(3, 2)), pad(MATRIX.ravel(), [low], [high], 1.5))
 
 
 def with_meaning(least: int) -> dict[str, list[str]]:

@@ -69,6 +69,12 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "a root of a square loses its sign": (on(Normalizer, "sign", lambda right, n, x: POS), "sqrt(x * x) => x"),
     "what must be defined is forgotten": (on(Normalizer, "require", lambda right, n, cond: None), "x + 0 => x * x / x"),
     "a transposition does nothing": (on(SymMath, "transpose", lambda right, math, x, perm: x), "transpose(a @ b) => a @ b"),
+    "a reversal does nothing": (on(SymMath, "reverse", lambda right, math, x, axes: x), "reverse[k](x) => x"),
+    "parts are in another order": (
+        on(SymMath, "concat", lambda right, math, parts, axis: right(math, parts[::-1], axis)),
+        "slice[k](concat[k](x, y), 0, size[k](y)) => y",
+    ),
+    "an error function misses a sign": (on(Normalizer, "odd", without_sign), "erf(-x) => erf(x)"),
     "a size is 1": (on(SymMath, "size", lambda right, math, x, axes: one(math)), "mean[k](x) => sum[k](x)"),
     "a floor is linear": (on(Normalizer, "floor", term_by_term), "floor(x + y) => floor(x) + floor(y)"),
     "a broadcast tensor varies": (on(AxisClasses, "finish", varying_alike), "sum[k](x) + sum[k](y) => sum[k](x + y)"),

@@ -1,6 +1,6 @@
 (** Facts about numbers, and tactics for goals without tensors. *)
 Require Import Reals List Arith Lia Lra Psatz Nsatz ZArith.
-From Hnf Require Import Tensors Sums Indices Shapes.
+From Hnf Require Import Tensors Sums Special Indices Shapes.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -74,6 +74,22 @@ Lemma greatest_nonneg_l a b : 0 <= a -> 0 <= Rmax a b.
 Proof. intros. apply Rle_trans with a; [easy|apply Rmax_l]. Qed.
 Lemma greatest_nonneg_r a b : 0 <= b -> 0 <= Rmax a b.
 Proof. intros. apply Rle_trans with b; [easy|apply Rmax_r]. Qed.
+Lemma divisor_positive a s : 0 < exp a / s -> 0 < s.
+Proof.
+  intros H. destruct (Rlt_dec 0 s); [easy|]. exfalso. pose proof (exp_pos a). destruct (Req_dec s 0) as [->|].
+  - unfold Rdiv in H. rewrite Rinv_0 in H. lra.
+  - assert (/ s < 0) by (apply Rinv_lt_0_compat; lra). unfold Rdiv in H. nra.
+Qed.
+Lemma numerator_positive x s : 0 <= x -> 1 < x / s -> 0 < x.
+Proof. intros H K. destruct (Req_dec x 0) as [->|]; [unfold Rdiv in K; lra|lra]. Qed.
+Lemma positive_or_one m : 0 < if Rltb 0 m then m else 1.
+Proof. destruct (Rltb 0 m) eqn:E; [now apply Rltb_true|lra]. Qed.
+Lemma scaled_root s a : 0 < s -> s * sqrt ((/ s) ^ 2 * a) = sqrt a.
+Proof.
+  intros. rewrite sqrt_mult_alt by apply pow2_ge_0. rewrite sqrt_pow2 by (left; now apply Rinv_0_lt_compat). field. lra.
+Qed.
+Lemma exp_below_one a : a < 0 -> exp a < 1.
+Proof. intros. rewrite <- exp_0. now apply exp_increasing. Qed.
 Lemma acosh_domain x : 0 <= x * x - 1 -> 0 < x + sqrt (x * x - 1) -> 1 <= x.
 Proof.
   intros A B. pose proof (sqrt_sqrt _ A). pose proof (sqrt_pos (x * x - 1)).
@@ -115,6 +131,11 @@ Ltac pos := first
   [ assumption
   | match goal with
     | |- 0 < exp _ => apply exp_pos
+    | H : 0 < exp _ / ?s |- 0 < ?s => exact (divisor_positive _ _ H)
+    | H : 1 < ?x / _, K : 0 <= ?x |- 0 < ?x => exact (numerator_positive _ _ K H)
+    | |- 0 < (if Rltb 0 ?m then ?m else 1) => apply positive_or_one
+    | |- 0 <= (if Rltb 0 ?m then ?m else 1) => apply Rlt_le, positive_or_one
+    | |- (if Rltb 0 ?m then ?m else 1) <> 0 => apply Rgt_not_eq, positive_or_one
     | |- 0 <= exp _ => apply Rlt_le, exp_pos
     | |- exp _ <> 0 => apply exp_nonzero
     | |- 0 <= sqrt _ => apply sqrt_pos
@@ -234,6 +255,24 @@ Ltac roots := repeat first [rewrite sqrt_exp | rewrite sqrt_mult by pos].
 
 Ltac logs := apply exp_inv; repeat first [rewrite exp_ln by signs | rewrite exp_plus | rewrite exp_minus]; exps; halves.
 
+(** Exponents as sums of monomials, and e to each of these. *)
+Ltac exponents :=
+  repeat match goal with |- context [exp ?e] => progress ring_simplify e end;
+  repeat first [rewrite exp_plus | rewrite exp_minus]; repeat rewrite exp_Ropp;
+  repeat match goal with |- context [exp ?a] => match goal with |- context [exp ?b] =>
+    tryif constr_eq a b then fail else (replace b with a by ring) end end.
+
+(** An odd function of an argument and of its negative. *)
+Ltac odd_functions := repeat match goal with |- context [erf (- ?a)] => rewrite (erf_opp a) end;
+  repeat match goal with
+  | |- context [erf ?b] => match goal with
+    | |- context [erf ?a] => odd_at a b
+    | H : context [erf ?a] |- _ => odd_at a b
+    end
+  end
+with odd_at a b := tryif constr_eq a b then fail else
+  first [replace b with a by (field; pos) | replace (erf b) with (- erf a) by (rewrite <- erf_opp; f_equal; field; pos)].
+
 (** One function of equal arguments. *)
 Ltac same_values := repeat match goal with
   | |- context [ln ?a] => match goal with |- context [ln ?b] =>
@@ -245,6 +284,7 @@ Ltac same_values := repeat match goal with
 Ltac equal := first
   [ by_field
   | solve [f_equal; by_field]
+  | solve [powers; match goal with |- context [exp (_ * _)] => exponents; by_field end]
   | solve [powers; exps; halves; algebra]
   | solve [match goal with |- context [sqrt _] => roots; exps; algebra end]
   | solve [angles; angle_halves; algebra]
@@ -256,7 +296,13 @@ Ltac equal := first
   | solve [algebra]
   | solve [same_values; algebra]
   | solve [rewrite acos_by_half by lra; reflexivity] | solve [symmetry; rewrite acos_by_half by lra; reflexivity]
-  | solve [rewrite sqrt_of_product by pos; algebra] ].
+  | solve [rewrite sqrt_of_product by pos; algebra]
+  | solve [rewrite scaled_root by pos; f_equal; by_field] ].
+
+(** e to what is known to be negative. *)
+Ltac exps_below_one := repeat match goal with
+  | H : ?a < 0 |- context [exp ?a] => lazymatch goal with K : exp a < 1 |- _ => fail | _ => pose proof (exp_below_one a H) end
+  end.
 
 (** Cases of the conditions and extreme values that occur. *)
 Ltac booleans := rewrite ?Bool.negb_true_iff, ?Bool.negb_false_iff, ?Bool.andb_true_iff, ?Bool.orb_true_iff,
@@ -270,8 +316,8 @@ Ltac cases := repeat match goal with
   | H : context [if ?b then _ else _] |- _ => let E := fresh "E" in destruct b eqn:E
   | |- context [Rmax ?a ?b] => destruct (Rle_dec a b); [rewrite (Rmax_right a b) by lra | rewrite (Rmax_left a b) by lra]
   | |- context [Rmin ?a ?b] => destruct (Rle_dec a b); [rewrite (Rmin_left a b) by lra | rewrite (Rmin_right a b) by lra]
-  | |- context [Rabs ?a] => destruct (Rle_dec 0 a); [rewrite (Rabs_pos_eq a) by lra | rewrite (Rabs_left1 a) by lra]
-  end; booleans; parts; try discriminate; try (exfalso; lra);
+  | |- context [Rabs ?a] => destruct (Rle_dec 0 a); [rewrite (Rabs_pos_eq a) in * by lra | rewrite (Rabs_left1 a) in * by lra]
+  end; repeat match goal with H : ~ _ <= _ |- _ => apply Rnot_le_lt in H end; booleans; parts; try discriminate; try (exfalso; lra);
   repeat match goal with
   | H : ?a <= ?b, K : ?b <= ?a |- _ => tryif constr_eq a b then fail else (is_var a; assert (a = b) by lra; subst a)
   end.

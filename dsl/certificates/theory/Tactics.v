@@ -1,13 +1,14 @@
 (** The proof of a rule: its tensors unfolded, their shapes compared axis by axis, and what is left proved for numbers. *)
 Require Import Reals List Arith Lia Lra FunctionalExtensionality.
-From Hnf Require Export Tensors Sums Indices Scalars Shapes Reductions.
+From Hnf Require Export Tensors Sums Indices Scalars Shapes Reductions Moves Identities.
 Import ListNotations.
 Open Scope R_scope.
 
 Ltac unfold_tensors := cbv beta iota zeta delta
   [ capture mask_capture number map1 map1_on map2 map2_on t_add t_sub t_mul t_div t_neg t_abs t_exp t_log t_sqrt t_pow t_sin t_cos
-    t_atan t_asin t_acos t_floor t_maximum t_minimum compare t_eq t_ne t_lt t_le t_gt t_ge connect m_and m_or m_not t_where
+    t_atan t_asin t_acos t_floor t_erf t_i0 t_maximum t_minimum compare t_eq t_ne t_lt t_le t_gt t_ge connect m_and m_or m_not t_where
     as_number as_mask m_where reduce t_sum t_prod extreme t_amax t_amin t_size t_matmul t_transpose t_unsqueeze t_squeeze
+    t_reverse bound is_bound t_slice t_concat t_pad t_repeat
     refines always shape typed dom el mshape mtyped mdom holds Rleast ].
 
 (** Conditions of the rule, as relations of numbers and at an index. *)
@@ -49,6 +50,10 @@ Ltac values := repeat match goal with
   end.
 
 Ltac number_goal := match goal with
+  | |- context [erf _] => odd_functions; first [assumption | lra | number_goal_of_functions]
+  | |- _ => number_goal_of_functions
+  end
+with number_goal_of_functions := match goal with
   | |- @eq R _ _ => equal
   | |- _ => signs
   end.
@@ -70,19 +75,31 @@ Ltac split_goal := repeat match goal with |- _ /\ _ => split | |- True => exact 
 
 Ltac light := try setoid_rewrite Rmult_1_r; try setoid_rewrite exp_plus; first [reflexivity | ring | solve [field; repeat split; pos]].
 
+(** Sums over one list, compared term by term. *)
+Ltac termwise := boxes; same_lists; repeat first [rewrite <- Rsum_plus | rewrite <- Rsum_minus];
+  apply Rsum_ext; let j := fresh "j" in intros j ?; at_element j; first [solve [powers; by_field] | reads_inside; powers; by_field].
+
+Ltac by_cases := solve [cases; split_goal; exps_below_one; first [assumption | number_goal]].
+
 Ltac leaf := match goal with
   | |- True => exact I
+  | _ => moved
+  | |- if ?b then _ else _ => solve [destruct b; split_goal; first [intros; exact I | assumption | boxes; nonempty]]
   | |- @eq nat _ _ => solve [matrix_axes]
   | |- @eq R ?x ?x => reflexivity
   | H : ?P |- ?P => exact H
   | |- _ <> [] => boxes; nonempty
   | _ => reductions; match goal with
       | |- @eq R _ _ => first
-          [ solve [light] | solve [boxes; powers; by_field] | solve [sums; values; equal] | solve [boxes; none_or_some; solve [sums; values; equal]]
+          [ solve [light] | solve [termwise] | solve [symmetry; termwise] | solve [boxes; powers; by_field] | solve [sums; values; equal] | solve [boxes; none_or_some; solve [sums; values; equal]]
           | solve [double_sums] | solve [symmetry; double_sums] ]
       | _ => first [ solve [pos] | solve [boxes; values; signs] | solve [sums; values; signs] | solve [boxes; witness; values; signs] ]
       end
-  | _ => reads_inside; values; first [ assumption | number_goal | solve [cases; split_goal; first [assumption | number_goal]] ]
+  | _ => reads_inside; values; first
+      [ assumption
+      | known_identity | solve [log_sigmoids]
+      | match goal with |- context [if _ then _ else _] => first [reflexivity | by_cases] end
+      | number_goal | by_cases ]
   | _ => solve [boxes; witness; values; number_goal]
   | _ => solve [same_reads; values; number_goal]
   end.
@@ -94,13 +111,13 @@ Ltac walk := repeat match goal with
   end.
 
 Ltac certify :=
-  unfold_tensors; intros; rewrite ?bcast_one_l, ?bcast_one_r in *; parts;
+  unfold_tensors; intros; rewrite ?bcast_one_l, ?bcast_one_r in *; parts; whole_numbers;
   repeat match goal with
   | |- _ /\ _ => split
-  | |- fits _ _ => shapes
-  | |- forall a : nat, _ => shapes
+  | |- fits _ _ => first [shapes | moved_sizes]
+  | |- forall a : nat, _ => first [shapes | moved_sizes]
   | |- forall i : index, within _ i -> _ =>
       let i := fresh "i" in let W := fresh "W" in let D := fresh "D" in intros i W D; parts; relations; conditions i; walk
-  | |- _ -> _ => let H := fresh "H" in intros H; parts
+  | |- _ -> _ => let H := fresh "H" in intros H; parts; whole_numbers
   end;
   try leaf.

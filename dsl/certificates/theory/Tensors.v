@@ -4,6 +4,7 @@
     all axes beyond its rank have size 1. An axis of size 1 is not read from the index, so a tensor is defined at the indices of every
     shape that it broadcasts to: broadcasting is no operation. *)
 Require Import Reals List Arith Lia ZArith Lra.
+From Coquelicot Require Hierarchy RInt.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -55,6 +56,11 @@ Definition Rpow (x y : R) : R :=
   else powerRZ x (Int_part y).
 Definition floor (x : R) : R := IZR (Int_part x).
 
+(** * Functions that are integrals *)
+Definition integral (f : R -> R) (a b : R) : R := RInt.RInt (V := Hierarchy.R_CompleteNormedModule) f a b.
+Definition erf (x : R) : R := 2 / sqrt PI * integral (fun t => exp (- (t * t))) 0 x.
+Definition bessel_i0 (x : R) : R := integral (fun t => exp (x * cos (PI * t))) 0 1.
+
 (** * Tensors that a rule takes *)
 Definition capture (s : sizes) (f : index -> R) : tensor := Tensor s True (fun _ => True) (fun i => f (clip s i)).
 Definition mask_capture (s : sizes) (f : index -> bool) : mask := Mask s True (fun _ => True) (fun i => f (clip s i)).
@@ -87,6 +93,8 @@ Definition t_atan := map1 atan.
 Definition t_asin := map1_on (fun x => -1 <= x <= 1) asin.
 Definition t_acos := map1_on (fun x => -1 <= x <= 1) acos.
 Definition t_floor := map1 floor.
+Definition t_erf := map1 erf.
+Definition t_i0 := map1 bessel_i0.
 Definition t_maximum := map2 Rmax.
 Definition t_minimum := map2 Rmin.
 
@@ -155,6 +163,54 @@ Definition t_unsqueeze (q : nat) (x : tensor) : tensor :=
   Tensor (insert q 1 (shape x)) (typed x) (fun i => dom x (drop q i)) (fun i => el x (drop q i)).
 Definition t_squeeze (q : nat) (x : tensor) : tensor :=
   Tensor (drop q (shape x)) (typed x /\ shape x q = 1%nat) (fun i => dom x (insert q 0 i)) (fun i => el x (insert q 0 i)).
+
+(** The elements along the axes k in the opposite order. *)
+Definition turned (k : list nat) (s : sizes) (i : index) : index := fun a => if mem a k then (s a - 1 - i a)%nat else i a.
+Definition t_reverse (k : list nat) (x : tensor) : tensor :=
+  Tensor (shape x) (typed x) (fun i => dom x (turned k (shape x) i)) (fun i => el x (turned k (shape x) i)).
+
+(** A bound, or a number of elements: one number, which is whole. *)
+Definition bound (t : tensor) : Z := Int_part (el t (fun _ => 0%nat)).
+Definition is_bound (t : tensor) : Prop :=
+  typed t /\ dom t (fun _ => 0%nat) /\ (forall a, shape t a = 1%nat) /\ el t (fun _ => 0%nat) = IZR (bound t).
+(** The position along an axis of n elements. *)
+Definition along (q n : nat) (i : index) : Z := if n =? 1 then 0%Z else Z.of_nat (i q).
+Definition resized (q n : nat) (s : sizes) : sizes := fun a => if a =? q then n else s a.
+
+(** Elements start, start + step, … before stop. Beyond the tensor there are none. *)
+Definition sliced (start stop step : Z) : nat := Z.to_nat ((stop - start + step - 1) / step).
+Definition t_slice (q : nat) (start stop step x : tensor) : tensor :=
+  let n := sliced (bound start) (bound stop) (bound step) in
+  let from := fun i => upd i q (Z.to_nat (bound start + bound step * along q n i)) in
+  Tensor (resized q n (shape x))
+    (typed x /\ (is_bound start /\ is_bound stop /\ is_bound step) /\
+     (0 <= bound start /\ bound start <= bound stop /\ bound stop <= Z.of_nat (shape x q) /\ 1 <= bound step)%Z)
+    (fun i => dom x (from i)) (fun i => el x (from i)).
+
+(** x, then y: their other sizes are equal. *)
+Definition t_concat (q : nat) (x y : tensor) : tensor :=
+  let n := (shape x q + shape y q)%nat in
+  let first := fun i => (along q n i <? Z.of_nat (shape x q))%Z in
+  let behind := fun i => upd i q (Z.to_nat (along q n i - Z.of_nat (shape x q))) in
+  Tensor (resized q n (shape x)) (typed x /\ typed y /\ forall a, a <> q -> shape x a = shape y a)
+    (fun i => if first i then dom x (upd i q (Z.to_nat (along q n i))) else dom y (behind i))
+    (fun i => if first i then el x (upd i q (Z.to_nat (along q n i))) else el y (behind i)).
+
+(** `low` elements of a value before x, and `high` after it; negative numbers cut, no more than there is. *)
+Definition t_pad (q : nat) (low high value x : tensor) : tensor :=
+  let n := Z.to_nat (bound low + Z.of_nat (shape x q) + bound high) in
+  let at_x := fun i => (along q n i - bound low)%Z in
+  let inside := fun i => ((0 <=? at_x i) && (at_x i <? Z.of_nat (shape x q)))%Z%bool in
+  Tensor (resized q n (shape x))
+    (typed x /\ (is_bound low /\ is_bound high /\ typed value /\ forall a, shape value a = 1%nat) /\
+     (0 <= Z.of_nat (shape x q) + bound low /\ 0 <= Z.of_nat (shape x q) + bound high /\
+      0 <= Z.of_nat (shape x q) + bound low + bound high)%Z)
+    (fun i => if inside i then dom x (upd i q (Z.to_nat (at_x i))) else dom value i)
+    (fun i => if inside i then el x (upd i q (Z.to_nat (at_x i))) else el value i).
+
+(** x, which has size 1 along the axis, n times. *)
+Definition t_repeat (q : nat) (n x : tensor) : tensor :=
+  Tensor (resized q (Z.to_nat (bound n)) (shape x)) (typed x /\ is_bound n /\ (1 <= bound n)%Z /\ shape x q = 1%nat) (dom x) (el x).
 
 (** * What a rule claims: wherever the left side is defined, the right side is, and has the same value. A side may have size 1 where
     the other one does not vary. *)
