@@ -75,17 +75,11 @@ def xlogy_range(x: Interval, y: Interval) -> Interval:
 
 
 def power(x: Any, y: Any) -> Any:
-    """x^y; of integers the integer part, so 0 where y is negative and |x| is not 1, as in torch.
-
-    The power 0.5 is the root, as torch has it of a constant in float32 and float64. NumPy takes the root for arrays of one exponent, and
-    not for others.
-    """
+    """x^y; of integers the integer part, so 0 where y is negative and |x| is not 1, as in torch."""
     x, y = np.asarray(x), np.asarray(y)
-    halves = y == 0.5
-    if x.dtype.kind != "i" and np.any(halves):
-        return np.where(halves, np.sqrt(x), x if np.all(halves) else np.power(x, y))
     if x.dtype.kind != "i" or not np.any(y < 0):
-        return np.power(x, y)
+        # a constant of 0.5 is the root, as in torch; NumPy takes the root too, but not where both have one element and an axis
+        return np.power(x, y.reshape(()) if y.size == 1 else y).reshape(np.broadcast_shapes(x.shape, y.shape))
     below = np.where(np.abs(x) == 1, np.where(y % 2 == 0, np.ones((), x.dtype), x), np.zeros((), x.dtype))
     return np.where(y < 0, below, np.power(x, np.maximum(y, 0)))
 

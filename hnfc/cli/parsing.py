@@ -71,9 +71,9 @@ class _HelpFormatter(argparse.HelpFormatter):
         lines: list[str] = []
         for block in re.split(r"\n(?= |$)|\n\n|(?<=:)\n", text):
             deeper = " " * (len(block) - len(block.lstrip()) + 4 if block.startswith(" ") else 0)
-            said = re.fullmatch(r"( +\S.*?\S) {2,}(\S.*)", block) if len(block) > width else None
-            if said:
-                lines += [said[1], *textwrap.wrap(said[2], width, initial_indent=deeper, subsequent_indent=deeper)]
+            explained = re.fullmatch(r"( +\S.*?\S) {2,}(\S.*)", block) if len(block) > width else None
+            if explained:
+                lines += [explained[1], *textwrap.wrap(explained[2], width, initial_indent=deeper, subsequent_indent=deeper)]
             elif block.startswith(" "):
                 lines += textwrap.wrap(block, width, subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False)
             else:

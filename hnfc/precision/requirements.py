@@ -187,7 +187,7 @@ class Infeasible:
 
 
 def _meant(name: str, machines: list[str]) -> str:
-    """What was meant by a name that no machine has: an error, where it is a number."""
+    """A way out for a name that no machine has: a number is an error."""
     try:
         float(name)
     except ValueError:
