@@ -39,7 +39,7 @@ Ltac near0 := first [lra | interval | integrals].
 Ltac decided := repeat match goal with
   | |- context [Int_part ?x] => first
       [ whole x 0%Z | whole x 1%Z | whole x 2%Z | whole x 3%Z | whole x 4%Z | whole x (-1)%Z | whole x (-2)%Z | whole x (-3)%Z
-      | whole x (-4)%Z ]
+      | whole x (-4)%Z | whole x 5%Z | whole x 6%Z | whole x 7%Z | whole x (-5)%Z | whole x (-6)%Z | whole x (-7)%Z ]
   | |- context [Rmax ?a ?b] => first [rewrite (Rmax_left a b) by near0 | rewrite (Rmax_right a b) by near0]
   | |- context [Rmin ?a ?b] => first [rewrite (Rmin_left a b) by near0 | rewrite (Rmin_right a b) by near0]
   | |- context [Rabs ?a] => first [rewrite (Rabs_pos_eq a) by lra | rewrite (Rabs_left1 a) by lra]
