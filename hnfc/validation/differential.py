@@ -176,7 +176,7 @@ class Trial:
         explain."""
         before, after, right = arrays
         reason = regression(before, after, right, self.formats[index], rules)
-        if reason and rules.unseen:
+        if reason and rules.unseen and self.mixing:
             after = self._without_luck(place, index, arrays)
             reason = regression(before, after, right, self.formats[index], rules)
         # an element by itself, as the probability of one class, may lose what all of them together may

@@ -21,6 +21,9 @@ _NOISE = 64
 """Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
 BACKWARD = 4
 """A gradient and its references take about as many elements as so many forward passes."""
+_DRAWS = 4
+NEXT_TO = 4.0
+"""Units in the last place by which inputs move for `rounding_noise`."""
 
 
 def leniency(form: Any, mixing: bool, size: float, largest: float, negligible: float, is_sample: bool) -> Leniency:
@@ -56,6 +59,22 @@ def worse_than_kept(
     nothing = ~np.isfinite(old.astype(np.float64))
     others = worse([np.where(nothing, new, old), new, first, second], form, derivative, leniency)
     return others or regression(old, new, np.where(nothing, kept, np.nan), form, leniency)
+
+
+def rounding_noise(found: Array, again: Callable[[np.random.Generator], Array | None]) -> float:
+    """The largest change of a gradient over some draws of inputs next to its own; 0 where it has none.
+
+    A sum that cancels, as where all scores of a softmax are equal, leaves as much, in any of its elements. again: the gradient on such
+    inputs.
+    """
+    random, noise = np.random.default_rng(0), 0.0
+    for _ in range(_DRAWS):
+        near = again(random)
+        if near is not None:
+            with np.errstate(all="ignore"):
+                changes = np.abs(near.astype(np.float64) - found.astype(np.float64))
+            noise = max(noise, float(np.max(changes, where=np.isfinite(changes), initial=0.0)))
+    return noise
 
 
 def stops_gradients(block: Block) -> bool:
