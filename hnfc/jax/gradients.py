@@ -15,7 +15,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
 from hnfc.core.errors import ModelError
-from hnfc.core.samples import moved
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import FORMATS
 from hnfc.frontend.torch_mlir import import_module
@@ -23,7 +22,7 @@ from hnfc.jax.capture import MarkedModule
 from hnfc.jax.runner import QUICKLY, JaxRunner, apart, attempted, has_open_loop
 from hnfc.jax.widening import in_float64, raised
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
-from hnfc.validation.gradients import BACKWARD, NEXT_TO, Arbiter, leniency, only_the_first, rounding_noise, weight_of, worse
+from hnfc.validation.gradients import BACKWARD, Arbiter, coarsest, leniency, next_to, only_the_first, rounding_noise, weight_of, worse
 from hnfc.validation.invented import is_pointwise
 from hnfc.validation.probes import Slot, probes
 from hnfc.validation.tolerance import TOLERATED_GROWTH
@@ -85,7 +84,7 @@ class FunctionGradients:
                 arrays = [g[position] for g in gradients]
                 reason = worse(arrays, form, derivative, rules)
                 if reason and mixing and not np.isfinite(arrays[0].astype(np.float64)).all():
-                    noise = rounding_noise(arrays[1], partial(self._next_to, inputs, wanted, position))
+                    noise = rounding_noise(arrays[1], partial(self._next_to, inputs, wanted, position, coarsest(block)))
                     reason = worse(arrays, form, derivative, replace(rules, unnoticed=TOLERATED_GROWTH * noise))
                 if reason:
                     yield f"the gradient by input {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
@@ -127,9 +126,13 @@ class FunctionGradients:
         counted = [None if w is None else np.asarray(w) for w in weights]
         return [*narrow, *exact], counted, float(size)
 
-    def _next_to(self, inputs: Sequence[Any], wanted: Sequence[int], position: int, random: np.random.Generator) -> Array | None:
+    def _next_to(
+        self, inputs: Sequence[Any], wanted: Sequence[int], position: int, unit_roundoff: float, random: np.random.Generator
+    ) -> Array | None:  # fmt: skip
         """A gradient after the rewrite on inputs some units in the last place away."""
-        near = [moved(np.asarray(x), form, NEXT_TO, random).astype(np.asarray(x).dtype) if (form := _format(x)) else x for x in inputs]
+        near = [
+            next_to(np.asarray(x), form, unit_roundoff, random).astype(np.asarray(x).dtype) if (form := _format(x)) else x for x in inputs
+        ]
         found = self._found(near, wanted)
         return found[0][1][position] if found is not None else None
 

@@ -19,7 +19,6 @@ from xdsl.ir import Block
 
 from hnfc.backend.gradients import ignore_unused
 from hnfc.backend.on_torch import trial_run, widened
-from hnfc.core.samples import moved
 from hnfc.core.tensors import to_numpy, to_torch
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
@@ -30,9 +29,10 @@ from hnfc.pytorch.kept_values import WithKept
 from hnfc.validation.differential import MOST_ELEMENTS, elements_of
 from hnfc.validation.gradients import (
     BACKWARD,
-    NEXT_TO,
     Arbiter,
+    coarsest,
     leniency,
+    next_to,
     only_the_first,
     rounding_noise,
     stops_gradients,
@@ -120,7 +120,7 @@ class GradientTrial:
                     if reason:
                         allowed = _UNITS_OF_TERMS * form.unit_roundoff * self._largest_terms(wide[1], doubled, index, defined)
                         if mixing:
-                            again = partial(self._next_to, inputs, index, defined)
+                            again = partial(self._next_to, inputs, index, defined, coarsest(block))
                             allowed = np.maximum(allowed, TOLERATED_GROWTH * rounding_noise(arrays[1], again))
                         loosened = replace(rules, unnoticed=allowed)
                         reason = worse(arrays, form, arbiter.derivative, loosened)
@@ -162,10 +162,12 @@ class GradientTrial:
         found = _gradients(graph, doubled, [index], self.returned, defined)
         return to_numpy(found[0]) if found is not None else None
 
-    def _next_to(self, inputs: Sequence[Any], index: int, defined: Sequence[Any], random: np.random.Generator) -> Array | None:
+    def _next_to(
+        self, inputs: Sequence[Any], index: int, defined: Sequence[Any], unit_roundoff: float, random: np.random.Generator
+    ) -> Array | None:  # fmt: skip
         """The gradient after the rewrite on inputs some units in the last place away."""
         near = [
-            torch.tensor(moved(to_numpy(t), _OF_DTYPE[t.dtype], NEXT_TO, random), dtype=t.dtype) if _is_differentiable(t) else t
+            torch.tensor(next_to(to_numpy(t), _OF_DTYPE[t.dtype], unit_roundoff, random), dtype=t.dtype) if _is_differentiable(t) else t
             for t in inputs
         ]
         found = _gradients(self.after, near, [index], self.returned, defined)

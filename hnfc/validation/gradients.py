@@ -10,7 +10,9 @@ import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.interpreter import WeightReader, derivative_at
+from hnfc.core.samples import moved
 from hnfc.dialects.num.elementary import DetachOp
+from hnfc.dialects.types import FORMATS, format_of
 from hnfc.validation.differential import agreed
 from hnfc.validation.measurement import NO_DIGIT, Leniency, regression
 
@@ -22,7 +24,7 @@ _NOISE = 64
 BACKWARD = 4
 """A gradient and its references take about as many elements as so many forward passes."""
 _DRAWS = 4
-NEXT_TO = 4.0
+_NEXT_TO = 4.0
 """Units in the last place by which inputs move for `rounding_noise`."""
 
 
@@ -75,6 +77,17 @@ def rounding_noise(found: Array, again: Callable[[np.random.Generator], Array | 
                 changes = np.abs(near.astype(np.float64) - found.astype(np.float64))
             noise = max(noise, float(np.max(changes, where=np.isfinite(changes), initial=0.0)))
     return noise
+
+
+def coarsest(block: Block) -> float:
+    """The unit roundoff of the narrowest format in a program: autocast rounds to it what float32 holds."""
+    values = [*block.args, *(result for op in block.ops for result in op.results)]
+    return max((form.unit_roundoff for form in map(format_of, (value.type for value in values)) if form is not None), default=0.0)
+
+
+def next_to(array: Array, element: str, unit_roundoff: float, random: np.random.Generator) -> Array:
+    """Numbers some units in the last place away, of a format with this unit roundoff if it is narrower than their own, in float64."""
+    return moved(array, element, _NEXT_TO * max(1.0, unit_roundoff / FORMATS[element].unit_roundoff), random)
 
 
 def stops_gradients(block: Block) -> bool:
