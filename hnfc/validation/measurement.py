@@ -234,7 +234,9 @@ class Original:
         given = {self._copies[value]: array for value, array in sample.items() if value in self._copies}
         largest: dict[SSAValue, Array] = {}
         for draw in range(_DRAWS):
-            near = {value: _moved_alike(value, array, (draw, index)) for index, (value, array) in enumerate(given.items())}
+            # in their formats: what rounding an input changes is no error of the form
+            with np.errstate(all="ignore"):
+                near = {v: _moved_alike(v, array, (draw, index)).astype(array.dtype) for index, (v, array) in enumerate(given.items())}
             truth = evaluate_exactly(self._region.block, near, known, weights, budget=EXACT_BUDGET // _DRAWS)
             found = evaluate(self._region.block, near, weights, keep=known) if truth else {}
             for value in truth:
