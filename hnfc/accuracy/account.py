@@ -16,7 +16,7 @@ from hnfc.accuracy.reading import expression
 from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
-from hnfc.accuracy.rules import RuleUse
+from hnfc.accuracy.rules import REGROUPED, RuleUse
 from hnfc.accuracy.terms import Term, is_const, variables
 from hnfc.accuracy.truncation import Truncated
 from hnfc.dialects.interval import Interval
@@ -35,6 +35,8 @@ class Use:
 
     @property
     def text(self) -> str:
+        if self.step.name == REGROUPED:
+            return "exact: both expand to the same polynomial"
         if self.step.condition is None or not variables(self.step.condition):
             return "proved over the reals"
         condition = expression(self.step.condition)
@@ -73,7 +75,7 @@ class BranchAccount:
 
     def data(self) -> dict[str, Any]:
         rules = [
-            {"rule": u.step.rule.name, "proved": u.step.condition is None or u.shown, "verdict": u.text,
+            {"rule": u.step.name, "proved": u.step.condition is None or u.shown, "verdict": u.text,
              "before": expression(u.step.before), "after": expression(u.step.after)} for u in self.uses
         ]  # fmt: skip
         series = None

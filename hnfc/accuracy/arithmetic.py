@@ -107,23 +107,32 @@ class TermSimplifier:
                 return total if len(total) <= _LARGEST else None
             if term.op == "div":
                 return self._quotient(term, x, y)
-            return self._multiplied(x, y)
+            return self.multiplied(x, y)
         return self._atom(term)
 
     def _quotient(self, term: Term, x: Polynomial, y: Polynomial) -> Polynomial | None:
         if len(y) == 1:
             ((m, c),) = y.items()
-            return self._multiplied(x, {tuple((a, -p) for a, p in m): 1 / c})
+            return self.multiplied(x, {tuple((a, -p) for a, p in m): 1 / c})
         if not y:
             return self._atom(term)
         (below,) = self._atom(term.args[1])
-        return self._multiplied(x, {tuple((a, -p) for a, p in below): Fraction(1)})
+        return self.multiplied(x, {tuple((a, -p) for a, p in below): Fraction(1)})
+
+    def atom(self, index: int) -> Term:
+        """The term that a monomial names."""
+        return self._atoms[index]
+
+    def index_of(self, atom: Term) -> int:
+        """The number that monomials name the term by."""
+        self._atoms[atom.index] = atom
+        return atom.index
 
     def _atom(self, term: Term) -> Polynomial:
-        self._atoms[term.index] = term
-        return {((term.index, 1),): Fraction(1)}
+        return {((self.index_of(term), 1),): Fraction(1)}
 
-    def _multiplied(self, x: Polynomial, y: Polynomial) -> Polynomial | None:
+    def multiplied(self, x: Polynomial, y: Polynomial) -> Polynomial | None:
+        """The product of two polynomials; None where it is too long."""
         if len(x) * len(y) > 4 * _LARGEST:
             return None
         result: Polynomial = {}
@@ -142,7 +151,7 @@ class TermSimplifier:
                 inner = self.polynomial(atom.args[0])
                 if inner is not None:
                     powers[a] = p - 2
-                    product = self._multiplied(whole, inner)
+                    product = self.multiplied(whole, inner)
                     if product is None:
                         powers[a] = p
                     else:
@@ -150,7 +159,7 @@ class TermSimplifier:
         rest = tuple(sorted((a, p) for a, p in powers.items() if p))
         if whole == {(): Fraction(1)}:
             return {rest: Fraction(1)}
-        return self._multiplied(whole, {rest: Fraction(1)}) or {rest: Fraction(0)}
+        return self.multiplied(whole, {rest: Fraction(1)}) or {rest: Fraction(0)}
 
     def term(self, polynomial: Polynomial) -> Term:
         """The polynomial as a sum of products, those of higher degree first."""

@@ -103,7 +103,7 @@ class Regimes:
 
         errors = np.stack([cost(c) for c in candidates], axis=1)
         prices = np.array([price_of(c, len(sample.inputs)) for c in candidates])
-        sizes = np.array([0.002 * c.term.size for c in candidates])
+        sizes = np.array([0.01 * c.term.size for c in candidates])
         values = [(f, self.evaluator.values(f)) for f in features]
         self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], least * (len(even) // 2), prices, sizes)
 
@@ -334,7 +334,7 @@ def assembled(terms: Terms, tree: Tree) -> Term:
     low, high = assembled(terms, tree.low), assembled(terms, tree.high)
     if low is high:
         return low
-    condition = terms.make("compare", tree.feature, terms.const(Fraction(tree.threshold)), value="lt")
+    condition = terms.make("compare", tree.feature, terms.const(Fraction(repr(tree.threshold))), value="lt")
     return terms.make("where", condition, low, high)
 
 

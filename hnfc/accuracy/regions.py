@@ -23,7 +23,7 @@ from hnfc.dialects.types import ELEMENT_NAMES, FORMATS
 from hnfc.dsl import core
 
 MOST_OPERATIONS = 40
-MOST_LEAVES = 3
+MOST_LEAVES = 4
 _PREDICATE = "predicate"
 
 

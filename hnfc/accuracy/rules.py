@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.factoring import PolynomialForms
 from hnfc.accuracy.terms import COMMUTATIVE, Term, Terms
 from hnfc.dsl import core
 from hnfc.frontend.fpcore_builder import PLAIN
@@ -15,15 +16,18 @@ from hnfc.frontend.fpcore_builder import PLAIN
 _HOLE = "?"
 
 
+REGROUPED = "polynomial_regrouped"
+
+
 @dataclass(frozen=True)
 class RuleUse:
-    """One use of a rule: what it replaced by what, and what its captures stood for."""
+    """One use of a rule, or of the arithmetic of polynomials (REGROUPED): what was replaced by what, and what captures stood for."""
 
-    rule: core.Rule
+    name: str
     bindings: tuple[tuple[str, Term], ...]
     before: Term
     after: Term
-    condition: Term | None
+    condition: Term | None = None
     """The rule's `where` on these operands, a truth value; None for a rule that has none."""
 
 
@@ -41,6 +45,7 @@ class RuleTable:
     def __init__(self, rules: Sequence[core.Rule], arithmetic: TermSimplifier) -> None:
         self.arithmetic = arithmetic
         self.terms = arithmetic.terms
+        self.polynomials = PolynomialForms(arithmetic)
         self._by_root: dict[str, list[_Direction]] = {}
         self._steps: dict[Term, list[RuleUse]] = {}
         for rule in rules:
@@ -66,7 +71,7 @@ class RuleTable:
         return _Direction(direction.rule, pattern, replacement, direction.condition)
 
     def steps(self, term: Term) -> list[RuleUse]:
-        """Every way in which one rule changes the term at its root."""
+        """Every way in which one rule, or another writing of a polynomial, changes the term at its root."""
         found = self._steps.get(term)
         if found is None:
             found = self._steps[term] = list(self._find(term))
@@ -84,7 +89,12 @@ class RuleTable:
                     seen.add(after)
                     named = tuple((hole.value[1:], bound) for hole, bound in bindings.items())
                     condition = None if direction.condition is None else self._signs(self.instance(direction.condition, bindings))
-                    yield RuleUse(direction.rule, named, term, after, condition)
+                    yield RuleUse(direction.rule.name, named, term, after, condition)
+
+        for after in self.polynomials.of(term):
+            if after not in seen:
+                seen.add(after)
+                yield RuleUse(REGROUPED, (), term, after)
 
     def _signs(self, condition: Term) -> Term:
         """The condition with comparisons of products with 0 so that no product underflows: x·y has the sign of x/|x|·y."""

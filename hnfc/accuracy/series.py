@@ -64,7 +64,7 @@ class SeriesArithmetic:
     def times(self, a: Coefficient, b: Coefficient) -> Coefficient:
         if isinstance(a, fmpq) and isinstance(b, fmpq):
             return a * b
-        product = self.arithmetic._multiplied(_polynomial(a), _polynomial(b))
+        product = self.arithmetic.multiplied(_polynomial(a), _polynomial(b))
         if product is None:
             raise NoSeries("coefficients grow too long")
         return plain(product)

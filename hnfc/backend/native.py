@@ -19,6 +19,8 @@ _PLAIN = (
     "log_ndtr", "hypot", "logaddexp", "silu", "mish",
 )  # fmt: skip
 """Functions of `hnfc.backend.functions` that take the operation's operands and nothing else."""
+_OF_TORCH = {"i0": "special_i0", "i0e": "special_i0e"}
+"""Functions of torch that have accurate derivatives, where the expansions of files have none."""
 
 
 def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
@@ -29,6 +31,8 @@ def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
     if name in ("maximum", "minimum"):
         # torch's clamp has another derivative where both are equal
         return [e.aten(name, [e.resolve(operand) for operand in operation.operands], operation.results[0].type)]
+    if name in _OF_TORCH:
+        return [e.operator(_OF_TORCH[name], [e.resolve(operand) for operand in operation.operands], operation.results[0].type)]
     axes: Any = getattr(operation, "axes", None)
     if name in ("softmax", "log_softmax", "logsumexp") and axes is not None and len(axes.data) == 1:
         return _call(e, operation, name, axes.data[0])

@@ -134,8 +134,8 @@ def _words(improved: ImprovedProgram, branches: list[BranchAccount]) -> list[str
     lines = [f"{name}: {improved.before:.2f} → {improved.after:.2f} bits of error on {points} points, in {improved.seconds:.2f} s"]
     for branch in branches:
         lines.append(f"  {branch.where}: {branch.points} points")
-        width = max((len(use.step.rule.name) for use in branch.uses), default=0)
-        lines += [f"    {use.step.rule.name:{width}}  {use.text}" for use in branch.uses]
+        width = max((len(use.step.name) for use in branch.uses), default=0)
+        lines += [f"    {use.step.name:{width}}  {use.text}" for use in branch.uses]
         if branch.series is not None:
             lines.append(f"    series: {branch.series.text}")
         if not branch.uses and branch.series is None:
