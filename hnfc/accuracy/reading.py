@@ -114,8 +114,8 @@ def literal(value: Fraction) -> str:
 
 
 def doubles(value: Fraction) -> tuple[float, ...]:
-    """The double that the number is, or numerator and denominator where they are doubles; else the double next to it."""
+    """The double that the number is or is written as, or numerator and denominator where they are doubles; else the double next to it."""
     near = float(value)
-    if Fraction(near) != value and abs(value.numerator) < 2**53 and value.denominator < 2**53:
+    if value not in (Fraction(near), Fraction(repr(near))) and abs(value.numerator) < 2**53 and value.denominator < 2**53:
         return float(value.numerator), float(value.denominator)
     return (near,)

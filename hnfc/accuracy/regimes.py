@@ -25,6 +25,9 @@ _FORBIDDEN = 2000.0
 """Bits that count for a point at which a form must not be used."""
 _LEAST_POINTS = 6
 _DEPTH = 7
+_BITS_OF_A_NODE = 0.005
+_ADDED = 0.4
+"""What the second form of a branch costs, as a part of what a larger form costs in the place of a smaller one."""
 
 
 def price_of(candidate: Candidate, arguments: int) -> float:
@@ -78,7 +81,7 @@ class _Table:
 
     def added(self) -> float:
         """The least cost of a second form."""
-        return float(self.sizes.min()) * len(self.errors)
+        return _ADDED * float(self.sizes.min()) * len(self.errors)
 
 
 class Regimes:
@@ -103,7 +106,7 @@ class Regimes:
 
         errors = np.stack([cost(c) for c in candidates], axis=1)
         prices = np.array([price_of(c, len(sample.inputs)) for c in candidates])
-        sizes = np.array([0.01 * c.term.size for c in candidates])
+        sizes = np.array([_BITS_OF_A_NODE * c.term.size for c in candidates])
         values = [(f, self.evaluator.values(f)) for f in features]
         self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], least * (len(even) // 2), prices, sizes)
 
