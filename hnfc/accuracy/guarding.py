@@ -22,11 +22,14 @@ from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw, joined, measured, neighbours
 from hnfc.accuracy.reach import proved
 from hnfc.accuracy.reference import holds
-from hnfc.accuracy.regimes import Bound, Leaf, Tree, assembled, leaves, merged, paths
+from hnfc.accuracy.regimes import Bound, Leaf, Split, Tree, assembled, merged, narrowed, paths, splits
 from hnfc.accuracy.search import Candidate, errors_of
 from hnfc.accuracy.terms import Term, Terms
 
-_ROUNDS = 6
+_ROUNDS = 8
+_GROWN = 3
+_FEWEST = 64
+"""Rounds in all, rounds in which trees are grown anew, and points that a branch must keep when it is narrowed."""
 _CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
 """Rounds of the search around the worst points of a tree, points kept in each, and neighbours of each point."""
 
@@ -68,7 +71,7 @@ class Guard:
             self.see(draw(self.original.term, self.domain, points // 2, rng), everyday(self.original.term, self.domain, points, rng))
             if not self._refused(tree) and not self._refused_nearby(tree, rng):
                 return merged(tree)
-            if attempt < _ROUNDS // 2:
+            if attempt < _GROWN:
                 tree = grow(*self._counterexamples())
             else:
                 self._mend(tree)
@@ -110,11 +113,34 @@ class Guard:
         return all(form is self.original or self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
 
     def _mend(self, tree: Tree) -> None:
-        """Replaces the forms that something speaks against."""
-        for leaf, (where, _) in zip(list(leaves(tree)), list(paths(tree)), strict=True):
-            here = self._taken(where)
-            if leaf.choice is not self.original and not self._allowed(leaf.choice, where, here):
-                leaf.choice = self._next(leaf.choice, where, here)
+        """Narrows the branches whose forms something speaks against, or replaces these forms."""
+        for split, within in splits(tree):
+            for leaf, bound in zip((split.low, split.high), ((-np.inf, split.threshold), (split.threshold, np.inf)), strict=True):
+                where = narrowed(within, split.feature, *bound)
+                if isinstance(leaf, Leaf) and leaf.choice is not self.original and not self._narrow(split, leaf, where):
+                    self._replace(leaf, where)
+        if isinstance(tree, Leaf) and tree.choice is not self.original:
+            self._replace(tree, ())
+
+    def _replace(self, leaf: Leaf, where: tuple[Bound, ...]) -> None:
+        here = self._taken(where)
+        if not self._allowed(leaf.choice, where, here):
+            leaf.choice = self._next(leaf.choice, where, here)
+
+    def _narrow(self, split: Split, leaf: Leaf, where: tuple[Bound, ...]) -> bool:
+        """Moves the threshold so far that all points at which a form is worse lie beyond it; False where too few points would be left."""
+        assert self.sample is not None and self._evaluator is not None
+        here = self._taken(where)
+        harm = here & worse(leaf.choice.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday, self.lost)
+        if not harm.any() or leaf.choice.origin is not None:
+            return False
+        values = self._evaluator.values(split.feature)
+        nearest = float(values[harm].min()) / 2 if leaf is split.low else 2 * float(values[harm].max())
+        kept = values[here] < nearest if leaf is split.low else values[here] >= nearest
+        if not 0 < nearest < np.inf or kept.sum() < _FEWEST:
+            return False
+        split.threshold = float(f"{nearest:.1e}")
+        return True
 
     def _next(self, refused: Candidate, where: tuple[Bound, ...], here: Any) -> Candidate:
         """The best candidate on a branch that nothing speaks against."""

@@ -318,8 +318,8 @@ def leaves(tree: Tree) -> Iterator[Leaf]:
 def splits(tree: Tree, within: tuple[Bound, ...] = ()) -> Iterator[tuple[Split, tuple[Bound, ...]]]:
     """Each comparison, with those before it that lead there; the last ones first."""
     if isinstance(tree, Split):
-        yield from splits(tree.low, _narrowed(within, tree.feature, float("-inf"), tree.threshold))
-        yield from splits(tree.high, _narrowed(within, tree.feature, tree.threshold, float("inf")))
+        yield from splits(tree.low, narrowed(within, tree.feature, float("-inf"), tree.threshold))
+        yield from splits(tree.high, narrowed(within, tree.feature, tree.threshold, float("inf")))
         yield tree, within
 
 
@@ -355,11 +355,11 @@ def paths(tree: Tree, within: tuple[Bound, ...] = ()) -> Iterator[tuple[tuple[Bo
     if isinstance(tree, Leaf):
         yield within, tree.choice
         return
-    yield from paths(tree.low, _narrowed(within, tree.feature, float("-inf"), tree.threshold))
-    yield from paths(tree.high, _narrowed(within, tree.feature, tree.threshold, float("inf")))
+    yield from paths(tree.low, narrowed(within, tree.feature, float("-inf"), tree.threshold))
+    yield from paths(tree.high, narrowed(within, tree.feature, tree.threshold, float("inf")))
 
 
-def _narrowed(within: tuple[Bound, ...], feature: Term, lo: float, hi: float) -> tuple[Bound, ...]:
+def narrowed(within: tuple[Bound, ...], feature: Term, lo: float, hi: float) -> tuple[Bound, ...]:
     for i, bound in enumerate(within):
         if bound.feature is feature:
             return (*within[:i], Bound(feature, max(lo, bound.lo), min(hi, bound.hi)), *within[i + 1 :])

@@ -24,7 +24,7 @@ from hnfc.jax.rewriting import Plan
 from hnfc.jax.runner import JaxRunner, apart
 from hnfc.jax.samples import sample_of
 from hnfc.jax.steps import Equations, with_literals
-from hnfc.pipeline.compile import compile_module, sufficient
+from hnfc.pipeline.compile import compile_module, to_exclude
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.request import Found, Request
 from hnfc.pipeline.rulesets import RuleSet
@@ -161,7 +161,7 @@ class _Attempt:
         reasons = self._worse(compiled, function)
         while reasons and compiled.applied:
             guilty = sorted({applied.rule.name for applied in compiled.applied})
-            excluded += sufficient(guilty, partial(self._is_right_without, replace(request, excluded=tuple(excluded))))
+            excluded += to_exclude(guilty, request, partial(self._is_right_without, replace(request, excluded=tuple(excluded))))
             request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
             compiled, function = self._compiled(request)
             reasons = self._worse(compiled, function)

@@ -67,19 +67,23 @@ def _sound(source: ir.Module, request: Request, progress: Progress) -> Compiled:
             withdrawn.append(f"the form that the {request.search.kind} search found was given up for that of the greedy search")
             request = replace(request, search=Search())
             continue
-        searched = [name for name in guilty if name not in _given(request)]
-        # what a search added goes first
-        tried = [*searched, *(name for name in guilty if name not in searched)]
-        enough = sufficient(tried, partial(_is_right_without, source, replace(request, excluded=tuple(excluded)), progress))
-        excluded += searched if searched and len(enough) > 1 else enough
+        excluded += to_exclude(guilty, request, partial(_is_right_without, source, replace(request, excluded=tuple(excluded)), progress))
 
 
 def _is_right_without(source: ir.Module, request: Request, progress: Progress, rule: str) -> bool:
     return not _guilty(_attempt(source, replace(request, excluded=(*request.excluded, rule)), progress))[0]
 
 
-def sufficient(guilty: list[str], mends: Callable[[str], bool]) -> list[str]:
-    """One of the rules without which nothing is worse, as `mends` finds; all of them where no such rule is found in time."""
+def to_exclude(guilty: list[str], request: Request, mends: Callable[[str], bool]) -> list[str]:
+    """One of the rules without which nothing is worse, as `mends` finds; where there is none, those that a search added, or all."""
+    given = _given(request)
+    searched = [name for name in guilty if name not in given]
+    enough = _sufficient([*searched, *(name for name in guilty if name in given)], mends)
+    return searched if searched and len(enough) > 1 else enough
+
+
+def _sufficient(guilty: list[str], mends: Callable[[str], bool]) -> list[str]:
+    """One of the rules without which nothing is worse; all of them where no such rule is found in time."""
     if len(guilty) == 1:
         return guilty
     deadline = time.monotonic() + _SECONDS

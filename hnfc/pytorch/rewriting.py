@@ -27,7 +27,7 @@ from hnfc.core.tensors import to_numpy
 from hnfc.dialects.interval import Interval
 from hnfc.frontend.pytorch import Captured
 from hnfc.frontend.signature import FixedResult, Given, Returned
-from hnfc.pipeline.compile import compile_module, sufficient
+from hnfc.pipeline.compile import compile_module, to_exclude
 from hnfc.pipeline.compiled import Compiled
 from hnfc.pipeline.request import Found, Request
 from hnfc.pytorch.gradients import GradientTrial, ignoring_unused
@@ -139,7 +139,7 @@ class _Trials:
             if calmed is not None:
                 return request, calmed
             guilty = sorted({applied.rule.name for applied in made.compiled.applied})
-            excluded += sufficient(guilty, partial(self._is_right_without, replace(request, excluded=tuple(excluded))))
+            excluded += to_exclude(guilty, request, partial(self._is_right_without, replace(request, excluded=tuple(excluded))))
             request = replace(request, excluded=tuple(excluded), withdrawn=(*request.withdrawn, *reasons))
             made = self.made(request)
         return request, made
