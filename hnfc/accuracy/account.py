@@ -162,6 +162,8 @@ def interval(term: Term, ranges: dict[str, Interval]) -> Interval:
         return Interval.point(term.value)
     if term.op in ("compare", "where") or term.op.startswith("logical"):
         return Interval(-np.inf, np.inf, True)
+    if term.op == "mul" and term.args[0] is term.args[1]:
+        return OPERATIONS["square"].FACTS.range(interval(term.args[0], ranges))  # type: ignore[no-any-return]
     return OPERATIONS[term.op].FACTS.range(*(interval(a, ranges) for a in term.args))  # type: ignore[no-any-return]
 
 

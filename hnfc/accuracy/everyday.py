@@ -23,6 +23,9 @@ _GRIDS = (
     (0.0, 0.5, 1.0, -1.0, 2.0),
 )
 """Short numbers, all combinations of which are looked at, by how many arguments there are."""
+_RATIOS = ((), (), (1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 4.0, -4.0), (1.0, -1.0, 2.0, -2.0, 0.5, 4.0), (1.0, -1.0, 2.0, 4.0))
+_UNITS = np.array([0.0137, 0.219, 1.77, 34.3, 877.3])
+"""Arguments in all of these ratios, in units that are no short numbers: where parts are equal or opposite whatever the unit."""
 
 
 def everyday(term: Term, domain: Domain, count: int, rng: np.random.Generator) -> Sample:
@@ -38,11 +41,15 @@ def everyday(term: Term, domain: Domain, count: int, rng: np.random.Generator) -
 
 
 def short_numbers(term: Term, domain: Domain) -> Sample:
-    """All combinations of a few short numbers, of programs with few arguments; for one argument thousands of numbers at even distances."""
+    """All combinations of a few short numbers and ratios, of programs with few arguments; for one argument thousands of numbers at even
+    distances."""
     arguments = len(domain.names)
     grid = _GRIDS[arguments - 1] if arguments <= len(_GRIDS) else ()
     rows = list(itertools.product(grid, repeat=arguments)) if grid else []
     points = np.array(rows, np.float64).reshape(len(rows), arguments)
+    if 1 < arguments < len(_RATIOS):
+        ratios = np.array(list(itertools.product(_RATIOS[arguments], repeat=arguments)))
+        points = np.concatenate([points, *(unit * ratios for unit in _UNITS)])
     if arguments == 1:
         sizes = np.geomspace(1e-3, 1e3, 601)
         points = np.concatenate([points[:, 0], np.linspace(-1000, 1000, 1601) + 0.3, sizes, -sizes])[:, None]

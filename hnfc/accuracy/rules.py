@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial, reduce
 
 from hnfc.accuracy.arithmetic import TermSimplifier
 from hnfc.accuracy.factoring import PolynomialForms
@@ -102,7 +103,14 @@ class RuleTable:
             return self.terms.make(condition.op, *(self._signs(a) for a in condition.args))
         if condition.op != "compare" or condition.args[1] is not self.terms.zero:
             return condition
+        if condition.args[0].op == "neg":
+            opposite = _OPPOSITE.get(condition.value, condition.value)
+            return self._signs(self.terms.make("compare", condition.args[0].args[0], self.terms.zero, value=opposite))
         factors = [f for f in _factors(condition.args[0]) if f.op != "const" or f.value <= 0]
+        if condition.value == "ge" and len(odd := [f for f in dict.fromkeys(factors) if factors.count(f) % 2]) < len(factors):
+            # squares have no sign
+            product = reduce(partial(self.terms.make, "mul"), odd) if odd else self.terms.one
+            return self._signs(self.terms.make("compare", product, self.terms.zero, value="ge"))
         if len(factors) < 2 or any(f.op == "const" for f in factors):
             return condition
         *signs, product = sorted(factors, key=lambda f: f.index)
@@ -117,6 +125,9 @@ class RuleTable:
         if not template.args:
             return template
         return self.arithmetic.make(template.op, *(self.instance(a, bindings) for a in template.args), value=template.value)
+
+
+_OPPOSITE = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 
 def _factors(term: Term) -> list[Term]:

@@ -173,13 +173,13 @@ _LOGIC = frozenset(name for name, operation in OPERATIONS.items() if operation.F
 
 def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: Localizer, limits: SearchLimits) -> int:
     """Fills the pool with rewritten forms of the candidates given; how many were rewritten."""
-    deadline = time.monotonic() + limits.seconds
+    deadline = time.process_time() + limits.seconds
     queue: list[tuple[float, int, Candidate]] = []
     for candidate in start:
         heapq.heappush(queue, (candidate.mean, candidate.term.index, candidate))
     expanded = 0
     while queue and expanded < limits.expansions and len(pool.found) < limits.candidates:
-        if pool.best.mean() <= limits.enough or time.monotonic() > deadline:
+        if pool.best.mean() <= limits.enough or time.process_time() > deadline:
             break
         _, _, candidate = heapq.heappop(queue)
         expanded += 1
