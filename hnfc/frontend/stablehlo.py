@@ -20,7 +20,7 @@ import hnfc.frontend.stablehlo_elementwise
 import hnfc.frontend.stablehlo_movement
 import hnfc.frontend.stablehlo_reduction
 import hnfc.frontend.stablehlo_values  # noqa: F401  (register their handlers)
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, first_line
 from hnfc.core.regions import CONTROL, has_unknown_sizes
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend.stablehlo_marks import DETACH, MARK, Marks
@@ -83,7 +83,7 @@ def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
     try:
         return _stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
-        raise ModelError(f"this portable StableHLO artifact cannot be read: {str(error).splitlines()[0]}", name) from None
+        raise ModelError(f"this portable StableHLO artifact cannot be read: {first_line(error)}", name) from None
 
 
 def is_stablehlo(module: ir.Module) -> bool:
