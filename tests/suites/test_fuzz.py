@@ -33,3 +33,8 @@ def test_a_death_and_a_hang_are_found(monkeypatch, kinds):
     monkeypatch.setattr(fuzz, "judged", lambda kind, number, folder: (ends.get(number, bool)(), (forked.RIGHT, ""))[1])
     found = {number: outcome for number, outcome, _ in fuzz.run(kinds["mlir"], "mlir", 0, range(6))}
     assert found == {0: forked.RIGHT, 1: forked.DIED, 2: forked.HUNG, 3: forked.RIGHT, 4: forked.RAISED, 5: forked.RIGHT}
+
+
+def test_a_process_makes_the_examples_once():
+    """They took longer than a hundred inputs."""
+    assert fuzz.kinds() is fuzz.kinds()
