@@ -16,6 +16,7 @@ from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.validation.measurement import NO_DIGIT, Error, Leniency, Original, measure, regression, unnoticed, vanished, worst
 from hnfc.validation.probes import Slot, probes
@@ -233,7 +234,7 @@ def slots_of(
         kind = argument.type
         element = ELEMENT_NAMES.get(kind.element_type) if isinstance(kind, TensorType) else None
         array = sample.get(argument)
-        if array is not None and not isinstance(kind, TensorType):  # the number of a turn
+        if array is not None and isinstance(kind, TorchType) and kind.text.data == "!torch.int":  # the number of a turn
             found.append(Slot("si64", ANYTHING, array))
             continue
         if element is None or element not in NUMPY_TYPES or not isinstance(kind, TensorType):
