@@ -37,7 +37,10 @@ def read_onnx(source: Path | bytes, kept: Collection[str] = ()) -> ir.Module:
     data = External(source.parent if isinstance(source, Path) else None, name)
     data.check(onnx, model)
     data.take_in(onnx, model)
-    _name(onnx, model)
+    try:
+        _name(onnx, model)
+    except UnicodeDecodeError:
+        raise ModelError("a name in this ONNX model is no text in UTF-8", name) from None
     check_names(model, name)
     _complete_opsets(onnx, model, name)
     _check_inputs(model, name)
