@@ -7,7 +7,7 @@ import torch
 
 from tests.suites import forked, fuzz
 
-FOUND = {"onnx": [(1708, [80])], "bytecode": [(2, [17, 248]), (5, [2024, 2178])], "programs": [(2, [192])]}
+FOUND = {"onnx": [(1708, [80])], "bytecode": [(2, [17, 248]), (5, [2024, 2178])], "programs": [(2, [192]), (1708, [202])]}
 """Inputs that once ended in a traceback or killed the process, by seed and number."""
 
 
