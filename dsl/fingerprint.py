@@ -89,7 +89,9 @@ def versions(packages: Iterable[str]) -> list[str]:
     return [f"{package} {_installed(package)}" for package in packages]
 
 
+@cache
 def _installed(package: str) -> str:
+    """The version of a package; read once, as a process goes on with what it loaded, and a file of metadata for each rule is slow."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # not installed by a Python package manager

@@ -14,6 +14,7 @@ from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.parser import parse, parse_sound
+from hnfc.dsl.text_files import read_text
 from hnfc.dsl.targets import TargetBook
 
 MAX_IMPORTS = 100
@@ -117,7 +118,7 @@ class _Loader:
         if len(self._definitions) > MAX_IMPORTS:
             raise HnfError([Diagnostic("HNF0302", f"more than {MAX_IMPORTS} files are imported", imported_by or key, span)])
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except UnicodeDecodeError:
             raise HnfError([Diagnostic("HNF0303", "the file is not text in UTF-8", key)]) from None
         except OSError as error:

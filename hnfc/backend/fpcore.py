@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -43,6 +44,8 @@ def application(name: str, operands: Sequence[str], predicate: str | None = None
 
 def _number(x: float) -> str:
     """The shortest digits that give the number; a quotient of small whole numbers as one."""
+    if math.isnan(x) or math.isinf(x):
+        return "NAN" if math.isnan(x) else "INFINITY" if x > 0 else "(- INFINITY)"
     if x == int(x) and abs(x) < 1e15:
         return str(int(x))
     simple = Fraction(x).limit_denominator(1000)

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from hnfc.backend.stablehlo import emit_stablehlo, kept_operations
 from hnfc.backend.torch_mlir import emit_bytecode
 from hnfc.backend.unfolded import unfold
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, first_line
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 _FLAGS = ["--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false"]
@@ -36,7 +36,7 @@ def compile_iree(module: ir.Module) -> bytes:
         )
     except compiler.CompilerToolError as error:
         found = _ERROR.search(str(error))
-        raise ModelError(f"IREE cannot compile the model: {found[1] if found else str(error).splitlines()[0]}") from None
+        raise ModelError(f"IREE cannot compile the model: {found[1] if found else first_line(error)}") from None
 
 
 def _unfolded(module: ir.Module) -> ir.Module:
@@ -59,7 +59,7 @@ def run_iree(compiled: bytes, function: str, inputs: Sequence[Array]) -> list[Ar
     try:
         results = context.modules[loaded.name][function](*(np.ascontiguousarray(array).reshape(array.shape) for array in inputs))
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"IREE cannot run `{function}`: {str(error).splitlines()[0]}") from None
+        raise ModelError(f"IREE cannot run `{function}`: {first_line(error)}") from None
     returned = results if isinstance(results, list | tuple) else [results]
     # what IREE hands out lies in memory that its next run may use
     return [np.array(result.to_host()) for result in returned if result is not None]

@@ -196,13 +196,25 @@ def with_sign_of(y: EmittedTerm, rest: EmittedTerm) -> EmittedTerm:
 
 
 def power(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
-    """|x|^y with the sign that an odd y gives it; NaN for a negative x and a y that is no integer."""
+    """|x|^y with the sign that an odd y gives it; NaN for a negative x and a y that is no integer; 1 for y = 0 and x = 1, whatever the
+    other is."""
     size = x.of("abs").of("pow", y)
     half = y * 0.5
     whole = y.compare("eq", y.of("floor"))
     odd = whole.of("logical_and", half.compare("ne", half.of("floor")))
     negative = odd.where(-size, whole.where(size, math.nan))
-    return x.compare("lt", 0.0).where(negative, size)
+    one = y.compare("eq", 0.0).of("logical_or", x.compare("eq", 1.0))
+    return one.where(1.0, x.compare("lt", 0.0).where(negative, size))
+
+
+def larger(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
+    """The larger operand; NaN if the first is NaN too, which IREE's own drops."""
+    return x.compare("ne", x).where(x, x.of("maximum", y))
+
+
+def smaller(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
+    """The smaller operand; NaN if the first is NaN too, which IREE's own drops."""
+    return x.compare("ne", x).where(x, x.of("minimum", y))
 
 
 def xlogy(x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:

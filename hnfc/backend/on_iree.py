@@ -44,6 +44,7 @@ def _same(name: str, x: EmittedTerm, y: EmittedTerm) -> EmittedTerm:
 ALL_F64 = {"f64": "f64", "f32": "f64", "f16": "f64", "bf16": "f64"}
 ALL_F32 = {"f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32"}
 _F64 = {"f64": "f64"}
+_OWN = {element: element for element in ("f64", "f32", "f16", "bf16")}
 _HALVES = {"f16": "f32", "bf16": "f32"}
 _F64_AND_HALVES = {"f64": "f64", **_HALVES}
 FORMS: dict[str, dict[str, tuple[str, Form]]] = {
@@ -61,6 +62,7 @@ FORMS: dict[str, dict[str, tuple[str, Form]]] = {
     "log_sigmoid": forms_in(ALL_F32, forms.log_sigmoid),
     "pow": forms_in(ALL_F64, forms.power), "remainder": forms_in(_F64, forms.remainder),
     "fmod": {**forms_in(_F64, forms.fmod_of_doubles), **forms_in({"f32": "f32", **_HALVES}, forms.fmod)},
+    "maximum": forms_in(_OWN, forms.larger), "minimum": forms_in(_OWN, forms.smaller),
     "hypot": forms_in(ALL_F64, forms.hypot), "logaddexp": forms_in(ALL_F64, forms.logaddexp), "xlogy": forms_in(ALL_F32, forms.xlogy),
 }  # fmt: skip
 """By element type: the type that a form computes in, and the form."""
@@ -70,7 +72,9 @@ FORMS["abs"] = forms_in({"ui8": "ui8"}, forms.itself)
 for _name in ("fmod", "remainder"):
     # of numbers without a sign the front end takes signed remainders
     FORMS[_name]["ui8"] = "si16", partial(_same, _name)
-_LIBRARY = {"expm1", "log1p", "tanh", "log2", "log10", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "fmod", "remainder"}
+_LIBRARY = {"expm1", "log1p", "tanh", "log2", "log10", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "fmod", "remainder"} | {
+    "maximum", "minimum"
+}  # fmt: skip
 """Functions that other compilers of StableHLO have in their own libraries; the others torch-mlir takes apart, or refuses."""
 _GELU = {"none": forms_in(ALL_F64, forms.gelu), "tanh": forms_in(ALL_F32, forms.gelu_tanh)}
 

@@ -56,7 +56,7 @@ def _is_quantised(module: ir.Module) -> bool:
 
 def _replace_constants(module: ir.Module) -> None:
     """torch-mlir makes some of MLIR's own constants, which a portable artifact cannot hold."""
-    for operation in list(_operations(module)):
+    for operation in list(operations_within(module.operation)):
         if operation.name == "arith.constant" and isinstance(operation.results[0].type, ir.RankedTensorType):
             made = ir.Operation.create(
                 "stablehlo.constant", results=[operation.results[0].type], attributes={"value": operation.attributes["value"]},
@@ -68,13 +68,22 @@ def _replace_constants(module: ir.Module) -> None:
 
 def _take_in_weights(module: ir.Module) -> None:
     """Resources become literals: a portable artifact holds no references."""
-    for operation in _operations(module):
-        if operation.name != "stablehlo.constant" or not str(value := operation.attributes["value"]).startswith("dense_resource<"):
+    for operation in operations_within(module.operation):
+        value = _value_of(operation) if operation.name == "stablehlo.constant" else None
+        if value is None or not str(value).startswith("dense_resource<"):
             continue
         array = np.ascontiguousarray(weights.read(value))
         plain = array if array.dtype.isbuiltin == 1 else array.view(f"i{array.dtype.itemsize}")
         kind = ir.ShapedType(value.type)
         operation.attributes["value"] = ir.DenseElementsAttr.get(plain, type=kind.element_type, shape=kind.shape, context=module.context)
+
+
+def _value_of(constant: ir.Operation) -> ir.Attribute | None:
+    """The elements of a constant; None for a literal of complex numbers, which MLIR's bindings have no class for."""
+    try:
+        return constant.attributes["value"]
+    except TypeError:
+        return None
 
 
 def _operations(module: ir.Module) -> Iterator[ir.Operation]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from hnfc.cli.terminal import DONE, STDIN, WRONG, fault, read_stdin, report_diagnostics, say, write
+from hnfc.core.plain_files import read_text
 from hnfc.dsl.diagnostics import HnfError
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.files:
         source = None
         try:
-            source = read_stdin() if path == STDIN else Path(path).read_text(encoding="utf-8")
+            source = read_stdin() if path == STDIN else read_text(path)
             formatted = print_file(parse(source, path))
         except HnfError as error:
             code, states[path] = report_diagnostics(error, source), "faulty"

@@ -14,7 +14,7 @@ from hnfc.cli.parsing import command_parser
 from hnfc.cli.progress import Progress
 from hnfc.cli.terminal import DONE, WRONG, finite, say, show, write
 from hnfc.core.archives import read_arrays
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, first_line
 from hnfc.core.saved_steps import is_step
 from hnfc.core.tensors import to_torch
 from hnfc.pytorch.saved_calls import saved_arguments
@@ -127,7 +127,7 @@ def sample_from(file: str | None) -> Any:
     try:
         found = {name: to_torch(array) for name, array in read_arrays(file, "samples").items()}
     except (ValueError, TypeError) as error:
-        raise ModelError(f"it is no .npz file of arrays: {str(error).splitlines()[0]}", file) from None
+        raise ModelError(f"it is no .npz file of arrays: {first_line(error)}", file) from None
     places = [name for name in found if name.startswith("arg") and name[3:].isdigit()]
     if places and len(places) == len(found):
         return tuple(found[name] for name in sorted(found, key=lambda name: int(name[3:])))

@@ -13,6 +13,7 @@ from typing import Any
 
 from hnfc.cli.parsing import COMMANDS
 from hnfc.core.errors import UsageError, suggestion
+from hnfc.core.plain_files import read_text
 
 
 def apply(parser: argparse.ArgumentParser, command: str) -> str:
@@ -21,8 +22,8 @@ def apply(parser: argparse.ArgumentParser, command: str) -> str:
     if file is None:
         return "no pyproject.toml here or above"
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("hnfc", {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        tables = tomllib.loads(read_text(file)).get("tool", {}).get("hnfc", {})
+    except (OSError, ValueError, RecursionError, AttributeError):
         # whoever cannot read the project's file says so; a rule can be checked all the same
         return f"{file} cannot be read"
     if not isinstance(tables, dict):

@@ -14,11 +14,11 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 from hnfc.cli.colours import coloured, wanted
 from hnfc.core.errors import ModelError
+from hnfc.core.plain_files import read_text
 from hnfc.dsl.diagnostics import HnfError, render
 
 DONE, WRONG, USAGE, NOT_PROVED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 3, 130, 141
@@ -190,7 +190,7 @@ def report_diagnostics(error: HnfError, stdin: str | None = None) -> int:
     """Prints what is wrong beside its lines. stdin: the text of what was read there."""
     for diagnostic in error.diagnostics:
         try:
-            source: str | None = Path(diagnostic.file).read_text(encoding="utf-8")
+            source: str | None = read_text(diagnostic.file)
         except (OSError, UnicodeDecodeError):
             source = stdin
         fault(render(diagnostic, source))

@@ -10,7 +10,7 @@ from hnfc.cli.folders import sample_from
 from hnfc.cli.progress import Progress
 from hnfc.cli.replay import maker
 from hnfc.cli.terminal import DONE, finite, show, write
-from hnfc.core.errors import UsageError
+from hnfc.core.errors import UsageError, first_line
 from hnfc.tracing import Event, trace
 
 
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             found = trace(make(), sample, backward=options.backward)
         except TypeError as error:
-            raise UsageError(f"the model does not take the sample: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"the model does not take the sample: {first_line(error)}") from error
     show(str(found))
     if options.json:
         events = [_as_data(event) for event in found.events]

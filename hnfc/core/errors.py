@@ -51,6 +51,11 @@ def alternatives(given: str, known: Iterable[str]) -> str:
     return f"{meant} T{listed}" if meant else f"; t{listed}"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; its class where it has none."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def missing(file: str | Path) -> ModelError:
     """Error of a file that is not there, with the name beside it that was probably meant."""
     path = Path(file)

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, first_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,7 +93,7 @@ def executor_of(jobs: int | None = None, cluster: str | None = None) -> Iterator
         executor.shutdown(wait=False, cancel_futures=True)
         if isinstance(error, BrokenProcessPool | CancelledError) or type(error).__module__.startswith("distributed"):
             where = f"cluster {cluster}" if cluster else "a process"
-            raise ModelError(f"{where}: work was lost ({type(error).__name__}: {str(error).splitlines()[0][:200]}); run again") from error
+            raise ModelError(f"{where}: work was lost ({type(error).__name__}: {first_line(error)[:200]}); run again") from error
         raise
     executor.shutdown()
 
@@ -110,7 +110,7 @@ def _connected(address: str) -> Keyed:
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"--cluster {address}: no Dask scheduler answers ({str(error).splitlines()[0]}); give HOST:PORT") from None
+        raise UsageError(f"--cluster {address}: no Dask scheduler answers ({first_line(error)}); give HOST:PORT") from None
     return Keyed(client.get_executor(), dask=True)
 
 

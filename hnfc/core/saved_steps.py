@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.plain_files import read_bytes, read_json
 
 STEP, TENSORS = "step.json", "tensors.safetensors"
 """Files in the folder of a step."""
@@ -36,8 +36,8 @@ def arrays_of_step(folder: str) -> dict[str, np.ndarray[Any, Any]]:
     except ImportError as error:
         raise UsageError(WITHOUT_READER) from error
     try:
-        data = json.loads((Path(folder) / STEP).read_text(encoding="utf-8"))
-        stored = dict(deserialize((Path(folder) / TENSORS).read_bytes()))  # type: ignore[no-untyped-call]
+        data = read_json(Path(folder) / STEP)
+        stored = dict(deserialize(read_bytes(Path(folder) / TENSORS)))  # type: ignore[no-untyped-call]
         tensors = {name: np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"]) for name, entry in stored.items()}
         return {f"arg{index}": tensors[name] for index, name in enumerate(_names(data["arguments"]))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:

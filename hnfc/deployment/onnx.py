@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, first_line
 from hnfc.core.onnx_exporter import to_onnx
 from hnfc.deployment.optional import needed
 from hnfc.deployment.weights import IntegerMatrix, State, integer_matrix, plain
@@ -49,7 +49,7 @@ def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str
     try:
         return to_onnx(model.eval(), args, _OPSET, kwargs=dict(kwargs))
     except Exception as error:  # the exporter wraps whatever it meets
-        raise ModelError(f"torch cannot export this model to ONNX: {str(error).strip().splitlines()[0]}") from error
+        raise ModelError(f"torch cannot export this model to ONNX: {first_line(error)}") from error
 
 
 def _dequantized(onnx: Any, graph: Any, name: str, found: IntegerMatrix, kind: str) -> Any:

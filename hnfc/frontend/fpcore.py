@@ -17,6 +17,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
 from hnfc.core.errors import ModelError
+from hnfc.core.plain_files import read_text
 from hnfc.dialects.types import tensor
 from hnfc.frontend.fpcore_builder import FPCoreBuilder
 from hnfc.frontend.fpcore_forms import TOKEN, Form, format_of, forms_of, number, properties_of
@@ -50,7 +51,7 @@ def read_programs(source: str | Path, refused: list[str] | None = None) -> list[
 
 def _text_of(source: str | Path) -> str:
     try:
-        return sys.stdin.buffer.read().decode() if str(source) == "-" else Path(source).read_text(encoding="utf-8")
+        return sys.stdin.buffer.read().decode() if str(source) == "-" else read_text(source)
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{source}: cannot be read as text ({error.strerror if isinstance(error, OSError) else 'no UTF-8'})") from None
 

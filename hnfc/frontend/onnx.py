@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, first_line
 from hnfc.core.regions import operations_within
 from hnfc.frontend.onnx_conversion import convert, operators
 from hnfc.frontend.onnx_data import External, graphs
@@ -37,7 +37,10 @@ def read_onnx(source: Path | bytes, kept: Collection[str] = ()) -> ir.Module:
     data = External(source.parent if isinstance(source, Path) else None, name)
     data.check(onnx, model)
     data.take_in(onnx, model)
-    _name(onnx, model)
+    try:
+        _name(onnx, model)
+    except UnicodeDecodeError:
+        raise ModelError("a name in this ONNX model is no text in UTF-8", name) from None
     check_names(model, name)
     _complete_opsets(onnx, model, name)
     _check_inputs(model, name)
@@ -91,7 +94,7 @@ def _loaded(onnx: Any, source: Path | bytes, name: str) -> Any:
     except OSError:
         raise
     except Exception as error:  # the exceptions of protobuf differ between its versions
-        raise ModelError(f"this is no ONNX model: {str(error).splitlines()[0] if str(error) else type(error).__name__}", name) from None
+        raise ModelError(f"this is no ONNX model: {first_line(error)}", name) from None
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("this is no ONNX model: it has no graph with an output", name)
     return model
@@ -135,7 +138,7 @@ def _inferred(model: Any, onnx: Any, name: str) -> Any:
     try:
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except Exception as error:
-        raise ModelError(f"the types of this ONNX model do not fit together: {str(error).splitlines()[0]}", name) from None
+        raise ModelError(f"the types of this ONNX model do not fit together: {first_line(error)}", name) from None
     return inferred
 
 
@@ -204,7 +207,7 @@ def _imported(model: Any, external: External, onnx: Any, name: str) -> ir.Module
     except ModelError:
         raise
     except import_errors as error:
-        raise ModelError(f"torch-mlir cannot import this ONNX model: {str(error).splitlines()[0]}", name) from None
+        raise ModelError(f"torch-mlir cannot import this ONNX model: {first_line(error)}", name) from None
     return module
 
 

@@ -1,7 +1,8 @@
 """StableHLO, as JAX exports it → the torch dialect, in place; then everything else works on it as on a model of PyTorch.
 
 torch-mlir's bindings know StableHLO, its portable artifacts too, so neither JAX nor a program of its own is needed. An operation
-that torch lacks stays what it is, between casts: a wall that no rule crosses, and that `--emit stablehlo` hands back.
+that torch lacks stays what it is, between casts: a wall that no rule crosses, and that `--emit stablehlo` hands back. So does a
+branch or a loop, but for its bodies, which are in the torch dialect.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from torch_mlir.passmanager import PassManager
 import hnfc.frontend.stablehlo_contraction
 import hnfc.frontend.stablehlo_elementwise
 import hnfc.frontend.stablehlo_movement
-import hnfc.frontend.stablehlo_reduction  # noqa: F401  (register their handlers)
-from hnfc.core.errors import ModelError
+import hnfc.frontend.stablehlo_reduction
+import hnfc.frontend.stablehlo_values  # noqa: F401  (register their handlers)
+from hnfc.core.errors import ModelError, first_line
+from hnfc.core.regions import CONTROL, has_unknown_sizes
 from hnfc.dialects.types import TypeMismatch
 from hnfc.frontend.stablehlo_marks import DETACH, MARK, Marks
 from hnfc.frontend.stablehlo_translation import HANDLERS, Translation, element_of, shape_of, vtensor
@@ -41,6 +44,8 @@ _ON_BYTES = tuple(
     )
 )
 """Operations on unsigned bytes, as images have them: torch-mlir takes their arithmetic for that of signed ones."""
+_IN_PLACE = ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice")
+"""Operations that XLA does in place in a body, and torch only on the whole of an array, which would be so in every turn of a loop."""
 _IDENTITIES = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
 """Calls that say where a value lies."""
 
@@ -78,7 +83,7 @@ def from_portable(data: bytes, context: ir.Context, name: str) -> ir.Module:
     try:
         return _stablehlo.deserialize_portable_artifact(context, data)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
-        raise ModelError(f"this portable StableHLO artifact cannot be read: {str(error).splitlines()[0]}", name) from None
+        raise ModelError(f"this portable StableHLO artifact cannot be read: {first_line(error)}", name) from None
 
 
 def is_stablehlo(module: ir.Module) -> bool:
@@ -168,6 +173,7 @@ class _Function:
         self.values: dict[ir.Value, ir.Value] = {}
         self.marks = Marks()
         self._builtin: dict[ir.Value, ir.Value] = {}
+        self._is_body = False
 
     def run(self, function: ir.Operation) -> None:
         old = function.regions[0].blocks[0]
@@ -219,7 +225,10 @@ class _Function:
         made = self._translated(operation)
         results = list(operation.results)
         if made is None:
-            self._keep(operation)
+            if operation.name in CONTROL and not has_unknown_sizes(operation):
+                self._control(operation)
+            else:
+                self._keep(operation)
             return
         for result, value in zip(results, made if isinstance(made, tuple) else (made,), strict=True):
             self._set(result, value)
@@ -230,7 +239,7 @@ class _Function:
             name = ir.StringAttr(operation.attributes["name"]).value
         handler = HANDLERS.get(name)
         operands = [self.values[operand] for operand in operation.operands]
-        if handler is None or any(operand not in self.t.kinds for operand in operands):
+        if handler is None or (self._is_body and name in _IN_PLACE) or any(operand not in self.t.kinds for operand in operands):
             return None
         if any(_torch_type(result.type) == result.type for result in operation.results):
             return None
@@ -262,6 +271,40 @@ class _Function:
         for result, new in zip(operation.results, made.results, strict=True):
             # torch-mlir would make literals of cast constants, of types too that it has no literals of
             self._set(result, new if operation.name == "stablehlo.constant" else self._as_torch(new, _torch_type(result.type)))
+
+    def _control(self, operation: ir.Operation) -> None:
+        """A branch or a loop: it stays, on builtin tensors; its bodies are in the torch dialect between casts."""
+        self.marks.note_kept(operation)
+        operands = [self._as_builtin(operand) for operand in operation.operands]
+        made = ir.Operation.create(
+            operation.name, results=[result.type for result in operation.results], operands=operands,
+            attributes={named: operation.attributes[named] for named in operation.attributes}, regions=len(operation.regions),
+            loc=operation.location, ip=self.point,
+        )  # fmt: skip
+        for source, target in zip(operation.regions, made.regions, strict=True):
+            self._body(source.blocks[0], target)
+        self.t.emitter.move(self.point, operation.location)
+        for result, new in zip(operation.results, made.results, strict=True):
+            self._set(result, self._as_torch(new, _torch_type(result.type)))
+
+    def _body(self, source: ir.Block, target: ir.Region) -> None:
+        outside = self.t, self.point, self.marks, self._builtin, self._is_body
+        block = target.blocks.append(*(a.type for a in source.arguments), arg_locs=[a.location for a in source.arguments])
+        # what becomes known inside, sizes and casts, is not there outside
+        self.t, self.point, self.marks, self._builtin = self.t.inside(), ir.InsertionPoint(block), Marks(), {}
+        self._is_body = True
+        self.t.emitter.move(self.point, target.owner.location)
+        for argument, made in zip(source.arguments, block.arguments, strict=True):
+            self._set(argument, self._as_torch(made, _torch_type(argument.type)))
+            self._builtin[self.values[argument]] = made
+        for view in source.operations:
+            operation = view.operation
+            self.t.emitter.location = operation.location
+            if operation.name == "stablehlo.return":
+                self.t.emitter.create("stablehlo.return", [self._as_builtin(operand) for operand in operation.operands])
+            elif not self._is_nothing(operation):
+                self._operation(operation)
+        self.t, self.point, self.marks, self._builtin, self._is_body = outside
 
     def _as_builtin(self, source: ir.Value) -> ir.Value:
         value = self.values[source]

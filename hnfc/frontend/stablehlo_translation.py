@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,6 +79,13 @@ class Translation:
         self.counts: dict[ir.Value, list[Size]] = {}
         """The sizes that a StableHLO tensor of integers lists, where they have been requested."""
         self._numbers: dict[ir.Value, Any] = {}
+
+    def inside(self) -> Translation:
+        """The same within a region, whose values nothing around it may use: what becomes known there stays there."""
+        inner = copy(self)
+        inner.kinds, inner.thin, inner.counts, inner._numbers = dict(self.kinds), dict(self.thin), dict(self.counts), dict(self._numbers)
+        inner.dims = {value: list(sizes) for value, sizes in self.dims.items()}
+        return inner
 
     # what is known of a torch tensor
 

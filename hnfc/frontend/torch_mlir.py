@@ -17,17 +17,18 @@ import numpy as np
 from torch_mlir import ir
 from xdsl.dialects.builtin import ComplexType, FunctionType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hnfc.core.notebook import cell_of
-from hnfc.core.regions import REGION_ENDS, used_within
+from hnfc.core.regions import REGION_ENDS, body_end, taken_in, used_within
 from hnfc.dialects.num.constant import ConstantOp, WeightOp
 from hnfc.dialects.torch import TorchType
-from hnfc.dialects.types import TypeMismatch
+from hnfc.dialects.types import ELEMENT_TYPES, TypeMismatch
 from hnfc.frontend import weights
 from hnfc.frontend.builder import ImportBuilder
 from hnfc.frontend.conversions import CONVERSIONS
 from hnfc.frontend.convert_elementwise import cast
+from hnfc.frontend.stablehlo_translation import element_of, shape_of
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _MODULE = re.compile(r'^loc\("([^"]+)"\(')
@@ -194,32 +195,44 @@ def _finished(imported: Imported, builder: ImportBuilder, block: Block, name: st
 def _import_regions(imported: Imported, outer: ImportBuilder, operation: ir.Operation, function: str) -> None:
     """Each region of an operation as a function; one that ends otherwise than by handing on values stays a wall."""
     for region in operation.regions:
-        last = list(region.blocks[0].operations)[-1].operation if len(region.blocks) == 1 and len(region.blocks[0].operations) else None
-        if last is not None and last.name in REGION_ENDS:
+        if body_end(operation, region) is not None:
             _import_region(imported, outer, operation, region, f"{function}.{len(imported.bodies)}")
 
 
 def _import_region(imported: Imported, outer: ImportBuilder, operation: ir.Operation, region: ir.Region, name: str) -> None:
-    source = region.blocks[0]
+    source, end = region.blocks[0], body_end(operation, region)
     builder = ImportBuilder(imported.weight_attributes)
-    block = Block(arg_types=[builder.type_of(argument) for argument in source.arguments])
-    for argument, value in zip(source.arguments, block.args, strict=True):
-        builder.entries[argument] = value
+    cast = taken_in(source)
+    arguments = [cast.get(argument, argument) for argument in source.arguments]
+    block = Block(arg_types=[_type_in_body(builder, argument) for argument in arguments])
+    for own, argument, value in zip(source.arguments, arguments, block.args, strict=True):
+        builder.entries[own] = builder.entries[argument] = value
         imported.values[value] = argument
     for value in used_within(region):
         _take_in(imported, outer, builder, block, value)
     for view in source.operations:
         inner = view.operation
-        if inner.name in REGION_ENDS:
+        if inner == end:
             entries = [builder.entries[operand] for operand in inner.operands]
-            imported.recorded.append(Recorded(inner, entries, inner))
+            if inner.name in REGION_ENDS:
+                imported.recorded.append(Recorded(inner, entries, inner))
             builder.append(ReturnOp(*(entry for entry in entries if isinstance(entry, SSAValue))))
-        else:
+        elif inner.name == "torch_c.to_builtin_tensor" and all(use.owner == end for use in inner.results[0].uses):
+            # what a body of StableHLO hands on is what is cast for it
+            builder.entries[inner.results[0]] = entry = builder.entries[inner.operands[0]]
+            imported.recorded.append(Recorded(inner, [entry], inner))
+        elif not (len(inner.results) and inner.results[0] in builder.entries):
             _import_operation(imported, builder, inner)
             if len(inner.regions):
                 _import_regions(imported, builder, inner, name)
     made = _finished(imported, builder, block, name)
-    imported.bodies[made] = operation_name(operation).removeprefix("torch.").removeprefix("prim.").removeprefix("onnx.")
+    imported.bodies[made] = operation_name(operation).rpartition(".")[2]
+
+
+def _type_in_body(builder: ImportBuilder, argument: ir.Value) -> Attribute:
+    """The type of an argument; that of a builtin tensor, which a body of StableHLO only hands on, as torch would have it."""
+    element = element_of(argument.type)
+    return builder.type_of(argument) if element is None else builder.tensor(ELEMENT_TYPES[element], shape_of(argument.type))
 
 
 def _take_in(imported: Imported, outer: ImportBuilder, builder: ImportBuilder, block: Block, value: ir.Value) -> None:

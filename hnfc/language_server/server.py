@@ -20,6 +20,7 @@ from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.parser import parse
 from hnfc.dsl.printer import print_file
 from hnfc.dsl.soundness import Status
+from hnfc.dsl.text_files import read_text
 from hnfc.language_server import completing, symbols
 from hnfc.language_server.actions import RuleEdit, proposed_condition, written_test
 from hnfc.language_server.buffers import RuleBuffer, read_buffer
@@ -105,7 +106,7 @@ class RuleServer(LanguageServer):
         for path in rule_files(sorted(roots)):
             if path not in found:
                 with contextlib.suppress(OSError, UnicodeDecodeError):
-                    found[path] = read_buffer(path, path.read_text(encoding="utf-8"))
+                    found[path] = read_buffer(path, read_text(path))
         return found
 
     def at(self, document: lsp.TextDocumentIdentifier, position: lsp.Position) -> tuple[RuleBuffer, RuleWord | None, DeclaredPart | None]:

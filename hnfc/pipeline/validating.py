@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -13,7 +15,9 @@ from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.core.samples import input_names
 from hnfc.dialects.interval import Interval
-from hnfc.dialects.types import FORMATS, format_of
+from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.torch import TorchType
+from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.pipeline.compiled import Applied, Compiled, Output
 from hnfc.pipeline.graphs import Drawing, graph_of, is_affordable, is_plumbing, opaque_name
 from hnfc.pipeline.request import Request
@@ -65,7 +69,8 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     vouched = request.assume | request.unproved
     free = any(rewrite.rule.within is not None or rewrite.rule.name in vouched for rewrite in outcome.rewrites)
     if outcome.rewrites and original is not None and not free:
-        slots = slots_of(block, state.inputs[0] if state.inputs else {}, state.intervals, request.fixed, request.least_size)
+        given = state.inputs[0] if state.inputs else _counts(block) if state.title else {}
+        slots = slots_of(block, given, state.intervals, request.fixed, request.least_size)
         now = [outcome.final(value) for value in outputs]
         if slots:
             add_probes(trial, original, block, outputs, now, slots, weight, request.fixed)
@@ -76,6 +81,19 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
             )
             kept = original.kept(now)
             trial.from_kept = lambda place: original.from_kept(_inputs_at(place, reference, trial, block), weight, outputs, kept)
+
+
+def _counts(block: Block) -> dict[SSAValue, Any]:
+    """Arrays for what a body takes beside floats: counters and indices are 1, conditions hold."""
+    found: dict[SSAValue, Any] = {}
+    for argument in block.args:
+        kind = argument.type
+        element = ELEMENT_NAMES.get(kind.element_type, "") if isinstance(kind, TensorType) else ""
+        if isinstance(kind, TensorType) and element in NUMPY_TYPES and element not in FORMATS and DYNAMIC not in kind.get_shape():
+            found[argument] = np.ones(kind.get_shape(), NUMPY_TYPES[element])
+        elif isinstance(kind, TorchType) and kind.text.data == "!torch.int":
+            found[argument] = np.ones((), np.int64)
+    return found
 
 
 def _unmeasured(block: Block, state: FunctionState, request: Request) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.plain_files import read_json
 from hnfc.core.saved_steps import STEP, TENSORS, WITHOUT_READER
 
 
@@ -20,7 +20,7 @@ def saved_arguments(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     except ImportError as error:
         raise UsageError(WITHOUT_READER) from error
     try:
-        data = json.loads((folder / STEP).read_text(encoding="utf-8"))
+        data = read_json(folder / STEP)
         args, kwargs = arguments_from_data(data["arguments"], load_file(folder / TENSORS), torch.device("cpu"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise ModelError(f"no step of a watched run can be read: {error}", str(folder)) from error

@@ -36,6 +36,8 @@ _NOTES = """
   (sin(1e10) is 1e23 there), and the forms for float64 give NaN.
 - A power with a constant exponent stays IREE's, which is accurate for those.
 - `lgamma` has no form yet.
+- NaN: each operation gives NaN where torch does, in what hnfc writes for IREE. IREE's own maximum and minimum drop a NaN of their first
+  operand, and its own power of NaN by 0 is NaN; torch's is 1.
 - In float16 torch computes these functions in float32; so does what hnfc writes, and in bfloat16 too.
 """
 

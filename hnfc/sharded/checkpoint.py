@@ -14,7 +14,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from hnfc.core.errors import ModelError
+from hnfc.core.errors import ModelError, first_line
+from hnfc.core.plain_files import read_json
 from hnfc.deployment.compressed import alone
 
 INDEX = "model.safetensors.index.json"
@@ -49,11 +50,10 @@ class Checkpoint:
                 raise ModelError("the folder has no safetensors files", str(self.folder))
             return files
         try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            files = [self.folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
+            lost = [file.name for file in files if not file.exists() or file.parent != self.folder]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"it is no index of tensors: {error!r}", str(index)) from None
-        files = [self.folder / name for name in names]
-        lost = [file.name for file in files if not file.exists() or file.parent != self.folder]
         if lost:
             raise ModelError(f"the index names {lost[0]}, which is not in the folder", str(index))
         return files
@@ -76,10 +76,12 @@ class Checkpoint:
 
 
 def _opened(file: Path) -> safe_open:
+    if not file.is_file():
+        raise ModelError("this is not a file", str(file))
     try:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"it is no safetensors file, or not all of one: {str(error).splitlines()[0]}", str(file)) from None
+        raise ModelError(f"it is no safetensors file, or not all of one: {first_line(error)}", str(file)) from None
 
 
 def write_tensors(file: Path, tensors: Mapping[str, torch.Tensor]) -> None:

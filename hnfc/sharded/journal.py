@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from hnfc.core.errors import ModelError
+from hnfc.core.plain_files import read_json
 from hnfc.sharded.checkpoint import write_json, write_tensors
 
 _FILE = "journal.json"
@@ -37,9 +38,9 @@ class Journal:
                 raise ModelError("the folder for unfinished work holds other files; choose an empty or a new one", str(folder))
             return
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = read_json(file)
             key, self.done = found["key"], list(found["done"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError(f"it is no journal of a run: {error!r}; delete the folder to begin anew", str(file)) from None
         if key != self.key:
             raise ModelError("the folder holds a run of another model, sample or setting; delete it, or choose another", str(folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from typing import Any
 
 import torch
 
-from hnfc.core.errors import ModelError, UsageError
+from hnfc.core.errors import ModelError, UsageError, first_line
+from hnfc.core.plain_files import read_json
 from hnfc.sharded.checkpoint import Checkpoint
 
 CONFIG = "config.json"
@@ -74,7 +74,7 @@ def open_folder(folder: str | Path) -> ShardedModel:
     """
     path = Path(folder) / CONFIG
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path)
         (architecture, *_) = config["architectures"]
     except FileNotFoundError:
         raise ModelError(f"the folder has no {CONFIG}", str(folder)) from None
@@ -93,12 +93,22 @@ def open_folder(folder: str | Path) -> ShardedModel:
     try:
         settings = made.config_class.from_pretrained(folder, local_files_only=True)
         settings.use_cache = False
+        _check_layers(getattr(settings, "num_hidden_layers", 0), folder)
         dtype = getattr(settings, "dtype", None) or torch.float32
         with parameters_on_meta():
             module = made._from_config(settings, dtype=dtype)
+    except ModelError:
+        raise
     except Exception as error:  # whatever the model's own code raises of its settings
-        raise ModelError(f"transformers cannot make {architecture}: {str(error).splitlines()[0][:200]}", str(path)) from error
+        raise ModelError(f"transformers cannot make {architecture}: {first_line(error)[:200]}", str(path)) from error
     return ShardedModel.of(module.eval(), folder, config)
+
+
+def _check_layers(layers: Any, folder: str | Path) -> None:
+    """Raises ModelError for more layers than the files have tensors: making them would take hours before the first one is missed."""
+    stored = len(Checkpoint(folder).tensors)
+    if isinstance(layers, int) and layers > stored:
+        raise ModelError(f"the configuration has {layers} layers, and the files have {stored} tensors", str(Path(folder) / CONFIG))
 
 
 @contextmanager

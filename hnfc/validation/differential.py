@@ -16,6 +16,7 @@ from hnfc.core.errors import ModelError
 from hnfc.core.interpreter import WeightReader, evaluate
 from hnfc.dialects.interval import ANYTHING, Interval
 from hnfc.dialects.num.rounding import NUMPY_TYPES
+from hnfc.dialects.torch import TorchType
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS, format_of
 from hnfc.validation.measurement import NO_DIGIT, Error, Leniency, Original, measure, regression, unnoticed, vanished, worst
 from hnfc.validation.probes import Slot, probes
@@ -179,10 +180,18 @@ class Trial:
         if reason and rules.unseen and self.mixing:
             after = self._without_luck(place, index, arrays)
             reason = regression(before, after, right, self.formats[index], rules)
+        if reason and self.is_body and self._was_broken(index, before, right):
+            # a row of numbers whose scores are beyond their format has no value after, where some of its elements had none before
+            after = np.where(np.isfinite(after.astype(np.float64)), after.astype(np.float64), before.astype(np.float64))
+            reason = regression(before, after, right, self.formats[index], rules)
         # an element by itself, as the probability of one class, may lose what all of them together may
         if not reason or (self._mends(index) and self._is_inherent(place, index, before, after, right)):
             return ""
         return regression(before, after, self._instead_of_nothing(place, index, before, after, right), self.formats[index], rules)
+
+    def _was_broken(self, index: int, before: Array, right: Array) -> bool:
+        """Return whether elements were no numbers where they should be, as happens on other probes too, but after the rewrite not there."""
+        return bool(np.any(~np.isfinite(before.astype(np.float64)) & np.isfinite(right.astype(np.float64)))) and self._mends(index)
 
     def _without_luck(self, place: int, index: int, arrays: tuple[Array, Array, Array]) -> Array:
         """The results after, right where they err as the results before do on inputs next to these: without a right digit, whatever they
@@ -224,9 +233,12 @@ def slots_of(
     for index, argument in enumerate(block.args):
         kind = argument.type
         element = ELEMENT_NAMES.get(kind.element_type) if isinstance(kind, TensorType) else None
+        array = sample.get(argument)
+        if array is not None and isinstance(kind, TorchType) and kind.text.data == "!torch.int":  # the number of a turn
+            found.append(Slot("si64", ANYTHING, array))
+            continue
         if element is None or element not in NUMPY_TYPES or not isinstance(kind, TensorType):
             return []
-        array = sample.get(argument)
         if array is None:
             if index in fixed or element not in FORMATS:
                 return []

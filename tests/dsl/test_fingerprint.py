@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -181,22 +181,43 @@ def test_an_operation_in_an_attribute_counts() -> None:
     assert fingerprint(rule, basis=before) != fingerprint(rule, basis=after)
 
 
+@pytest.fixture
+def fresh_versions() -> Iterator[None]:
+    """Versions of packages as a process reads them that has just begun."""
+    module._installed.cache_clear()
+    yield
+    module._installed.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_versions")
 @pytest.mark.parametrize("package", ["z3-solver", "python-flint"])
 def test_the_programs_that_the_prover_calls_count(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(RULES["exp_product"])
+    module._installed.cache_clear()
     right = module.metadata.version
     monkeypatch.setattr(module.metadata, "version", lambda name: "0.0" if name == package else right(name))
     assert fingerprint(RULES["exp_product"]) != before
 
 
+@pytest.mark.usefixtures("fresh_versions")
 def test_a_program_that_no_package_manager_knows_has_a_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(RULES["exp_product"])
+    module._installed.cache_clear()
 
     def unknown(name: str) -> str:
         raise module.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(module.metadata, "version", unknown)
     assert fingerprint(RULES["exp_product"]) != before
+
+
+@pytest.mark.usefixtures("fresh_versions")
+def test_the_metadata_of_a_package_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(module.metadata, "version", lambda name: read.append(name) or "1.0")
+    for rule in list(RULES.values())[:5]:
+        fingerprint(rule)
+    assert sorted(read) == sorted(REALS.packages)
 
 
 # Reading sources -----------------------------------------------------------------------------------------------------

@@ -118,3 +118,9 @@ def test_ranges_of_inputs_do_not_hold_for_what_a_body_takes():
     compiled = compile_module(module(text), Request(phases=load_rules("all").allowed(), ranges=[("", Interval(1.0, 2.0))]))
     inputs = [np.array(True), np.array([1, 1.5, 2], "f4")]
     np.testing.assert_allclose(runner(compiled.export(), "g", "torch")(inputs)[0], inputs[1], rtol=1e-6)
+
+
+def test_the_body_of_a_loop_is_probed_beside_its_counter():
+    compiled = rewritten(LOOP)
+    assert [applied.rule.name for applied in compiled.applied] == ["softmax_fusion"]
+    assert [len(trial.probes) > 10 for trial in compiled.trials if trial.is_body] == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -275,6 +276,42 @@ def test_faulty_folders_are_refused_in_one_line(tmp_path: Path, fault: str) -> N
     with pytest.raises(ModelError, match=words) as raised:
         sharded.open_folder(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json", "model-00001-of-00005.safetensors"])
+@pytest.mark.parametrize("fault", ["fifo", "folder", "nested", "device"])
+def test_what_is_no_file_in_a_folder_is_refused_at_once(tmp_path: Path, name: str, fault: str) -> None:
+    write_llama(tmp_path, 2)
+    file = tmp_path / name
+    assert file.exists()
+    file.unlink()
+    if fault == "fifo":
+        os.mkfifo(file)
+    elif fault == "folder":
+        file.mkdir()
+    elif fault == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_text("[" * 100_000)
+    with pytest.raises(ModelError) as raised:
+        sharded.open_folder(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("map_of_weights", [{"a": 3}, {"a": "x\0y"}, {"a": "x" * 5000}, {"a": "../x"}, {"a": "/etc/hosts"}, {"a": ["x"]}])
+def test_names_in_an_index_that_are_none_are_refused(tmp_path: Path, map_of_weights: object) -> None:
+    write_llama(tmp_path, 2)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": map_of_weights}))
+    with pytest.raises(ModelError):
+        sharded.open_folder(tmp_path)
+
+
+def test_more_layers_than_tensors_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    write_llama(tmp_path, 2)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10**9}))
+    with pytest.raises(ModelError, match="has 1000000000 layers, and the files have"):
+        sharded.open_folder(tmp_path)
 
 
 def test_settings_that_are_not_possible_are_refused(tmp_path: Path) -> None:

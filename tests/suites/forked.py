@@ -1,4 +1,4 @@
-"""Many cases, each in a forked process of its own: whatever kills one is a line of the table, not the end of the run."""
+"""Many cases in forked processes, one in each or some: whatever kills one is a line of the table, not the end of the run."""
 
 from __future__ import annotations
 
@@ -36,32 +36,64 @@ def faults(found: Iterable[Outcome]) -> list[str]:
 
 
 Case = Callable[[], tuple[str, str]]
-"""Returns the kind of outcome and its detail."""
+"""Function that returns the kind of outcome and its detail."""
 
 
-def run(cases: Iterable[tuple[str, Case]], *, jobs: int = 2, seconds: float = 60.0) -> Iterator[Outcome]:
-    """The outcome of every case, as they come."""
+@dataclass
+class _Running:
+    """A child: its process, the cases it was given and has not answered, and the time at which the first of them has taken too long."""
+
+    pid: int
+    waiting: list[tuple[str, Case]]
+    limit: float
+    data: bytes = b""
+
+    def answers(self) -> Iterator[Outcome]:
+        """The outcomes in what was read so far."""
+        while len(self.data) >= _HEAD and len(self.data) >= _HEAD + (size := int.from_bytes(self.data[:_HEAD], "big")):
+            made, self.data = pickle.loads(self.data[_HEAD : _HEAD + size]), self.data[_HEAD + size :]
+            yield Outcome(self.waiting.pop(0)[0], *made)
+
+
+_HEAD = 4
+"""Bytes of the length in front of an answer."""
+
+
+def run(cases: Iterable[tuple[str, Case]], *, jobs: int = 2, seconds: float = 60.0, batch: int = 1) -> Iterator[Outcome]:
+    """The outcome of every case, as they come. batch: cases that a child takes one after another, so that what each of them would load
+    anew is there; where one ends the child, that one is named, and another child goes on behind it."""
     waiting = list(cases)[::-1]
-    running: dict[int, tuple[int, str, float]] = {}
+    running: dict[int, _Running] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
-            name, case = waiting.pop()
+            given = [waiting.pop() for _ in range(min(batch, len(waiting)))]
             reader, writer = os.pipe()
             pid = fork()
             if pid == 0:
                 os.close(reader)
-                _child(case, writer)
+                _child(given, writer)
             os.close(writer)
-            running[reader] = pid, name, time.monotonic() + seconds
+            running[reader] = _Running(pid, given, time.monotonic() + seconds)
         for reader in select.select(list(running), [], [], 0.2)[0]:
-            pid, name, _ = running.pop(reader)
-            yield _outcome(name, reader, pid)
-        for reader, (pid, name, limit) in list(running.items()):
-            if time.monotonic() > limit:
-                os.kill(pid, signal.SIGKILL)
-                _outcome(name, reader, pid)
+            child = running[reader]
+            data = os.read(reader, 1 << 20)
+            child.data += data
+            for outcome in child.answers():
+                child.limit = time.monotonic() + seconds
+                yield outcome
+            if not data:
                 del running[reader]
-                yield Outcome(name, HUNG, f"more than {seconds:g} s")
+                status = _ended(reader, child)
+                if child.waiting:
+                    yield Outcome(child.waiting.pop(0)[0], DIED, status)
+                waiting += child.waiting[::-1]
+        for reader, child in list(running.items()):
+            if time.monotonic() > child.limit:
+                os.kill(child.pid, signal.SIGKILL)
+                _ended(reader, child)
+                del running[reader]
+                yield Outcome(child.waiting.pop(0)[0], HUNG, f"more than {seconds:g} s")
+                waiting += child.waiting[::-1]
 
 
 def fork() -> int:
@@ -71,28 +103,28 @@ def fork() -> int:
         return os.fork()
 
 
-def _child(case: Case, writer: int) -> None:
-    """Runs the case and leaves the process, without what the parent does at its end."""
+def _child(cases: Sequence[tuple[str, Case]], writer: int) -> None:
+    """Runs the cases and leaves the process, without what the parent does at its end."""
     faulthandler.disable()  # a signal is reported by the parent, in one line
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    try:
-        made = case()
-    except BaseException as error:
-        made = RAISED, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    with os.fdopen(writer, "wb") as stream:
-        pickle.dump(made, stream)
+    for _, case in cases:
+        try:
+            made = case()
+        except BaseException as error:
+            made = RAISED, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        packed = pickle.dumps(made)
+        with os.fdopen(os.dup(writer), "wb") as stream:
+            stream.write(len(packed).to_bytes(_HEAD, "big") + packed)
     os._exit(0)
 
 
-def _outcome(name: str, reader: int, pid: int) -> Outcome:
-    with os.fdopen(reader, "rb") as stream:
-        data = stream.read()
-    _, status = os.waitpid(pid, 0)
-    if not data:
-        return Outcome(name, DIED, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {status >> 8}")
-    return Outcome(name, *pickle.loads(data))
+def _ended(reader: int, child: _Running) -> str:
+    """The way in which a child ended."""
+    os.close(reader)
+    _, status = os.waitpid(child.pid, 0)
+    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {status >> 8}"
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +52,9 @@ class Kind:
     command: tuple[str, ...]
 
 
+@cache
 def kinds() -> dict[str, Kind]:
-    """Every kind of file that a command reads; the commands that read them are loaded on the way, once for all children."""
+    """Every kind of file that a command reads; the commands that read them are loaded on the way, once for all children of a process."""
     torch.set_num_threads(1)  # a fork has none of torch's threads
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "arrays.npz").write_bytes(_arrays())

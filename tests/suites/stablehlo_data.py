@@ -43,6 +43,10 @@ _ULPS = 16
 """Units in the last place of the largest result that another order of roundings makes in a few operations."""
 
 
+BATCH = 50
+"""Cases of a child: XLA's client takes longer to begin than a file to run."""
+
+
 def cases(checkout: Path, names: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     """A case for every module of every file, and for the same with its inputs as arguments."""
     for folder in FOLDERS:
@@ -168,7 +172,7 @@ def main() -> None:
     options = parsed_arguments(__doc__)
     load_rules("all")
     chosen = list(cases(options.checkout, options.names))[:: options.every]
-    forked.show(forked.run(chosen, jobs=options.jobs, seconds=120))
+    forked.show(forked.run(chosen, jobs=options.jobs, seconds=120, batch=BATCH))
 
 
 if __name__ == "__main__":

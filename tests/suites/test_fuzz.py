@@ -7,7 +7,7 @@ import torch
 
 from tests.suites import forked, fuzz
 
-FOUND = {"bytecode": [(2, [17, 248]), (5, [2024, 2178])], "programs": [(2, [192])]}
+FOUND = {"onnx": [(1708, [80])], "bytecode": [(2, [17, 248]), (5, [2024, 2178])], "programs": [(2, [192]), (1708, [202])]}
 """Inputs that once ended in a traceback or killed the process, by seed and number."""
 
 
@@ -33,3 +33,8 @@ def test_a_death_and_a_hang_are_found(monkeypatch, kinds):
     monkeypatch.setattr(fuzz, "judged", lambda kind, number, folder: (ends.get(number, bool)(), (forked.RIGHT, ""))[1])
     found = {number: outcome for number, outcome, _ in fuzz.run(kinds["mlir"], "mlir", 0, range(6))}
     assert found == {0: forked.RIGHT, 1: forked.DIED, 2: forked.HUNG, 3: forked.RIGHT, 4: forked.RAISED, 5: forked.RIGHT}
+
+
+def test_a_process_makes_the_examples_once():
+    """They took longer than a hundred inputs."""
+    assert fuzz.kinds() is fuzz.kinds()

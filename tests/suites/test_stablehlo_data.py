@@ -25,7 +25,7 @@ def outcomes(every):
     load_rules("all")
     cases = list(stablehlo_data.cases(checkout(STABLEHLO)))
     assert len(cases) > 5000
-    return list(forked.run(cases[::every], seconds=180))
+    return list(forked.run(cases[::every], seconds=180, batch=stablehlo_data.BATCH))
 
 
 @pytest.mark.slow
