@@ -89,7 +89,9 @@ def versions(packages: Iterable[str]) -> list[str]:
     return [f"{package} {_installed(package)}" for package in packages]
 
 
+@cache
 def _installed(package: str) -> str:
+    """The version; read once, since metadata are parsed anew each time, for every rule."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # not installed by a Python package manager

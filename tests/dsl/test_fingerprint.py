@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -181,21 +181,33 @@ def test_an_operation_in_an_attribute_counts() -> None:
     assert fingerprint(rule, basis=before) != fingerprint(rule, basis=after)
 
 
+@pytest.fixture
+def other_versions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], str]], None]]:
+    """Packages get the versions that a function says, until the end of the test."""
+
+    def install(version: Callable[[str], str]) -> None:
+        monkeypatch.setattr(module.metadata, "version", version)
+        module._installed.cache_clear()
+
+    yield install
+    module._installed.cache_clear()
+
+
 @pytest.mark.parametrize("package", ["z3-solver", "python-flint"])
-def test_the_programs_that_the_prover_calls_count(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_that_the_prover_calls_count(package: str, other_versions: Callable[[Callable[[str], str]], None]) -> None:
     before = fingerprint(RULES["exp_product"])
     right = module.metadata.version
-    monkeypatch.setattr(module.metadata, "version", lambda name: "0.0" if name == package else right(name))
+    other_versions(lambda name: "0.0" if name == package else right(name))
     assert fingerprint(RULES["exp_product"]) != before
 
 
-def test_a_program_that_no_package_manager_knows_has_a_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_no_package_manager_knows_has_a_version_too(other_versions: Callable[[Callable[[str], str]], None]) -> None:
     before = fingerprint(RULES["exp_product"])
 
     def unknown(name: str) -> str:
         raise module.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(module.metadata, "version", unknown)
+    other_versions(unknown)
     assert fingerprint(RULES["exp_product"]) != before
 
 
