@@ -68,15 +68,6 @@ def interpolated(x: torch.Tensor, size: Any = None, scale_factor: Any = None, *r
     return result
 
 
-def has_reference(operator: str) -> bool:
-    """Return whether an operator is one of ONNX whose results follow from its operands."""
-    try:
-        import onnx
-    except ImportError:
-        return False
-    return bool(onnx.defs.has(operator)) and operator not in _DRAWING
-
-
 def opsets_of(operation: ir.Operation) -> dict[str, int]:
     """The version of ONNX, and those of other domains, that the function of an operation is of. Raises ModelError."""
     function = operation.parent
