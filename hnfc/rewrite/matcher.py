@@ -190,7 +190,9 @@ class Matcher:
             if counted is None:
                 yield from fits
                 continue
-            statistics = counted.setdefault(found[order].rule.name, Statistics())
+            name = found[order].rule.name
+            if (statistics := counted.get(name)) is None:
+                statistics = counted[name] = Statistics()
             statistics.tried += 1
             while True:
                 start = perf_counter()

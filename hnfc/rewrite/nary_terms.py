@@ -189,6 +189,8 @@ def product_with_powers(value: SSAValue, number: Callable[[SSAValue], int]) -> P
 
 
 def _with_powers(product: Product, number: Callable[[SSAValue], int]) -> Product:
+    if len(product.factors) < 2:
+        return product
     # only factors of one kind of operation are numbered, since numbering looks at all that they are made of
     made = Counter(type(item.owner) for item, _ in product.factors if not isinstance(item, Root))
     repeated = {cls for cls, count in made.items() if count > 1 and issubclass(cls, NumOp)}
