@@ -31,6 +31,8 @@ SUMS: frozenset[type] = frozenset((_ADD, _SUB))
 PRODUCTS: frozenset[type] = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
 # Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
 _KINDS: dict[type, str] = {cls: "+" if cls in SUMS else "*" if cls in PRODUCTS else name for name, cls in OPERATIONS.items()}
+ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
+"""Operations of two operands that terms are built of."""
 ONE, ZERO = Fraction(1), Fraction(0)
 
 
