@@ -128,9 +128,7 @@ def _elementwise(function: Callable[..., Any], operands: int) -> Callable[..., B
 
 
 _ADD = _elementwise(elements.lift_binary(operator.add, lambda x, y: MINUS_INFINITY), 2)
-
 _SUB = _elementwise(elements.lift_binary(operator.sub, elements.limit_of_difference), 2)
-
 _MUL = _elementwise(elements.lift_binary(operator.mul, elements.limit_of_product), 2)
 
 _DIV = _elementwise(elements.lift_binary(elements.div, elements.limit_of_scaled), 2)

@@ -14,7 +14,6 @@ from hnfc.core.tensors import shared_with_torch, to_numpy
 from hnfc.frontend import weights
 
 _ATTRIBUTE = "torch.onnx."
-_DRAWING = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 class OnnxReference(torch.nn.Module):

@@ -45,8 +45,7 @@ def optimize(
     static_argnums, static_argnames: as for `jax.jit`. search, cost, target, seconds, progress: as for `hnfc.optimize`.
 
     Samples may have any shapes that the function takes; an error that it raises comes through. Raises ModelError where JAX's trace of it
-    cannot be read, UsageError for options that do not fit, HnfError for a faulty rule file, and
-    OSError for one that cannot be read.
+    cannot be read, UsageError for options that do not fit, HnfError for a faulty rule file, and OSError for one that cannot be read.
     """
     loaded, vouched = chosen_rules(group, rules, allow_unproved, assume)
     loaded, chosen = loaded.for_search(search_of(search, cost, target, 0.0, seconds, targets=loaded.targets))
