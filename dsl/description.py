@@ -14,7 +14,6 @@ from hnfc.dsl.expressions import CONSTANTS
 from hnfc.dsl.printer import expression
 
 SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "logical_and": "and", "logical_or": "or"}
 _PLACES = ("start", "stop", "step", "low", "high", "size", "shape", "to", "format")
 """Attributes that a call takes by their place."""
 _DEFAULTS = {("slice", "step"): core.Literal(Fraction(1)), ("pad", "value"): core.Literal(Fraction(0))}
@@ -91,8 +90,8 @@ class _Writer:
     def _application(self, node: core.Apply) -> syntax.Tree:
         operands = tuple(map(self.tree, node.operands))
         settings = dict(node.attributes)
-        if node.name in _OPERATORS and not settings:
-            return _operator(_OPERATORS[node.name], *operands)
+        if node.name in syntax.OPERATORS and not settings:
+            return _operator(syntax.OPERATORS[node.name], *operands)
         match node.name:
             case "compare":
                 return _operator(SYMBOLS[settings["predicate"]], *operands)

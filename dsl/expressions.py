@@ -36,7 +36,7 @@ _OTHER_FUNCTIONS = {
 _OPTIONS_OF_AXES = ("keepdim", "keepdims", "dim", "axis")
 TRUTHS = {"true": core.Literal(Fraction(0)), "false": core.Literal(Fraction(1))}
 """Numbers that 0 is compared with, which is true or false."""
-_SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul", "**": "pow"}
+_NAMES = {symbol: name for name, symbol in syntax.OPERATORS.items()}
 PREDICATES = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _LOGICAL = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
 _POINTWISE_TWINS = {"max": "maximum", "min": "minimum"}
@@ -153,7 +153,7 @@ class Expressions:
             return core.Apply(OPERATIONS["add"], (operands[0], core.Literal(-math.inf)), (), tree.span)
         if symbol == "**" and operands[1] == core.Literal(Fraction(2)):
             return core.Apply(OPERATIONS["square"], operands[:1], (), tree.span)
-        return core.Apply(OPERATIONS[_SYMBOLS[symbol]], operands, (), tree.span)
+        return core.Apply(OPERATIONS[_NAMES[symbol]], operands, (), tree.span)
 
     def _call(self, tree: syntax.Call, scope: Scope) -> core.Expr:
         if tree.function in self.definitions:

@@ -91,7 +91,7 @@ def versions(packages: Iterable[str]) -> list[str]:
 
 @cache
 def _installed(package: str) -> str:
-    """The version of a package; read once, as a process goes on with what it loaded, and a file of metadata for each rule is slow."""
+    """The version; read once, since metadata are parsed anew each time, for every rule."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # not installed by a Python package manager

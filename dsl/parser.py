@@ -124,9 +124,6 @@ def _text(token: Token | None) -> str:
     return str(token)[1:-1] if token is not None else ""
 
 
-_BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "logical_or": "or", "logical_and": "and"}
-
-
 @v_args(meta=True)
 class _Build(Transformer[Token, Any]):  # type: ignore[misc]
     """Lark's tree → our tree; one method a grammar rule."""
@@ -355,5 +352,5 @@ def _binary(symbol: str) -> Any:
     return v_args(meta=True)(build)
 
 
-for _rule_name, _symbol in _BINARY.items():
+for _rule_name, _symbol in syntax.OPERATORS.items():
     setattr(_Build, _rule_name, _binary(_symbol))

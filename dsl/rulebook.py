@@ -14,8 +14,8 @@ from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
 from hnfc.dsl.elaborate import Elaborator
 from hnfc.dsl.formats import FormatBook
 from hnfc.dsl.parser import parse, parse_sound
-from hnfc.dsl.text_files import read_text
 from hnfc.dsl.targets import TargetBook
+from hnfc.dsl.text_files import read_text
 
 MAX_IMPORTS = 100
 

@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 from hnfc.dsl.diagnostics import Span
 
+OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "logical_and": "and", "logical_or": "or"}
+"""Operations of two operands that rule files write as operators: by the name of the operation, which the grammar shares."""
+
 
 @dataclass(frozen=True)
 class Name:

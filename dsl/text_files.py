@@ -1,4 +1,4 @@
-"""Texts of files that someone else may have made: a FIFO, a device or a folder in the place of a file is refused, and nothing waits for it."""
+"""Texts of files that someone else may have made: a FIFO, a device or a folder in the place of one is refused, and nothing waits for it."""
 
 from __future__ import annotations
 

@@ -101,13 +101,13 @@ def misplaced(root: Path, allowed: Folders, exceptions: Exceptions, packages: fr
     return wrong
 
 
-def circles(root: Path, exceptions: Exceptions) -> list[list[str]]:
-    """Files that import each other, directly or through others; also in functions, and for types. exceptions: edges that do not count."""
+def circles(root: Path) -> list[list[str]]:
+    """Files that import each other, directly or through others; also in functions, and for types."""
     files, found = imports(root)
     edges: dict[str, set[str]] = {file: set() for file in files.values()}
     for each in found:
         target = files.get(each.module)
-        if target is not None and target != each.file and (each.file, each.module) not in exceptions:
+        if target is not None and target != each.file:
             edges[each.file].add(target)
     # what imports nothing that is left is in no circle, nor is what nothing that is left imports
     while True:

@@ -311,18 +311,16 @@ PUBLIC = {
 }
 """Public names of a package that lie in a folder above it and are loaded when they are asked for."""
 AT_START = "`import hnfc.dsl` loads neither Z3 nor ball arithmetic"
-LOOP = "closes a circle: see LOOPS"
-SPECIAL = "scipy.special takes as long to load as the rest of the dialect"
+SPECIAL = "scipy.special takes as long to load as the rest of the dialect (0.27 s of processor time)"
 OPTIONAL = "an optional package"
 NAMED = "xDSL's tools load a dialect, pass or target once it is named"
 REPORTING = ("accuracy", "analyze", "explain", "judging", "precision", "replay", "rewriting", "run")
-PAGES = "templates are loaded once there is a page to write"
+PAGES = "loaded once there is a page to write: 0.2 to 0.8 s of processor time"
 TORCH = "runs on torch, which is an optional package"
 LATE = {
     ("dialects/num/activation.py", "scipy.special"): SPECIAL,
     ("dialects/num/special.py", "scipy.special"): SPECIAL,
     ("dsl/__init__.py", "hnfc.dsl.soundness.checking"): AT_START,
-    ("dsl/soundness/verdict.py", "hnfc.dsl.soundness.obligations"): LOOP,
     ("hnfc/cli/check.py", "hnfc.cli.judging"): "an answer that is kept loads neither the language nor the prover",
     ("dsl/soundness/parallel.py", "resource"): "not on every system",
     ("hnfc/core/executors.py", "distributed"): OPTIONAL,
@@ -350,8 +348,6 @@ LATE = {
     ("hnfc/pytorch/saved_calls.py", "safetensors.torch"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors"): OPTIONAL,
     ("hnfc/watching/folder.py", "safetensors.torch"): OPTIONAL,
-    ("hnfc/watching/loop.py", "hnfc.watching.page"): PAGES,
-    ("hnfc/cli/replay.py", "hnfc.watching.page"): PAGES,
     ("hnfc/watching/followers.py", "torch.utils.tensorboard"): OPTIONAL,
     ("hnfc/rewriter.py", "hnfc.pytorch.rewriter"): TORCH,
     **{(f"hnfc/cli/{command}.py", "hnfc.cli.pages"): PAGES for command in REPORTING},
@@ -368,10 +364,6 @@ LATE = {
     ("hnfc/cli/progress.py", "rich.console"): "loaded once a command takes longer than two seconds",
 }
 """Imports inside functions, and why they are not at the top."""
-LOOPS = {
-    ("dsl/soundness/verdict.py", "hnfc.dsl.soundness.obligations"): "`verdict.obligations` is public, and makes the proof again",
-}
-"""Edges that would close a circle of files, and why they stay."""
 ON_TORCH = (
     "hnfc/pytorch/",
     "hnfc/tracing/",
@@ -445,7 +437,7 @@ def test_folders_stand_on_those_above_them():
 
 
 def test_no_files_import_each_other():
-    assert circles(ROOT, LOOPS) == []
+    assert circles(ROOT) == []
 
 
 def test_imports_stand_at_the_top():
@@ -488,7 +480,7 @@ def test_a_planted_import_is_found(copied: Path, file: str, statement: str):
 def test_a_planted_circle_is_found(copied: Path):
     (copied / "hnfc" / "core" / "one.py").write_text("from hnfc.core.other import x\n", encoding="utf-8")
     (copied / "hnfc" / "core" / "other.py").write_text("def f():\n    from hnfc.core import one\n", encoding="utf-8")
-    assert circles(copied, LOOPS) == [["hnfc/core/one.py", "hnfc/core/other.py"]]
+    assert circles(copied) == [["hnfc/core/one.py", "hnfc/core/other.py"]]
 
 
 def test_the_folders_are_the_package():

@@ -10,7 +10,7 @@ from hnfc.dsl.core import Apply, Capture, Expr, Literal, Size
 from hnfc.dsl.error.polynomial import ErrorAtom, Mono, Poly
 from hnfc.dsl.polynomials import Exponent
 
-ZERO_LITERAL, ONE_LITERAL = Literal(Fraction(0)), Literal(Fraction(1))
+ZERO_LITERAL = Literal(Fraction(0))
 
 
 def call(name: str, *operands: Expr, **attributes: Any) -> Apply:

@@ -19,6 +19,8 @@ from hnfc.dsl.polynomials import Exponent, added, rational_root, summed_exponent
 
 MAX_TERMS = 400
 MAX_KEY = 60_000
+BINDING = frozenset(("sum", "prod", "max", "min", "matmul", "conv", "move"))
+"""Kinds of atoms whose parts are of other elements than the one in view."""
 
 
 class TooLong(Exception):

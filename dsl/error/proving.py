@@ -13,7 +13,7 @@ from hnfc.dsl.core import TRUE, AllOf, Comparison, Condition, Expr, Literal, Rul
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.expression import Writer, call
 from hnfc.dsl.error.inequalities import by_multiples, forms, in_every_case, supposing, within
-from hnfc.dsl.error.polynomial import ErrorAtom, Poly, of_atom
+from hnfc.dsl.error.polynomial import BINDING, ErrorAtom, Poly, of_atom
 from hnfc.dsl.error.side import RuleContext, Side
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.proof import Blocked, Proof
@@ -104,7 +104,7 @@ def _atoms_within(x: Poly) -> set[ErrorAtom]:
         atom = waiting.pop()
         if atom not in found:
             found.add(atom)
-            if atom.kind not in ("sum", "prod", "max", "min", "matmul", "conv", "move"):
+            if atom.kind not in BINDING:
                 waiting += [a for part in atom.args if isinstance(part, Poly) for a in part.atoms]
                 waiting += [a for part in atom.args if isinstance(part, tuple) for p in part if isinstance(p, Poly) for a in p.atoms]
     return found

@@ -12,6 +12,7 @@ from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.differentiation import JetMath
 from hnfc.dsl.error.jets import Jet
 from hnfc.dsl.error.polynomial import (
+    BINDING,
     ONE,
     ZERO,
     ErrorAtom,
@@ -180,8 +181,7 @@ def _bound_within(condition: ErrorAtom, x: Poly) -> bool:
     """Return whether the condition varies along a reduction that it stands in: there it is no case of the whole."""
     for atom in x.atoms:
         parts = _polynomials(atom.args)
-        inside = atom.kind in ("sum", "prod", "max", "min", "matmul", "conv", "move")
-        if inside and condition.vary and any(_holds(part, condition) for part in parts):
+        if atom.kind in BINDING and condition.vary and any(_holds(part, condition) for part in parts):
             return True
         if any(_bound_within(condition, part) for part in parts):
             return True

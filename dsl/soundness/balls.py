@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import inf, prod
@@ -126,13 +127,11 @@ def _elementwise(function: Callable[..., Any], operands: int) -> Callable[..., B
     return on_tensors
 
 
-_ADD = _elementwise(elements.lift(lambda x, y: x + y, lambda x, y: MINUS_INFINITY), 2)
+_ADD = _elementwise(elements.lift_binary(operator.add, lambda x, y: MINUS_INFINITY), 2)
+_SUB = _elementwise(elements.lift_binary(operator.sub, elements.limit_of_difference), 2)
+_MUL = _elementwise(elements.lift_binary(operator.mul, elements.limit_of_product), 2)
 
-_SUB = _elementwise(elements.lift(lambda x, y: x - y, elements.limit_of_difference), 2)
-
-_MUL = _elementwise(elements.lift(lambda x, y: x * y, elements.limit_of_product), 2)
-
-_DIV = _elementwise(elements.lift(elements.div, elements.limit_of_scaled), 2)
+_DIV = _elementwise(elements.lift_binary(elements.div, elements.limit_of_scaled), 2)
 
 _NEG = _elementwise(elements.lift(lambda x: -x), 1)
 

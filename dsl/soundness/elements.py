@@ -23,6 +23,8 @@ DEFAULT_PRECISION = 128
 EXACT_BITS = 1200
 """Rationals with more bits than this become balls."""
 
+NUMBERS = frozenset((fmpq, arb))
+
 
 class Mark(Enum):
     UNDEFINED = "undefined"
@@ -61,11 +63,12 @@ def number(x: Any) -> Any:
 
 def tidy(x: Any) -> Any:
     """Too long rationals become balls; balls without a finite bound are UNDECIDED; exact short balls become rationals."""
-    if isinstance(x, fmpq):
-        if x.p.bit_length() + x.q.bit_length() > EXACT_BITS:
+    # millions of calls: most rationals are short in both of their numbers, which is seen at once
+    if type(x) is fmpq:
+        if 2 * x.height_bits() > EXACT_BITS and x.p.bit_length() + x.q.bit_length() > EXACT_BITS:
             return arb(x)
         return x
-    if isinstance(x, arb):
+    if type(x) is arb:
         if not x.is_finite():
             return UNDECIDED
         if x.is_exact() and abs(x) < 2**64 and (x.is_zero() or abs(x) > fmpq(1, 2**64)):
@@ -80,16 +83,28 @@ def _no_limit(*_: Any) -> Any:
 def lift(function: Callable[..., Any], limit: Callable[..., Any] = _no_limit) -> Callable[..., Any]:
     """Strict in the marks: UNDEFINED first, since no precision makes such a value defined. limit: the value where operands are -∞."""
 
-    def marked(*xs: Any) -> Any:
+    def special(*xs: Any) -> Any:
         kinds = [x for x in xs if type(x) is Mark]
-        return UNDEFINED if UNDEFINED in kinds else UNDECIDED if UNDECIDED in kinds else limit(*xs)
+        if kinds:
+            return UNDEFINED if UNDEFINED in kinds else UNDECIDED if UNDECIDED in kinds else limit(*xs)
+        return tidy(function(*[x if type(x) is not bool else fmpq(x) for x in xs]))
 
     def lifted(*xs: Any) -> Any:
-        # millions of calls: a comparison of a mark with a ball is slow
+        # millions of calls: a comparison of a mark with a ball is slow, and so is a list of the operands
         for x in xs:
-            if type(x) is Mark:
-                return marked(*xs)
-        return tidy(function(*[x if type(x) is not bool else fmpq(x) for x in xs]))
+            if type(x) not in NUMBERS:
+                return special(*xs)
+        return tidy(function(*xs))
+
+    return lifted
+
+
+def lift_binary(function: Callable[[Any, Any], Any], limit: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`lift` for the arithmetic that sums and products of matrices are made of, a quarter faster."""
+    general = lift(function, limit)
+
+    def lifted(x: Any, y: Any) -> Any:
+        return tidy(function(x, y)) if type(x) in NUMBERS and type(y) in NUMBERS else general(x, y)
 
     return lifted
 

@@ -17,20 +17,12 @@ from hnfc.dsl.soundness.claims import Claim, ClaimNode, Equivalent, Fact, Same
 from hnfc.dsl.soundness.closing import in_mask
 from hnfc.dsl.soundness.monomial import BINDERS
 from hnfc.dsl.soundness.normal_form import deep_atoms
+from hnfc.dsl.soundness.proof_obligation import Assumption
 from hnfc.dsl.soundness.signs import ANY, assignments
 from hnfc.dsl.soundness.term import FALSE, ONE, Atom, Place, Proposition, Rational, Terms, of_atom
 from hnfc.dsl.soundness.theorems import theorems_of
 from hnfc.dsl.soundness.tracing import TracingNormalizer
 from hnfc.dsl.soundness.translation import SolverTranslation
-
-
-@dataclass(frozen=True)
-class Assumption:
-    """A formula that may be used: `name` is an axiom or a theorem of axioms.py, or a reason of `obligations.REASONS`."""
-
-    name: str
-    formula: z3.BoolRef
-    comment: str = ""
 
 
 @dataclass(frozen=True)

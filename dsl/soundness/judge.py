@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from hnfc.dialects.facts import NoFormula
+from hnfc.dialects.facts import Access, NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
@@ -267,7 +267,7 @@ FITTING = "the shapes that the right side combines fit"
 
 def reduces(rule: Rule) -> bool:
     return any(
-        isinstance(n, Apply) and (n.name in ("matmul", "affine", "attention", "conv") or "axes" in dict(n.attributes))
+        isinstance(n, Apply) and (n.facts.access is Access.CONTRACTION or "axes" in dict(n.attributes))
         for n in rule_expressions(rule)
     )
 

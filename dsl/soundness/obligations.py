@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-
-import z3
+from dataclasses import replace
 
 from hnfc.dialects.facts import NoFormula
 from hnfc.dsl.core import Rule
 from hnfc.dsl.soundness.axis_classes import Member
 from hnfc.dsl.soundness.claims import Claim, RecordedSigns
 from hnfc.dsl.soundness.closing import in_mask
-from hnfc.dsl.soundness.formulas import Assumption, Sheet
+from hnfc.dsl.soundness.formulas import Sheet
 from hnfc.dsl.soundness.goals import broadcast_text
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import reduces
 from hnfc.dsl.soundness.normal_form import negation
 from hnfc.dsl.soundness.proof import Blocked, Proof
+from hnfc.dsl.soundness.proof_obligation import Assumption, Obligation
 from hnfc.dsl.soundness.term import Proposition
 from hnfc.dsl.soundness.tracing import Closed, Record, TracingNormalizer
 from hnfc.dsl.soundness.uninterpreted import abstracted
@@ -63,30 +62,6 @@ STEPS = {
     "branch": ("vacuous case", "This branch is never taken."),
 }
 """The steps of a proof: the kind of their obligations, and what they say."""
-
-
-@dataclass(frozen=True)
-class Obligation:
-    """The goal follows from the assumptions.
-
-    name: `direction/case/step`, the same in every run. kind: equality, defined, side condition, case split or vacuous case. comment: what
-    it says, in words. legend: the variables in the order of their introduction, with what they stand for.
-    """
-
-    rule: str
-    name: str
-    kind: str
-    comment: str
-    assumptions: tuple[Assumption, ...]
-    goal: z3.BoolRef
-    legend: tuple[tuple[str, str], ...]
-
-    def solver(self, timeout_ms: int = 10_000) -> z3.Solver:
-        """A Z3 solver with the assumptions and the negated goal; its `check` answers unsat if the goal follows."""
-        solver = z3.SolverFor("QF_NRA")
-        solver.set("timeout", timeout_ms)
-        solver.add(*(assumption.formula for assumption in self.assumptions), z3.Not(self.goal))
-        return solver
 
 
 def obligations(rule: Rule) -> list[Obligation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -13,7 +14,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from hnfc.dsl.core import Rule
-    from hnfc.dsl.soundness.obligations import Obligation
+    from hnfc.dsl.soundness.proof_obligation import Obligation
 
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -105,6 +106,7 @@ class Verdict:
     reason: why, in a sentence. help: a condition under which the rule is proved, if one was found.
     samples: inputs on which both sides agreed. steps: the proof in words. witness: inputs that meet every precondition.
     shape_conditions: what the matcher must still check of shapes. rule: what was judged, where it is known; no part of the answer.
+    derivation: the proof of a rule made again, as its obligations; no part of the answer either.
     """
 
     status: Status
@@ -117,6 +119,7 @@ class Verdict:
     help: str = ""
     seconds: float = 0.0
     rule: Rule | None = field(default=None, compare=False, repr=False)
+    derivation: Callable[[Rule], Sequence[Obligation]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def proved(self) -> bool:
@@ -148,15 +151,13 @@ class Verdict:
         """
         if not self.proved:
             return ()
-        if self.rule is None:
+        if self.rule is None or self.derivation is None:
             raise ValueError("which rule this verdict is about is not known; ask `obligations(rule)`")
-        from hnfc.dsl.soundness.obligations import obligations
-
-        return tuple(obligations(self.rule))
+        return tuple(self.derivation(self.rule))
 
     def to_json(self) -> dict[str, Any]:
-        data = {**asdict(replace(self, rule=None)), "status": self.status.value}
-        del data["rule"]
+        data = {**asdict(replace(self, rule=None, derivation=None)), "status": self.status.value}
+        del data["rule"], data["derivation"]
         return data
 
     @staticmethod

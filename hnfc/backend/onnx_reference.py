@@ -14,7 +14,6 @@ from hnfc.core.tensors import shared_with_torch, to_numpy
 from hnfc.frontend import weights
 
 _ATTRIBUTE = "torch.onnx."
-_DRAWING = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 class OnnxReference(torch.nn.Module):
@@ -66,15 +65,6 @@ def interpolated(x: torch.Tensor, size: Any = None, scale_factor: Any = None, *r
             raise ValueError("torch interpolates along no axis whose size stays, and the scale is not 1")
     result: torch.Tensor = torch.nn.functional.interpolate(x, size, scale_factor, *rest)
     return result
-
-
-def has_reference(operator: str) -> bool:
-    """Return whether an operator is one of ONNX whose results follow from its operands."""
-    try:
-        import onnx
-    except ImportError:
-        return False
-    return bool(onnx.defs.has(operator)) and operator not in _DRAWING
 
 
 def opsets_of(operation: ir.Operation) -> dict[str, int]:

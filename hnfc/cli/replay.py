@@ -15,13 +15,13 @@ from hnfc.cli.terminal import DONE, show, write
 from hnfc.core.errors import ModelError, UsageError, missing
 from hnfc.watching import Replay, replay
 from hnfc.watching.folder import report_of, run_of
+from hnfc.watching.page import run_page
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was found at the step, or what its run gives; the exit code."""
     if options.report is not None:
         from hnfc.cli.pages import write_page
-        from hnfc.watching.page import run_page
 
         history, fault = run_of(Path(options.folder))
         write_page(options.report, run_page, history, [fault])

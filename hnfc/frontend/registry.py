@@ -16,9 +16,6 @@ Handler: TypeAlias = Callable[..., Any]
 
 CONVERSIONS: dict[str, Handler] = {}
 
-DTYPES = {0: "ui8", 1: "si8", 2: "si16", 3: "si32", 4: "si64", 5: "f16", 6: "f32", 7: "f64", 11: "i1", 15: "bf16"}
-"""Element types by torch's number for them."""
-
 
 def converts(*names: str) -> Callable[[Handler], Handler]:
     """Registers a handler for the torch operations of these names (without `torch.`)."""

@@ -44,7 +44,8 @@ def optimize(
     validate: compares old and new, results and gradients, on the sample and on probes, and takes back a rule that made one worse.
     static_argnums, static_argnames: as for `jax.jit`. search, cost, target, seconds, progress: as for `hnfc.optimize`.
 
-    Raises ModelError where the samples cannot be traced, UsageError for options that do not fit, HnfError for a faulty rule file.
+    Samples may have any shapes that the function takes; an error that it raises comes through. Raises ModelError where JAX's trace of it
+    cannot be read, UsageError for options that do not fit, HnfError for a faulty rule file, and OSError for one that cannot be read.
     """
     loaded, vouched = chosen_rules(group, rules, allow_unproved, assume)
     loaded, chosen = loaded.for_search(search_of(search, cost, target, 0.0, seconds, targets=loaded.targets))
@@ -66,8 +67,10 @@ def optimize(
 
 
 def diff(function: Callable[..., Any], better: Any) -> Difference:
-    """The rewrites in `better` over `function`, one section for each kind of call so far. Raises UsageError where `better` does not come
-    from `function` by `hnfc.jax.optimize`."""
+    """The rewrites in `better` over `function`, one section for each kind of call so far.
+
+    Raises UsageError where `better` does not come from `function` by `hnfc.jax.optimize`.
+    """
     if not isinstance(better, OptimizedFunction):
         raise UsageError("this function does not come from hnfc.jax.optimize")
     if better.original is not function:

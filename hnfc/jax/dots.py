@@ -26,7 +26,11 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """A format and its scales. scale: a number for all that come; None: that of the largest element of each row that is summed over."""
+    """A format and its scales. scale: a number for all that come; None: that of the largest element of each row that is summed over.
+
+    format: int4, int8, fp8_e4m3fn or fp8_e5m2. A stored number times its scale is the number that it stands for. Raises UsageError for
+    another format, or for a scale that is not positive and finite.
+    """
 
     format: str
     scale: float | None = None
@@ -57,8 +61,11 @@ class Scaled:
 def dot_general(
     lhs: str | Scaled = "int8", rhs: str | Scaled | None = None, gradient: str | Scaled | None = None
 ) -> Dot:  # fmt: skip
-    """A function to use in the place of `jax.lax.dot_general`. rhs: as lhs where it is not given. gradient: of what comes back; not rounded
-    where it is not given."""
+    """A function to use in the place of `jax.lax.dot_general`, of the same shapes, whose operands are rounded to formats with scales.
+
+    rhs: as lhs where it is not given. gradient: of what comes back; not rounded where it is not given. Raises UsageError for a format
+    that there is not.
+    """
     left = _scaled(lhs)
     right, back = left if rhs is None else _scaled(rhs), None if gradient is None else _scaled(gradient)
 
@@ -131,13 +138,14 @@ def _with_rounded_gradient(form: Scaled, x: Any) -> Any:
 
 
 def delayed_state(window: int = 16) -> dict[str, Any]:
-    """The largest elements of the last calls, of both operands: the state of `delayed_dot_general`."""
+    """The largest elements of the last `window` calls, of both operands, two vectors: the state of `delayed_dot_general`."""
     return {"lhs": jnp.zeros(window), "rhs": jnp.zeros(window)}
 
 
 def delayed_dot_general(state: Any, lhs: str = "fp8_e4m3fn", rhs: str | None = None) -> Dot:
     """A `dot_general` with scales of the largest elements of calls before; those of its own call where there was none.
 
+    state: as `delayed_state` makes it. Raises UsageError for a format that there is not.
     The gradient by `state` is no derivative but the next state: an optimizer puts it in the place of the old one.
     """
     left, right = Scaled(lhs), Scaled(lhs if rhs is None else rhs)

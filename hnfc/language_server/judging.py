@@ -6,7 +6,6 @@ import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
@@ -146,6 +145,6 @@ def _judge(pipe: Connection, missing: Sequence[core.Rule], unadvised: Sequence[c
 
 def _verdict(rule: core.Rule, *, advise: bool) -> Verdict:
     try:
-        return replace(verdict(rule, int(1000 * SECONDS), advise=advise), rule=rule)
+        return verdict(rule, int(1000 * SECONDS), advise=advise)
     except Exception as error:
         return Verdict(Status.UNKNOWN, failure("the prover", error))

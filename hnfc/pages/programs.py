@@ -155,7 +155,7 @@ def _branch(branch: BranchAccount) -> list[Block]:
     if branch.uses:
         rows = [
             (
-                PageCell(use.step.rule.name, code=True),
+                PageCell(use.step.name, code=True),
                 PageCell(expression(use.step.before), code=True),
                 PageCell(expression(use.step.after), code=True),
                 PageCell(use.text, "plain" if use.shown or use.step.condition is None else "warn"),

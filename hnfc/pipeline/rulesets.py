@@ -103,8 +103,9 @@ class RuleSet:
 def load_rules(*groups: str | Path, allow_unproved: Sequence[str] = (), progress: Progress | None = None) -> RuleSet:
     """The rules of a level or group (`stability`, `fusion`, `all` …), of `.hnf` files (`-` is stdin), or of both, with their verdicts.
 
-    Rules of files run in every phase of the levels beside them. Raises UsageError for a level that there is not, HnfError for a
-    file that cannot be read. progress: takes the stage at hand in words; without it notebooks show a bar.
+    Rules of files run in every phase of the levels beside them. allow_unproved: rules that may run without a proof, if they are not
+    vacuous. Raises UsageError for a level or rule that there is not, HnfError for a faulty file, OSError for one that cannot be
+    read. progress: takes the stage at hand in words; without it notebooks show a bar.
     """
     book = shipped()
     paths = [str(group) for group in groups if _is_file(group)]

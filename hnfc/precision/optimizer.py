@@ -45,9 +45,11 @@ Solved: TypeAlias = tuple[PrecisionSites, Requirements, Assignment | Infeasible,
 
 @dataclass(frozen=True)
 class PrecisionOptimizer:
-    """Requirements on formats. target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off: a
-    number for all together, or numbers by outputs, each relative to its own: by index, by name ("output 1") or a pattern of names, of
-    which the first that matches counts. Outputs that nothing names have no target, and must be finite.
+    """Requirements on the formats of a model's values, and the search for an assignment of formats that meets them.
+
+    target_accuracy: the error of the outputs, relative to their root mean square unless `relative` is off: a number for all together, or
+    numbers by outputs, each relative to its own: by index, by name ("output 1") or a pattern of names, of which the first that matches
+    counts. Outputs that nothing names have no target, and must be finite.
 
     formats: the ones to choose from. pins: formats by patterns of sites, modules or operations. uncast: pairs of patterns between which
     no cast is allowed. elementwise: the error is that of each element relative to itself, root mean square. memory_budget: bytes.
@@ -56,11 +58,14 @@ class PrecisionOptimizer:
     policy: as JMP spells it. group: rules that rewrite the model first. target: a machine, as "h100"; formats that it does not run are not
     chosen. least: what is minimized: bytes that are "moved", casts included, "bytes" of all sites or of "parameters" (the default where a
     format is for these alone, as int8), those live at the "peak", which memory_budget is then of, or modelled "time" on the target.
-    certified: the error is proved to be
+    headroom: how many times as large as on the samples values may become without overflow, from 1. certified: the error is proved to be
     within the target too, for all inputs within `width` of each element of the samples. probabilistic: on the samples it is within the
     target with `probability`, if roundings are independent and unbiased (see `analysis.probabilistic`). margin: how many times smaller
     than the target errors on the samples must be, for inputs whose errors are larger. rewrites: with formats by token, exact rewrites
     of linear layers are tried too, and the model is the one with the most products in integers, and of these with the least error.
+
+    Requirements are checked by `analyze` and `analyze_training`, which raise UsageError for those that do not fit, ValueError for a policy
+    or a format that there is not.
     """
 
     target_accuracy: Target = 1e-3
@@ -88,6 +93,7 @@ class PrecisionOptimizer:
         object.__setattr__(self, "formats", names_of(self.formats, "formats"))
 
     def requirements(self) -> Requirements:
+        """Requirements as data, for the functions of `hnfc.precision`."""
         policy = Policy.parse(self.policy) if isinstance(self.policy, str) else self.policy
         return Requirements(
             self.target_accuracy, self.relative, self.formats, self.pins, self.uncast, self.memory_budget, policy, self.headroom,
@@ -100,9 +106,10 @@ class PrecisionOptimizer:
         """Measures the model on the samples and solves for formats. Raises ModelError where it cannot be captured.
 
         The samples have the same shapes; or the first is a DataLoader, or an iterator, of them. progress: takes the stage at hand in
-        words; without it notebooks show a bar.
-        A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and
-        later applied, as a copy in that; casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
+        words; without it notebooks show a bar. A target that no assignment reaches is no error: the analysis says why.
+
+        A model narrower than float32, or than float64 where fp64 is among the formats, is measured, and later applied, as a copy in that;
+        casts to narrow formats that it makes itself are dropped, since the formats are chosen here.
         """
         model, samples, widened = self._wide(model, samples_of(model, sample, more))
         found = self._analyzed(model, samples, widened)

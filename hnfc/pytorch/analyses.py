@@ -92,8 +92,14 @@ def analyze(
     of the outputs that holds with `probability` (0.99 if not given) if roundings are independent and unbiased; "certified" (also by
     certified=True), bounds that hold for all inputs within `width` of each element of the samples. Parameters are what they are. per:
     "element", or the number of an axis, for certified bounds of each element or of each place along the axis, which findings have as
-    `errors`. progress: takes the stage at hand in words; without it notebooks show a bar. Raises ModelError where the model cannot be
-    captured.
+    `errors`. progress: takes the stage at hand in words; without it notebooks show a bar.
+
+    A sample is a tensor, a tuple of positional arguments, a mapping of keyword arguments, or the folder of a step that `hnfc.watch` saved;
+    samples may have different shapes. Errors are absolute: that of the analysis, and of a finding that is no certified one, in the unit
+    of the outputs; that of a certified finding in the unit of its value. Raises ModelError where the model cannot be captured on a
+    sample, UsageError for options that do not fit each other or the model.
+
+    Bounds with a probability are those of Higham and Mary, A new approach to probabilistic rounding error analysis (2019).
     """
     check_kind(model, torch.nn.Module, "hnfc.analyze")
     width = number_of(width, "width")

@@ -28,7 +28,9 @@ def annotate(graph: fx.GraphModule, sample: Any, *more: Any) -> fx.GraphModule:
     range: the least and the greatest finite element on the samples. sensitivity: how far the outputs move, relative to their root mean
     square, where each element is off by up to 1 relative to itself (root mean square; an estimate to first order). format: the name of
     its type. error: how far the outputs move by one rounding of the value to that. nonfinite: elements that are no finite numbers.
-    source: file and line, "" where the graph does not know them. Raises ModelError where the graph has no derivatives, or writes in place.
+    source: file and line, "" where the graph does not know them. sensitivity and error are relative, without a unit. Samples are as for
+    `hnfc.analyze`. Raises ModelError where the graph has no derivatives, or writes in place, UsageError for what is no GraphModule, and
+    whatever the graph raises on a sample that does not fit it.
     """
     if not isinstance(graph, fx.GraphModule):
         raise UsageError(f"hnfc.annotate takes a torch.fx.GraphModule, not {type(graph).__name__}: torch.export and torch.fx make them")

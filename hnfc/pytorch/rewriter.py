@@ -22,21 +22,29 @@ from hnfc.report.difference import Difference
 
 @dataclass
 class GraphRewriter:
-    """Rewrites PyTorch modules by a set of rules; the options are those of `hnfc.optimize`."""
+    """Rewrites PyTorch modules by a set of rules, as `hnfc.load_rules` returns it.
+
+    options: keyword arguments of `hnfc.optimize`, as `{"ranges": "sample"}`.
+    """
 
     rules: RuleSet
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def optimize(self, model: torch.nn.Module, sample: Any) -> torch.nn.Module:
-        """The rewritten model, as `hnfc.optimize` returns it."""
-        return optimized(model, sample, Settings(self.rules, **self.options))
+        """The rewritten model. sample and errors raised: as for `hnfc.optimize`; TypeError for an option that there is not."""
+        return optimize(model, sample, rules=self.rules, **self.options)
 
     def curvature(self, model: torch.nn.Module, sample: Any) -> Curvature:
-        """The total curvature of a model on a sample, rewritten or not: an estimate of how much it loses, lower is better."""
+        """The total curvature of a model on a sample, rewritten or not: an estimate of how much it loses, lower is better.
+
+        A number without a unit: Σ over the operations of their curvature at the values that they take, by the formulas of the
+        homotopical numerical foundations (see `hnfc.analysis.curvature`); docs/experiments.md measures how far it foretells errors.
+        Raises ModelError where the model cannot be captured.
+        """
         return measures.curvature(model, sample)
 
     def diff(self, model: torch.nn.Module, better: torch.nn.Module) -> Difference:
-        """Rewrites in `better`, with locations and proofs."""
+        """Rewrites in `better`, with locations and proofs; as `hnfc.diff`, with its errors."""
         return diff(model, better)
 
 
@@ -66,7 +74,7 @@ def optimize(
     `model` itself is not touched. Rewrites happen before differentiation, so gradients are those of the stable form. A call with
     inputs of other shapes, or in the other mode (train, eval), is captured and rewritten when it first comes.
 
-    sample: a tensor, a tuple of positional arguments, or a mapping of keyword arguments.
+    sample: a tensor, a tuple of positional arguments, or a mapping of keyword arguments; of any shapes that the model takes.
     group: a level or group of rules, or several of them and `.hnf` files; `rules` gives loaded ones instead.
     ranges: bounds of inputs by name, `{"x": (-10, 10)}`, from which conditions of rules are shown; `"sample"` takes the ranges of
     the sample for them; calls that leave these are answered by another graph, without them.
@@ -78,11 +86,12 @@ def optimize(
     least, and never take what costs more than what greedy found.
     cost: "error", "bound", "curvature", "time" or "flops", or a mix such as "error + 0.1*time", each relative to what greedy found; of
     these "error" is measured on the sample, "bound" proved for it. deepening: how much more the operations at the outputs count.
-    seconds: of the search.
+    seconds: of the search, at most.
     target: a machine, as "h100", on which time is modelled; rules that need a format which it lacks are off.
     progress: takes the stage at hand in words; without it notebooks show a bar.
 
-    Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file.
+    Raises ModelError where the model cannot be captured, UsageError for options that do not fit, HnfError for a faulty rule file, and
+    OSError for one that cannot be read.
     """
     loaded, vouched = chosen_rules(group, rules, allow_unproved, assume)
     chosen = search_of(search, cost, target, deepening, seconds, targets=loaded.targets)

@@ -35,11 +35,6 @@ LEGEND = (
 )
 
 
-def explain_page(book: Rulebook, rule: core.Rule, width: int = WIDTH, progress: Callable[[str], None] | None = None) -> str:
-    """The page of a rule, with verdicts and errors looked up or found now."""
-    return explain(book, rule, *facts_of_rule(rule, progress), width)
-
-
 def facts_of_rule(rule: core.Rule, progress: Callable[[str], None] | None = None) -> tuple[Verdict, Sequence[IeeeVerdict], ErrorReport]:
     """Both verdicts and the errors of a rule, looked up or found now."""
     found = verdicts([rule], progress=progress)[rule.name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,18 +17,16 @@ from hnfc.rewrite.bindings import AXIS, Bindings, bound_value, extent, resolve_a
 from hnfc.rewrite.nary_terms import Number
 
 
-def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Iterator[Bindings]:
+def fit_attributes(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Sequence[Bindings]:
     """The bindings under which the operation has the attributes that are wanted, and no others."""
+    if not wanted and not op.properties:
+        return (bindings,)
+    fitting: Iterable[Bindings] = (bindings,)
     if "axes" in op.properties and "axes" in wanted:
         shape = shape_of(op.operands[0])
         found = frozenset(axis - len(shape) for axis in decode(op.properties["axes"]))
-        fitting = [] if any(shape[axis] == 0 for axis in found) else fit_axes(wanted["axes"], found, bindings)
-    else:
-        fitting = [bindings]
-    for start in fitting:
-        after = _fit_others(wanted, op, start)
-        if after is not None:
-            yield after
+        fitting = () if any(shape[axis] == 0 for axis in found) else fit_axes(wanted["axes"], found, bindings)
+    return [after for start in fitting if (after := _fit_others(wanted, op, start)) is not None]
 
 
 def _fit_others(wanted: Mapping[str, Any], op: NumOp, bindings: Bindings) -> Bindings | None:

@@ -25,7 +25,7 @@ from hnfc.rewrite.extents import unknown_sizes
 from hnfc.rewrite.fitting import fit
 from hnfc.rewrite.matcher import Match
 from hnfc.rewrite.movement import is_movement, order_of, properties
-from hnfc.rewrite.nary_terms import Number, Product, Root, Sum, over_reals
+from hnfc.rewrite.nary_terms import ARITHMETIC, Number, Product, Root, Sum, over_reals
 
 Built: TypeAlias = SSAValue | Fraction | float
 
@@ -91,7 +91,7 @@ class ReplacementBuilder:
             return round_number(operands[0], self._element_named(expression.attribute("format")))
         if all(not isinstance(operand, SSAValue) for operand in operands):
             return fold(name, [operand for operand in operands if not isinstance(operand, SSAValue)], dict(expression.attributes))
-        if name in ("add", "sub", "mul", "div"):
+        if name in ARITHMETIC:
             return self.arithmetic(name, operands[0], operands[1])
         if name in ("logical_and", "logical_or") and (known := [o for o in operands if not isinstance(o, SSAValue)]):
             other = next(o for o in operands if isinstance(o, SSAValue))

@@ -126,7 +126,7 @@ class _Look:
             return _Fit(0, f"the rule has `{name}` where the model has {self.described(item)}", bindings)
         assert isinstance(owner, NumOp)
         missing = ""
-        after = bindings if pattern.is_movement else next(fit_attributes(pattern.settings, owner, bindings), None)
+        after = bindings if pattern.is_movement else next(iter(fit_attributes(pattern.settings, owner, bindings)), None)
         if after is None:
             missing, after = f"`{name}` has other axes or settings than the rule asks for", bindings
         orders = [tuple(owner.operands)]

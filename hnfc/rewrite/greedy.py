@@ -268,7 +268,8 @@ def _mark(operation: Operation, found: dict[Operation, None]) -> list[SSAValue]:
 class RulePattern(RewritePattern):
     """One rule as a pattern of xDSL, for any pass: `PatternRewriteWalker(RulePattern(rule)).rewrite_module(module)`.
 
-    It rewrites where the rule's `where` is known from the operations alone; `Greedy` runs all rules at once, and faster.
+    It rewrites where the rule's `where` is known from the operations alone; `Greedy` runs all rules at once, and faster. Any rule is taken,
+    proved or not: `hnfc.load_rules` gives verdicts. No error is raised for an operation that the rule does not fit; it stays.
     """
 
     def __init__(self, rule: core.Rule) -> None:
@@ -276,6 +277,7 @@ class RulePattern(RewritePattern):
         self._search = Greedy(Matcher(compile_rule(rule)))
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrites the operation where the rule fits it."""
         if type(op) not in COMPUTING:
             return
         # other patterns may have changed operations in place since

@@ -22,6 +22,7 @@ from hnfc.dsl import core
 from hnfc.rewrite.bindings import Bindings
 from hnfc.rewrite.matching import Matching
 from hnfc.rewrite.nary_terms import (
+    ARITHMETIC,
     ONE,
     PRODUCTS,
     SUMS,
@@ -79,7 +80,7 @@ class CompiledRule:
     def gains_by_shape(self) -> bool:
         """Return whether only operands of different shapes can make it pay: elementwise operations, and as many of each on either side."""
         before, after = _operations(self.rule.pattern), _operations(self.rule.replacement)
-        return self.needs_gain and before == after and set(before) <= {"add", "sub", "mul", "div"}
+        return self.needs_gain and before == after and set(before) <= ARITHMETIC
 
     @cached_property
     def operand_kinds(self) -> tuple[tuple[int, str], ...]:
@@ -190,7 +191,9 @@ class Matcher:
             if counted is None:
                 yield from fits
                 continue
-            statistics = counted.setdefault(found[order].rule.name, Statistics())
+            name = found[order].rule.name
+            if (statistics := counted.get(name)) is None:
+                statistics = counted[name] = Statistics()
             statistics.tried += 1
             while True:
                 start = perf_counter()

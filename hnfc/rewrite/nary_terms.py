@@ -31,6 +31,8 @@ SUMS: frozenset[type] = frozenset((_ADD, _SUB))
 PRODUCTS: frozenset[type] = frozenset((_MUL, _DIV, _NEG, _SQUARE, _RECIPROCAL, _RSQRT))
 # Membership of the exact class: isinstance on these (abstract) classes costs ten times as much.
 _KINDS: dict[type, str] = {cls: "+" if cls in SUMS else "*" if cls in PRODUCTS else name for name, cls in OPERATIONS.items()}
+ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
+"""Operations of two operands that terms are built of."""
 ONE, ZERO = Fraction(1), Fraction(0)
 
 
@@ -189,6 +191,8 @@ def product_with_powers(value: SSAValue, number: Callable[[SSAValue], int]) -> P
 
 
 def _with_powers(product: Product, number: Callable[[SSAValue], int]) -> Product:
+    if len(product.factors) < 2:
+        return product
     # only factors of one kind of operation are numbered, since numbering looks at all that they are made of
     made = Counter(type(item.owner) for item, _ in product.factors if not isinstance(item, Root))
     repeated = {cls for cls, count in made.items() if count > 1 and issubclass(cls, NumOp)}

@@ -41,6 +41,9 @@ def trace(
 
     The model runs eagerly, so that anything that torch runs can be traced. A module that torch.compile returned is traced by the operations
     that it was compiled from; the result of the compiled code for the same sample stands beside it. The model is not changed.
+
+    sample: as for `hnfc.analyze`, of any shapes that the model takes. Raises UsageError for what is no module, ModelError for a folder
+    that holds no saved step, and whatever the model itself raises.
     """
     check_kind(model, torch.nn.Module, "hnfc.trace")
     return traced(model, sample, names_of(group, "group"), backward, callable_of(loss, "loss"), None)

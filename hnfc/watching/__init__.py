@@ -44,6 +44,8 @@ def watch(
     to its tensors is not saved again. to: functions that get the numbers of each look:
     `LiveTable()`, `JSONLines(file)`, `TensorBoard(folder)` of `hnfc.watching`, or your own. rewind: bytes that two earlier states of model
     and optimizer may take, from which clipping, a smaller rate and other remedies of the optimizer are tried; 0 keeps none.
+
+    Raises UsageError for what is no module, for a budget that is no share, and for a checkpoint that cannot be read.
     """
     check_kind(model, torch.nn.Module, "hnfc.watch")
     if not 0 <= budget <= 1:

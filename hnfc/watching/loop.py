@@ -26,6 +26,7 @@ from hnfc.watching.hooks import Hook, ModuleCalls, follow_backward, leave_backwa
 from hnfc.watching.jumps import LossJumps
 from hnfc.watching.looking import Look
 from hnfc.watching.outputs import CallResults
+from hnfc.watching.page import write_run_page
 from hnfc.watching.ranks import of_rank, with_other_ranks
 from hnfc.watching.record import Bad, BadStep, to_stderr
 from hnfc.watching.rewinding import Rewind
@@ -140,8 +141,6 @@ class Watch:
 
     def page(self, path: str | Path) -> None:
         """Writes a page for a browser: the exponents of all modules over the steps, the limits of formats, and what went wrong."""
-        from hnfc.watching.page import write_run_page
-
         write_run_page(Path(path), self.history, self.bad)
 
     def __repr__(self) -> str:

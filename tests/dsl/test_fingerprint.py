@@ -182,39 +182,38 @@ def test_an_operation_in_an_attribute_counts() -> None:
 
 
 @pytest.fixture
-def fresh_versions() -> Iterator[None]:
-    """Versions of packages as a process reads them that has just begun."""
-    module._installed.cache_clear()
-    yield
+def other_versions(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], str]], None]]:
+    """Packages get the versions that a function says, until the end of the test."""
+
+    def install(version: Callable[[str], str]) -> None:
+        monkeypatch.setattr(module.metadata, "version", version)
+        module._installed.cache_clear()
+
+    yield install
     module._installed.cache_clear()
 
 
-@pytest.mark.usefixtures("fresh_versions")
 @pytest.mark.parametrize("package", ["z3-solver", "python-flint"])
-def test_the_programs_that_the_prover_calls_count(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_that_the_prover_calls_count(package: str, other_versions: Callable[[Callable[[str], str]], None]) -> None:
     before = fingerprint(RULES["exp_product"])
-    module._installed.cache_clear()
     right = module.metadata.version
-    monkeypatch.setattr(module.metadata, "version", lambda name: "0.0" if name == package else right(name))
+    other_versions(lambda name: "0.0" if name == package else right(name))
     assert fingerprint(RULES["exp_product"]) != before
 
 
-@pytest.mark.usefixtures("fresh_versions")
-def test_a_program_that_no_package_manager_knows_has_a_version_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_no_package_manager_knows_has_a_version_too(other_versions: Callable[[Callable[[str], str]], None]) -> None:
     before = fingerprint(RULES["exp_product"])
-    module._installed.cache_clear()
 
     def unknown(name: str) -> str:
         raise module.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(module.metadata, "version", unknown)
+    other_versions(unknown)
     assert fingerprint(RULES["exp_product"]) != before
 
 
-@pytest.mark.usefixtures("fresh_versions")
-def test_the_metadata_of_a_package_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metadata_of_a_package_is_read_once_for_all_rules(other_versions: Callable[[Callable[[str], str]], None]) -> None:
     read: list[str] = []
-    monkeypatch.setattr(module.metadata, "version", lambda name: read.append(name) or "1.0")
+    other_versions(lambda name: read.append(name) or "1.0")
     for rule in list(RULES.values())[:5]:
         fingerprint(rule)
     assert sorted(read) == sorted(REALS.packages)
