@@ -27,7 +27,7 @@ _LEAST_POINTS = 6
 _DEPTH = 7
 _BITS_OF_A_NODE = 0.005
 _ADDED = 0.4
-"""What the second form of a branch costs, as a part of what a larger form costs in the place of a smaller one."""
+"""Cost of a second form in a branch, as a part of the cost of a larger form in the place of a smaller one."""
 
 
 def price_of(candidate: Candidate, arguments: int) -> float:
