@@ -1,6 +1,6 @@
 """Other writings of a polynomial that cancels: as a product, with squares of differences, by the powers of one atom, over one denominator.
 
-What is found is the same polynomial, or the same quotient of polynomials, which is checked by expanding it. Factors are flint's.
+What is found is the same polynomial, which is checked by expanding it; of a quotient that is its numerator. Factors are flint's.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class PolynomialForms:
         if above is None or not above or not _small(above):
             return
         divisors = [self.arithmetic.atom(atom) for atom, power in below.items() for _ in range(power)]
-        for form in [self.arithmetic.term(above), *self._writings(above)]:
+        plain = self.arithmetic.term(above)
+        for form in [*([plain] if self._polynomial(plain) == above else []), *self._writings(above)]:
             yield self.arithmetic.fraction(Fraction(1), [form], divisors)
 
     def _times(self, polynomial: Polynomial, atoms: Mapping[int, int]) -> Polynomial | None:

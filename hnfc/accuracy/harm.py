@@ -33,12 +33,13 @@ def harmed(before: Floats, after: Floats, exact: Floats, lost: float = MOST_LOST
     return np.where(has, np.where(had, new > old + lost, new > WRONG), had & (old < 64.0 - MOST_LOST))
 
 
-def overflowed(before: Floats, after: Floats, exact: Floats) -> Any:
-    """Points at which `after` must not stand for `before` at any point: not finite where that was right."""
-    return np.isfinite(before) & (bits_of_error(before, exact) <= MOST_LOST) & ~np.isfinite(after)
+def became_wrong(before: Floats, after: Floats, exact: Floats) -> Any:
+    """Points at which `after` must not stand for `before` at any point: wrong, as where a product underflows, or not finite, where that was
+    right."""
+    return np.isfinite(before) & (bits_of_error(before, exact) <= MOST_LOST) & (bits_of_error(after, exact) > WRONG)
 
 
 def worse(form: Term, original: Term, evaluator: TermEvaluator, exact: Floats, of_everyday: Any, lost: float) -> Any:
-    """Points at which the form must not stand for the program: `harmed` at everyday points, `overflowed` at the others."""
+    """Points at which the form must not stand for the program: `harmed` at everyday points, `became_wrong` at the others."""
     before, after = evaluator.values(original), evaluator.values(form)
-    return np.where(of_everyday, harmed(before, after, exact, lost), overflowed(before, after, exact))
+    return np.where(of_everyday, harmed(before, after, exact, lost), became_wrong(before, after, exact))

@@ -62,7 +62,7 @@ def validate_function(compiled: Compiled, function: FuncOp, state: FunctionState
     first = len(compiled.outputs)
     trial = _report(compiled, block, outcome, reference, outputs, function.sym_name.data, drawing)
     if state.title:
-        trial.is_body = True
+        trial.is_body, trial.is_counted = True, bool(_counts(block))
         for index, output in enumerate(compiled.outputs[first:]):
             output.name = f"result {index} of a body of {state.title}"
     # an approximation may lose what it says that it loses

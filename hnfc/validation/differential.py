@@ -67,6 +67,8 @@ class Trial:
     sample_truth: list[Results]
     is_body: bool = False
     """True for the body of a branch or a loop, which no runner has as a function."""
+    is_counted: bool = False
+    """True for a body that takes the number of its turn."""
     mixing: bool = False
     """True if results are sums over elements of the inputs."""
     probes: list[list[Array]] = field(default_factory=list)
@@ -180,7 +182,7 @@ class Trial:
         if reason and rules.unseen and self.mixing:
             after = self._without_luck(place, index, arrays)
             reason = regression(before, after, right, self.formats[index], rules)
-        if reason and self.is_body and self._was_broken(index, before, right):
+        if reason and self.is_counted and self._was_broken(index, before, right):
             # a row of numbers whose scores are beyond their format has no value after, where some of its elements had none before
             after = np.where(np.isfinite(after.astype(np.float64)), after.astype(np.float64), before.astype(np.float64))
             reason = regression(before, after, right, self.formats[index], rules)

@@ -12,6 +12,7 @@ from hnfc.accuracy import ImprovementSettings, account, improve
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import costs, harmed
 from hnfc.accuracy.ordinals import bits_of_error
+from hnfc.accuracy.points import draw
 from hnfc.accuracy.reading import expression
 from tests.accuracy.programs import one, rules
 
@@ -121,3 +122,20 @@ def test_where_a_program_has_no_value_its_form_has_none(name: str) -> None:
     points = {key: np.array([without[key], within[key]]) for key in without}
     values = TermEvaluator(points).values(found.term)
     assert np.isnan(values[0]) and np.isfinite(values[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("(/ (* a b) (* c d))", "a b c d"),
+        ("(/ (+ (* a c) (* b d)) (+ (* c c) (* d d)))", "a b c d"),
+        ("(/ (* x y) z)", "x y z"),
+        ("(/ (- (* x x) y) (+ (* x x) y))", "x y"),
+    ],
+)
+def test_no_product_underflows_where_the_program_was_right(text: str, arguments: str) -> None:
+    """A finite number without a right digit, at points even over the doubles, is as bad as one that is not finite."""
+    found = improve(one(text, arguments), rules())
+    fresh = draw(found.original, found.domain, 4000, np.random.default_rng(5))
+    before, after = (bits_of_error(TermEvaluator(fresh.inputs).values(term), fresh.exact) for term in (found.original, found.term))
+    assert not ((before <= 8) & (after > 16)).any()
