@@ -12,7 +12,7 @@ from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.improving import Branch, Improved, ImprovedProgram
 from hnfc.accuracy.points import Sample
-from hnfc.accuracy.reading import expression
+from hnfc.accuracy.reading import expression, inline
 from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
@@ -39,7 +39,7 @@ class Use:
             return "exact: both expand to the same polynomial"
         if self.step.condition is None or not variables(self.step.condition):
             return "proved over the reals"
-        condition = expression(self.step.condition)
+        condition = inline(self.step.condition)
         if self.shown:
             return f"proved over the reals: {condition} holds wherever it is used"
         return f"measured: proved where {condition}, which holds at {self.seen} of {self.points} points"
@@ -178,7 +178,7 @@ def _series(improved: Improved, cut: Truncated, ranges: dict[str, Interval], poi
 
 
 def _bound_text(bound: Bound) -> str:
-    feature = expression(bound.feature)
+    feature = inline(bound.feature)
     if bound.lo == -np.inf:
         return f"{feature} < {bound.hi:g}"
     return f"{feature} >= {bound.lo:g}" if bound.hi == np.inf else f"{bound.lo:g} <= {feature} < {bound.hi:g}"

@@ -17,7 +17,8 @@ import numpy as np
 from hnfc.accuracy.branches import branch_ranges, taken
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.everyday import everyday, short_numbers
-from hnfc.accuracy.harm import worse
+from hnfc.accuracy.harm import costs, worse
+from hnfc.accuracy.leaving import LARGEST, LEAST, extremes, leaving
 from hnfc.accuracy.ordinals import bits_of_error
 from hnfc.accuracy.points import Domain, Sample, draw, joined, measured, neighbours
 from hnfc.accuracy.reach import proved
@@ -71,10 +72,7 @@ class Guard:
             self.see(draw(self.original.term, self.domain, points // 2, rng), everyday(self.original.term, self.domain, points, rng))
             if not self._refused(tree) and not self._refused_nearby(tree, rng):
                 return merged(tree)
-            if attempt < _GROWN:
-                tree = grow(*self._counterexamples())
-            else:
-                self._mend(tree)
+            tree = grow(*self._counterexamples()) if attempt < _GROWN else self.mended(tree)
         return Leaf(self.original)
 
     def _refused(self, tree: Tree) -> bool:
@@ -107,25 +105,42 @@ class Guard:
         return self.sample.part(found), self.of_everyday[found]
 
     def passes(self, tree: Tree, even: Sample) -> bool:
-        """Return whether nothing speaks against the tree at these points either."""
-        self.sample, self.of_everyday = None, np.zeros(0, bool)
+        """Return whether nothing speaks against the tree at these points either, which are seen from now on."""
         self.see(even, even.part(slice(0, 0)))
-        return all(form is self.original or self._allowed(form, where, self._taken(where)) for where, form in paths(tree))
+        return not self._refused(tree)
 
-    def _mend(self, tree: Tree) -> None:
-        """Narrows the branches whose forms something speaks against, or replaces these forms."""
+    def mended(self, tree: Tree) -> Tree:
+        """The tree without forms that something speaks against: their branches are narrowed, or have other forms."""
         for split, within in splits(tree):
-            for leaf, bound in zip((split.low, split.high), ((-np.inf, split.threshold), (split.threshold, np.inf)), strict=True):
+            for low, bound in ((True, (-np.inf, split.threshold)), (False, (split.threshold, np.inf))):
+                leaf = split.low if low else split.high
                 where = narrowed(within, split.feature, *bound)
                 if isinstance(leaf, Leaf) and leaf.choice is not self.original and not self._narrow(split, leaf, where):
-                    self._replace(leaf, where)
-        if isinstance(tree, Leaf) and tree.choice is not self.original:
-            self._replace(tree, ())
+                    other = self._other(leaf, where)
+                    split.low, split.high = (other, split.high) if low else (split.low, other)
+        return merged(self._other(tree, ()) if isinstance(tree, Leaf) and tree.choice is not self.original else tree)
 
-    def _replace(self, leaf: Leaf, where: tuple[Bound, ...]) -> None:
+    def _other(self, leaf: Leaf, where: tuple[Bound, ...]) -> Tree:
         here = self._taken(where)
-        if not self._allowed(leaf.choice, where, here):
-            leaf.choice = self._next(leaf.choice, where, here)
+        if self._allowed(leaf.choice, where, here):
+            return leaf
+        return self._where_parts_leave(leaf, here) or Leaf(self._next(leaf.choice, where, here))
+
+    def _where_parts_leave(self, leaf: Leaf, here: Any) -> Tree | None:
+        """The form where parts of the program leave the format, and the program elsewhere; None where that is no better."""
+        assert self.sample is not None and self._evaluator is not None
+        exact, original = self.sample.exact, self.original.term
+        parts = leaving(self.terms, original, self._evaluator, exact)
+        if not parts:
+            return None
+        least, largest = extremes(self.terms, parts)
+        outside = here & ~((self._evaluator.values(least) >= LEAST) & (self._evaluator.values(largest) < LARGEST))
+        before, after = (costs(self._evaluator.values(t), exact)[outside] for t in (original, leaf.choice.term))
+        worse_there = outside & worse(leaf.choice.term, original, self._evaluator, exact, self.of_everyday, self.lost)
+        if worse_there.any() or len(before) < _FEWEST or after.mean() > before.mean() - 1:
+            return None
+        inside = Split(largest, (LARGEST / 2, LARGEST), LARGEST, Leaf(self.original), Leaf(leaf.choice))
+        return Split(least, (LEAST / 2, LEAST), LEAST, Leaf(leaf.choice), inside)
 
     def _narrow(self, split: Split, leaf: Leaf, where: tuple[Bound, ...]) -> bool:
         """Moves the threshold so far that all points at which a form is worse lie beyond it; False where too few points would be left."""

@@ -35,6 +35,8 @@ from hnfc.frontend.fpcore import FPCoreProgram, with_body
 
 GROUPS = ("accuracy", "stability", "cancellation", "algebra")
 """The groups of rules that are tried."""
+_GATES = 4
+"""Samples that a program may be tested on: where one speaks against a branch, the branch is mended and the next sample decides."""
 
 
 @dataclass(frozen=True)
@@ -181,14 +183,19 @@ def improve_term(
     guard = Guard(terms, domain, first, candidates, chosen.lost, chosen.unproved)
     guard.see(seen.part(slice(0, 0)), seen)
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(drawn), seen)
-    term = assembled(terms, tree)
-    test = joined(_test_points(original, domain, chosen), seen)
-    evaluator = TermEvaluator(test.inputs)
-    before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, term))
-    branches = tuple(Branch(where, form) for where, form in paths(tree))
-    compared = int(guard.of_everyday.sum())
-    if after > before - chosen.least or not guard.passes(tree, test):
-        term, after, branches, compared = original, before, (Branch((), first),), 0
+    for gate in range(_GATES):
+        test = joined(_test_points(original, domain, chosen, gate), seen)
+        evaluator, compared = TermEvaluator(test.inputs), int(guard.of_everyday.sum())
+        before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, assembled(terms, tree)))
+        better = after <= before - chosen.least
+        if better and guard.passes(tree, test):
+            break
+        # what is mended is tested on points that nobody has seen
+        tree = guard.mended(tree) if better and gate < _GATES - 1 else Leaf(first)
+        if isinstance(tree, Leaf) and tree.choice is first:
+            compared = 0
+            break
+    term, branches = assembled(terms, tree), tuple(Branch(where, form) for where, form in paths(tree))
     before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
     return Improved(terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, compared)
 
@@ -198,8 +205,8 @@ def _points(term: Term, domain: Domain, count: int, rng: np.random.Generator, da
     return joined(drawn, everyday(term, domain, count, rng)) if daily else drawn
 
 
-def _test_points(term: Term, domain: Domain, chosen: ImprovementSettings) -> Sample:
-    return _points(term, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003), chosen.daily)
+def _test_points(term: Term, domain: Domain, chosen: ImprovementSettings, gate: int = 0) -> Sample:
+    return _points(term, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003 + gate), chosen.daily)
 
 
 def _candidates(

@@ -64,6 +64,11 @@ def expression(term: Term, indent: int = 1) -> str:
     return _body(term, names, set(names.values()), indent)
 
 
+def inline(term: Term) -> str:
+    """The term as FPCore in one expression, without names for its parts."""
+    return _written(term, {t: str(t.value) for t in subterms(term) if t.op == "var"})
+
+
 def _body(term: Term, names: dict[Term, str], taken: set[str], indent: int) -> str:
     space = " " * indent
     if term.op == "where":

@@ -16,6 +16,7 @@ import numpy as np
 
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import worse
+from hnfc.accuracy.leaving import border, extremes, leaving
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.search import Candidate, errors_of
@@ -95,7 +96,9 @@ class Regimes:
         self.candidates = list(candidates)
         self.sample = sample = joined(even, daily)
         self.evaluator = TermEvaluator(sample.inputs)
-        features = self._features(list(sample.inputs))
+        parts = leaving(terms, original, self.evaluator, sample.exact)
+        self.leaving = dict.fromkeys([*parts, *(extremes(terms, parts) if parts else ())])
+        features = dict.fromkeys([*self._features(list(sample.inputs)), *self.leaving])
         of_everyday = np.arange(len(sample)) >= len(even)
         # however many everyday points there are, they count as much as the others
         weight = np.where(of_everyday, min(1.0, len(even) / max(len(daily), 1)), 1.0)
@@ -107,8 +110,9 @@ class Regimes:
         errors = np.stack([cost(c) for c in candidates], axis=1)
         prices = np.array([price_of(c, len(sample.inputs)) for c in candidates])
         sizes = np.array([_BITS_OF_A_NODE * c.term.size for c in candidates])
-        values = [(f, self.evaluator.values(f)) for f in features]
-        self.table = _Table(errors, [(f, v) for f, v in values if not np.isnan(v).any()], least * (len(even) // 2), prices, sizes)
+        # what is no number is not below any threshold
+        values = [(f, np.where(np.isnan(v), np.inf, v)) for f in features for v in (self.evaluator.values(f),)]
+        self.table = _Table(errors, values, least * (len(even) // 2), prices, sizes)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
         """Quantities that thresholds are set on: arguments, their sizes, the largest of these, and what rules compare with 0."""
@@ -188,6 +192,8 @@ class Regimes:
     def refine(self, tree: Tree, original: Term, domain: Domain, rng: np.random.Generator, rounds: int = 3) -> None:
         """Moves thresholds within their gaps to where the forms are equally good."""
         for split, within in splits(tree):
+            if split.feature in self.leaving:
+                split.threshold = border(split.threshold)
             argument = split.feature.args[0] if split.feature.op == "abs" else split.feature
             if argument.op != "var" or split.threshold == 0:
                 continue

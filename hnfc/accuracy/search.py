@@ -163,12 +163,12 @@ class Localizer:
 
     def hot(self, term: Term, most: int = 4, least: float = 0.1) -> list[Term]:
         """The subterms whose operations err most, the worst first."""
-        places = [t for t in subterms(term) if t.args and t.op not in _LOGIC]
+        places = [t for t in subterms(term) if t.args and t.op not in NO_NUMBERS]
         ranked = sorted(((self.local(t), t) for t in places), key=lambda pair: -pair[0])
         return [t for error, t in ranked[:most] if error >= least]
 
 
-_LOGIC = frozenset(name for name, operation in OPERATIONS.items() if operation.FACTS.result is Result.TRUTH or name == "where")
+NO_NUMBERS = frozenset(name for name, operation in OPERATIONS.items() if operation.FACTS.result is Result.TRUTH or name == "where")
 
 
 def search(pool: Pool, start: Sequence[Candidate], rules: RuleTable, localizer: Localizer, limits: SearchLimits) -> int:

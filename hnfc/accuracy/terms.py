@@ -78,6 +78,11 @@ class Terms:
             args = (args[1], args[0])
         return self._intern(op, args, value)
 
+    def size(self, x: Term) -> Term:
+        """The size of the value that an operation has computed: |x·y|, where `make` writes |x|·|y|."""
+        square = x.op == "mul" and x.args[0] is x.args[1]
+        return x if square else self._intern("abs", (x,)) if x.op in ("mul", "div") else self.make("abs", x)
+
     # shapes ------------------------------------------------------------------------------------------------------
 
     def _neg(self, x: Term) -> Term:
