@@ -16,7 +16,7 @@ from hnfc.accuracy.reading import expression, inline
 from hnfc.accuracy.reference import holds
 from hnfc.accuracy.regimes import Bound
 from hnfc.accuracy.remainder import NoBound, Remainder, bound
-from hnfc.accuracy.rules import REGROUPED, RuleUse
+from hnfc.accuracy.rules import EXACT, RuleUse
 from hnfc.accuracy.terms import Term, is_const, variables
 from hnfc.accuracy.truncation import Truncated
 from hnfc.dialects.interval import Interval
@@ -35,8 +35,8 @@ class Use:
 
     @property
     def text(self) -> str:
-        if self.step.name == REGROUPED:
-            return "exact: both expand to the same polynomial"
+        if self.step.name in EXACT:
+            return EXACT[self.step.name]
         if self.step.condition is None or not variables(self.step.condition):
             return "proved over the reals"
         condition = inline(self.step.condition)

@@ -124,9 +124,9 @@ class Guard:
         here = self._taken(where)
         if self._allowed(leaf.choice, where, here):
             return leaf
-        return self._where_parts_leave(leaf, here) or Leaf(self._next(leaf.choice, where, here))
+        return self._where_parts_leave(leaf, where, here) or Leaf(self._next(leaf.choice, where, here))
 
-    def _where_parts_leave(self, leaf: Leaf, here: Any) -> Tree | None:
+    def _where_parts_leave(self, leaf: Leaf, where: tuple[Bound, ...], here: Any) -> Tree | None:
         """The form where parts of the program leave the format, and the program elsewhere; None where that is no better."""
         assert self.sample is not None and self._evaluator is not None
         exact, original = self.sample.exact, self.original.term
@@ -134,13 +134,16 @@ class Guard:
         if not parts:
             return None
         least, largest = extremes(self.terms, parts)
-        outside = here & ~((self._evaluator.values(least) >= LEAST) & (self._evaluator.values(largest) < LARGEST))
+        inside = (self._evaluator.values(least) >= LEAST) & (self._evaluator.values(largest) < LARGEST)
+        harm = here & worse(leaf.choice.term, original, self._evaluator, exact, self.of_everyday, self.lost)
+        outside = here & ~inside
         before, after = (costs(self._evaluator.values(t), exact)[outside] for t in (original, leaf.choice.term))
-        worse_there = outside & worse(leaf.choice.term, original, self._evaluator, exact, self.of_everyday, self.lost)
-        if worse_there.any() or len(before) < _FEWEST or after.mean() > before.mean() - 1:
+        if not (harm & inside).any() or len(before) < _FEWEST or after.mean() > before.mean() - 1:
             return None
-        inside = Split(largest, (LARGEST / 2, LARGEST), LARGEST, Leaf(self.original), Leaf(leaf.choice))
-        return Split(least, (LEAST / 2, LEAST), LEAST, Leaf(leaf.choice), inside)
+        if not self._allowed(leaf.choice, where, outside):
+            return None
+        within = Split(largest, (LARGEST / 2, LARGEST), LARGEST, Leaf(self.original), Leaf(leaf.choice))
+        return Split(least, (LEAST / 2, LEAST), LEAST, Leaf(leaf.choice), within)
 
     def _narrow(self, split: Split, leaf: Leaf, where: tuple[Bound, ...]) -> bool:
         """Moves the threshold so far that all points at which a form is worse lie beyond it; False where too few points would be left."""

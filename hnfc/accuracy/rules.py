@@ -11,18 +11,27 @@ from functools import partial, reduce
 from hnfc.accuracy.arithmetic import TermSimplifier
 from hnfc.accuracy.factoring import PolynomialForms
 from hnfc.accuracy.terms import COMMUTATIVE, Term, Terms
+from hnfc.accuracy.turns import without_turns
 from hnfc.dsl import core
+from hnfc.dsl.constants import Constant
+from hnfc.dsl.polynomials import rational_root
 from hnfc.frontend.fpcore_builder import PLAIN
 
 _HOLE = "?"
 
 
 REGROUPED = "polynomial_regrouped"
+TURNED = "whole_turns_removed"
+EXACT = {
+    REGROUPED: "exact: both expand to the same polynomial",
+    TURNED: "exact: the argument is less by whole turns, and folded to a quarter of one",
+}
+"""Steps that are no rules, and why each is an identity."""
 
 
 @dataclass(frozen=True)
 class RuleUse:
-    """One use of a rule, or of the arithmetic of polynomials (REGROUPED): what was replaced by what, and what captures stood for."""
+    """One use of a rule, or of one of the steps in EXACT: what was replaced by what, and what captures stood for."""
 
     name: str
     bindings: tuple[tuple[str, Term], ...]
@@ -72,7 +81,7 @@ class RuleTable:
         return _Direction(direction.rule, pattern, replacement, direction.condition)
 
     def steps(self, term: Term) -> list[RuleUse]:
-        """Every way in which one rule, or another writing of a polynomial, changes the term at its root."""
+        """Every way in which one rule, or a step of EXACT, changes the term at its root."""
         found = self._steps.get(term)
         if found is None:
             found = self._steps[term] = list(self._find(term))
@@ -96,6 +105,10 @@ class RuleTable:
             if after not in seen:
                 seen.add(after)
                 yield RuleUse(REGROUPED, (), term, after)
+        for after in without_turns(self.arithmetic, term):
+            if after not in seen:
+                seen.add(after)
+                yield RuleUse(TURNED, (), term, after)
 
     def _signs(self, condition: Term) -> Term:
         """The condition with comparisons of products with 0 so that no product underflows: x·y has the sign of x/|x|·y."""
@@ -147,6 +160,9 @@ def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]
     if pattern is term:
         yield bindings
         return
+    if pattern.op == "mul" and pattern.args[0] is pattern.args[1] and (root := _root(terms, term)) is not None:
+        yield from match(terms, pattern.args[0], root, bindings)
+        return
     args = term.args
     if pattern.op == "add" and term.op == "sub":
         args = (args[0], terms.make("neg", args[1]))
@@ -157,6 +173,19 @@ def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]
     yield from _match_all(terms, pattern.args, args, bindings)
     if pattern.op in COMMUTATIVE and args[0] is not args[1]:
         yield from _match_all(terms, pattern.args, args[::-1], bindings)
+
+
+def _root(terms: Terms, term: Term) -> Term | None:
+    """What the term is the square of, as 2·x of 4·(x·x); None where it is none to the eye."""
+    if term.op == "const" and term.value >= 0:
+        root = rational_root(term.value, 2)
+        return None if root is None else terms.const(root)
+    if term.op == "mul" and term.args[0] is term.args[1]:
+        return term.args[0]
+    if term.op in ("mul", "div"):
+        x, y = (_root(terms, a) for a in term.args)
+        return None if x is None or y is None else terms.make(term.op, x, y)
+    return None
 
 
 def _match_all(
@@ -210,6 +239,9 @@ def pattern_term(expression: core.Expr, terms: Terms) -> Term:
     if isinstance(expression, core.Capture):
         return terms.var(("!" if expression.const else _HOLE) + expression.name)
     if isinstance(expression, core.Literal):
+        if isinstance(expression.value, Constant):
+            # as programs have it
+            return terms.make("mul", terms.const(4 * expression.value.factor), terms.make("atan", terms.one))
         return terms.const(Fraction(expression.value))
     assert isinstance(expression, core.Apply)
     args = [pattern_term(operand, terms) for operand in expression.operands]

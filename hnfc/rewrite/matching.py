@@ -182,9 +182,9 @@ class Matching:
         if index == len(pattern.terms):
             if scale is None:
                 return
-            left_constant = constant if pattern.constant is ZERO else constant - scale * pattern.constant
-            if pattern.constant is not ZERO and left_constant != 0:
+            if pattern.constant is not ZERO and not same_number(constant, scale * pattern.constant):
                 return
+            left_constant = constant if pattern.constant is ZERO else ZERO
             rest = Sum(left_constant, left) if left or left_constant != 0 else None
             if rest is None or not exact:
                 yield scale, rest, bindings
@@ -194,10 +194,10 @@ class Matching:
         if capture is not None and not capture.const and capture.name not in bindings and index == len(pattern.terms) - 1:
             own, left_constant = scale or ONE, constant
             if pattern.constant is not ZERO:
-                own = scale if scale is not None else constant / pattern.constant
-                left_constant = constant - own * pattern.constant
-                if own == 0 or left_constant != 0:
+                own = scale if scale is not None else _ratio(constant, pattern.constant)
+                if own == 0 or not same_number(constant, own * pattern.constant):
                     return
+                left_constant = ZERO
             if not left and left_constant == 0:
                 return
             factor = ONE if own is ONE and wanted.coefficient is ONE else 1 / (own * wanted.coefficient)
@@ -221,7 +221,7 @@ class Matching:
         self, pattern: ProductPattern, subject: Product, bindings: Bindings, *, exact: bool
     ) -> Iterator[tuple[Fraction, Product | None, Bindings]]:
         """Ways to split `subject` into scale · pattern · rest; `exact`: with no rest but the scale."""
-        ratio = subject.coefficient if pattern.coefficient is ONE else subject.coefficient / pattern.coefficient
+        ratio = subject.coefficient if pattern.coefficient is ONE else _ratio(subject.coefficient, pattern.coefficient)
         yield from self._factors(pattern, 0, subject.factors, ratio, bindings, exact)
 
     def _factors(
@@ -290,6 +290,10 @@ def same_number(a: Number, b: Number) -> bool:
         return a == b or float(a) == float(b)
     except OverflowError:
         return False
+
+
+def _ratio(number: Fraction, by: Fraction) -> Fraction:
+    return ONE if same_number(number, by) else number / by
 
 
 def _scaled(constant: Fraction, terms: tuple[Product, ...], factor: Fraction) -> Sum:

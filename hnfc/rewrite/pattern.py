@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -131,8 +132,8 @@ def _sum(expression: core.Expr) -> SumPattern:
         if isinstance(node, core.Apply) and node.operation in SUMS:
             add(node.operands[0], sign)
             add(node.operands[1], -sign if node.name == "sub" else sign)
-        elif isinstance(node, core.Literal) and isinstance(node.value, Fraction):
-            constant += sign * node.value
+        elif isinstance(node, core.Literal) and math.isfinite(node.value):
+            constant += sign * _rational(node.value)
         else:
             product = _product(node)
             if not product.factors and not product.sizes:
@@ -154,8 +155,8 @@ def _product(expression: core.Expr) -> ProductPattern:
     def multiply(node: core.Expr, exponent: int) -> None:
         nonlocal coefficient
         name = node.name if isinstance(node, core.Apply) else ""
-        if isinstance(node, core.Literal) and isinstance(node.value, Fraction) and node.value != 0:
-            coefficient *= node.value**exponent
+        if isinstance(node, core.Literal) and math.isfinite(node.value) and node.value != 0:
+            coefficient *= _rational(node.value) ** exponent
         elif isinstance(node, core.Size):
             sizes[node] = sizes.get(node, 0) + exponent
         elif isinstance(node, core.Apply) and name in ("mul", "div"):
@@ -178,6 +179,11 @@ def _product(expression: core.Expr) -> ProductPattern:
     kept = [(pattern, exponent) for pattern, exponent in factors.items() if exponent != 0]
     kept.sort(key=lambda factor: _vagueness(factor[0]))
     return ProductPattern(ONE if coefficient == 1 else coefficient, tuple(kept), tuple(sizes.items()))
+
+
+def _rational(value: Fraction | float) -> Fraction:
+    """A number as chains hold it; a multiple of π is the nearest float64, as it is in models."""
+    return value if isinstance(value, Fraction) else Fraction(float(value))
 
 
 def _vagueness(pattern: Pattern) -> int:

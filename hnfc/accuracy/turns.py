@@ -1,0 +1,79 @@
+"""Sines, cosines and tangents of multiples of π, less whole turns: sin(π·x/180) as a sine of at most a quarter turn.
+
+π·x is rounded, and the error is as large as the last digit of the argument: for x = 1e9 degrees only eight digits are left, for 1e17
+none. The remainder of x by the period is exact, and so are the differences that fold it to a quarter of a turn. Over the reals all forms
+are equal: fmod(x, P) is x less a whole multiple of the period P, and the folded argument has the same sine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from hnfc.accuracy.arithmetic import TermSimplifier
+from hnfc.accuracy.terms import Term
+
+PERIODIC = ("sin", "cos", "tan")
+"""The functions with a period that is a multiple of π; each folds in its own way, so there is no fact to ask."""
+
+
+def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
+    """Other writings of a function of a rational multiple of π; none where the period is no double."""
+    if term.op not in PERIODIC:
+        return
+    found = _multiple(arithmetic, term.args[0])
+    if found is None:
+        return
+    coefficient, x = found
+    terms = arithmetic.terms
+    period = abs(8 / coefficient)
+    if any(Fraction(float(part)) != part for part in (period, period / 4, 3 * period / 4)):
+        return
+
+    def angle(turn: Term) -> Term:
+        polynomial = arithmetic.polynomial(terms.make("mul", turn, _quarter(arithmetic)))
+        assert polynomial is not None
+        return arithmetic.term({m: c * abs(coefficient) for m, c in polynomial.items()})
+
+    def remainder(by: Fraction) -> Term:
+        if x.op == "div" and by.numerator & (by.numerator - 1) == 0 and by.denominator & (by.denominator - 1) == 0:
+            # of a/b with its remainder exact before the quotient is rounded
+            a, b = x.args
+            return terms.make("div", terms.make("fmod", a, terms.make("mul", terms.const(by), b)), b)
+        return terms.make("fmod", x, terms.const(by))
+
+    def less(a: Fraction, b: Term) -> Term:
+        return terms.make("sub", terms.const(a), b)
+
+    if term.op == "tan":
+        yield terms.make("tan", angle(remainder(period / 2)))
+        return
+    turn = remainder(period)
+    size = terms.make("abs", turn)
+    if term.op == "cos":
+        yield terms.make("cos", angle(turn))
+        folded = terms.make("maximum", less(period / 4, size), terms.make("neg", less(3 * period / 4, size)))
+        yield terms.make("sin", angle(folded))
+        return
+    sign = 1 if coefficient > 0 else -1
+    half = terms.make("maximum", less(period / 2, size), terms.make("neg", less(period, size)))
+    sine = terms.make("sin", angle(terms.make("minimum", size, half)))
+    positive, negative = (sine, terms.make("neg", sine))[::sign]
+    yield terms.make("where", terms.make("compare", x, terms.zero, value="lt"), negative, positive)
+    simple = terms.make("sin", angle(turn))
+    yield simple if sign > 0 else terms.make("neg", simple)
+
+
+def _quarter(arithmetic: TermSimplifier) -> Term:
+    return arithmetic.terms.make("atan", arithmetic.terms.one)
+
+
+def _multiple(arithmetic: TermSimplifier, angle: Term) -> tuple[Fraction, Term] | None:
+    """The numbers c and x for which the angle is c·(π/4)·x; None where it has parts without π, or no part besides."""
+    polynomial = arithmetic.polynomial(angle)
+    quarter = arithmetic.index_of(_quarter(arithmetic))
+    if not polynomial or any((quarter, 1) not in monomial for monomial in polynomial):
+        return None
+    rest = {tuple(part for part in monomial if part != (quarter, 1)): c for monomial, c in polynomial.items()}
+    lead = next((c for monomial, c in rest.items() if monomial), None)
+    return None if lead is None else (lead, arithmetic.term({monomial: c / lead for monomial, c in rest.items()}))
