@@ -16,7 +16,7 @@ import numpy as np
 
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import worse
-from hnfc.accuracy.leaving import border, extremes, leaving
+from hnfc.accuracy.leaving import LARGEST, LEAST, border, extremes, leaving
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.search import Candidate, errors_of
@@ -97,7 +97,8 @@ class Regimes:
         self.sample = sample = joined(even, daily)
         self.evaluator = TermEvaluator(sample.inputs)
         parts = leaving(terms, original, self.evaluator, sample.exact)
-        self.leaving = dict.fromkeys([*parts, *(extremes(terms, parts) if parts else ())])
+        self.ends = extremes(terms, parts) if parts else None
+        self.leaving = dict.fromkeys([*parts, *(self.ends or ())])
         features = dict.fromkeys([*self._features(list(sample.inputs)), *self.leaving])
         of_everyday = np.arange(len(sample)) >= len(even)
         # however many everyday points there are, they count as much as the others
@@ -132,8 +133,22 @@ class Regimes:
     def tree(self) -> Tree:
         """The tree for this sample; a single leaf where no branch pays."""
         order = np.arange(len(self.sample))
-        grown = self._grow(self.table.part(order % 2 == 0), _DEPTH)
-        return self._pruned(grown, self.table.part(order % 2 == 1))
+        first, second = (self.table.part(order % 2 == i) for i in (0, 1))
+        tree, cost = self._cut(self._grow(first, _DEPTH), second)
+        if self.ends is not None:
+            other, its_cost = self._cut(self._by_format(first, self.ends), second)
+            # for the same number of leaves the ends of the format are the better reason
+            if its_cost + second.added() * (len(list(leaves(other))) - len(list(leaves(tree)))) < cost:
+                return other
+        return tree
+
+    def _by_format(self, table: _Table, ends: tuple[Term, Term]) -> Tree:
+        """A tree that first asks whether parts of the program leave the format: whether the least of them underflows, or the largest
+        overflows."""
+        least, largest = (next(values for feature, values in table.features if feature is end) for end in ends)
+        small, large = least < LEAST, (least >= LEAST) & (largest >= LARGEST)
+        below, beyond, between = (self._grow(table.part(chosen), _DEPTH - 2) for chosen in (small, large, ~small & ~large))
+        return Split(ends[0], (LEAST / 2, LEAST), LEAST, below, Split(ends[1], (LARGEST / 2, LARGEST), LARGEST, between, beyond))
 
     def _grow(self, table: _Table, depth: int) -> Tree:
         cost, least = float(table.costs().min()), table.least + table.added()
@@ -167,11 +182,8 @@ class Regimes:
                 best = total, place, (float(values[low].max()), float(values[~low].min()))
         return best if best is not None and cost - best[0] > 2 * table.least else None
 
-    def _pruned(self, tree: Tree, table: _Table) -> Tree:
-        """Without the branches that do not pay on these points."""
-        return self._cut(tree, table)[0]
-
     def _cut(self, tree: Tree, table: _Table) -> tuple[Tree, float]:
+        """The tree without the branches that do not pay on these points, and its cost there."""
         index = {id(c): i for i, c in enumerate(self.candidates)}
         costs = table.costs()
         if isinstance(tree, Leaf):

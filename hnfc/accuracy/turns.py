@@ -18,7 +18,7 @@ PERIODIC = ("sin", "cos", "tan")
 
 
 def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
-    """Other writings of a function of a rational multiple of π; none where the period is no double."""
+    """Other writings of a function of a rational multiple of π; none where no whole number of periods is a double."""
     if term.op not in PERIODIC:
         return
     found = _multiple(arithmetic, term.args[0])
@@ -26,9 +26,8 @@ def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
         return
     coefficient, x = found
     terms = arithmetic.terms
+    sign = 1 if coefficient > 0 else -1
     period = abs(8 / coefficient)
-    if any(Fraction(float(part)) != part for part in (period, period / 4, 3 * period / 4)):
-        return
 
     def angle(turn: Term) -> Term:
         polynomial = arithmetic.polynomial(terms.make("mul", turn, _quarter(arithmetic)))
@@ -45,23 +44,29 @@ def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
     def less(a: Fraction, b: Term) -> Term:
         return terms.make("sub", terms.const(a), b)
 
-    if term.op == "tan":
-        yield terms.make("tan", angle(remainder(period / 2)))
+    def signed(form: Term) -> Term:
+        return form if sign > 0 or term.op == "cos" else terms.make("neg", form)
+
+    odd = period.denominator // (period.denominator & -period.denominator)
+    whole = odd * period / (2 if term.op == "tan" else 1)
+    if not _double(whole):
+        return
+    yield signed(terms.make(term.op, angle(remainder(whole))))
+    if odd > 1 or not _double(3 * period / 4) or term.op == "tan":
         return
     turn = remainder(period)
     size = terms.make("abs", turn)
     if term.op == "cos":
-        yield terms.make("cos", angle(turn))
         folded = terms.make("maximum", less(period / 4, size), terms.make("neg", less(3 * period / 4, size)))
         yield terms.make("sin", angle(folded))
         return
-    sign = 1 if coefficient > 0 else -1
     half = terms.make("maximum", less(period / 2, size), terms.make("neg", less(period, size)))
-    sine = terms.make("sin", angle(terms.make("minimum", size, half)))
-    positive, negative = (sine, terms.make("neg", sine))[::sign]
-    yield terms.make("where", terms.make("compare", x, terms.zero, value="lt"), negative, positive)
-    simple = terms.make("sin", angle(turn))
-    yield simple if sign > 0 else terms.make("neg", simple)
+    sine = signed(terms.make("sin", angle(terms.make("minimum", size, half))))
+    yield terms.make("where", terms.make("compare", x, terms.zero, value="lt"), terms.make("neg", sine), sine)
+
+
+def _double(number: Fraction) -> bool:
+    return Fraction(float(number)) == number
 
 
 def _quarter(arithmetic: TermSimplifier) -> Term:
