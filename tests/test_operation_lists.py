@@ -47,6 +47,7 @@ REASONS: dict[str, dict[str, str]] = {
     "hnfc/accuracy/rescaling.py": {"_HANDLERS": HANDLERS},
     "hnfc/accuracy/rules.py": {"_EXPRESSIBLE": HANDLERS},
     "hnfc/accuracy/terms.py": {"_SHAPES": HANDLERS},
+    "hnfc/accuracy/turns.py": {"PERIODIC": HANDLERS},
     "hnfc/accuracy/unfolding.py": {"_UNFOLDED": HANDLERS},
     "hnfc/analysis/composed.py": {"_COMPOSED": HANDLERS},
     "hnfc/analysis/cost.py": {"_IN_PLACE": KERNELS},

@@ -6,6 +6,7 @@ So the sizes of these parts are what branches compare with thresholds.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial, reduce
 
@@ -24,19 +25,23 @@ _MOST, _POINTS = 6, 4
 
 
 def leaving(terms: Terms, original: Term, evaluator: TermEvaluator, exact: Floats) -> list[Term]:
-    """The sizes of parts that leave the format where the program has few digits or none, those that do so most often first."""
+    """The sizes of parts that leave the format where the program has few digits or none, those that do so most often first.
+
+    Of a part and its multiple by a number one is enough.
+    """
     lost = costs(evaluator.values(original), exact) > MOST_LOST
-    found: list[tuple[int, Term]] = []
+    found: dict[Term, int] = {}
     for part in subterms(original):
         if not part.args or part.op in NO_NUMBERS:
             continue
-        size = terms.size(part)
         within = np.logical_and.reduce([np.isfinite(x) & (x != 0) for x in (evaluator.values(a) for a in part.args)])
-        value = evaluator.values(size)
-        count = int((lost & within & ~((value >= LEAST) & (value <= LARGEST))).sum())
-        if count >= _POINTS:
-            found.append((count, size))
-    return [size for _, size in sorted(found, key=lambda pair: -pair[0])[:_MOST]]
+        value = evaluator.values(terms.size(part))
+        # a small difference is exact
+        outside = ~(value <= LARGEST) | ((value < LEAST) & (part.op not in ("add", "sub")))
+        count = int((lost & within & outside).sum())
+        if count >= _POINTS and not any(a in found and b.op == "const" for a, b in itertools.permutations(part.args, 2)):
+            found[part] = count
+    return [terms.size(part) for part in sorted(found, key=lambda part: -found[part])[:_MOST]]
 
 
 def border(threshold: float) -> float:

@@ -1,7 +1,8 @@
 """FPCore 2.0 (fpbench.org) → `num`: a program of numbers is a graph of tensors without axes.
 
 Operations round as the context says in which they stand (`:precision`); a number that no format holds is the quotient of two whole ones,
-so that its rounding counts. Loops, arrays, functions that call others and roundings other than to nearest are refused.
+so that its rounding counts. A call of an FPCore that stands before it is what that computes. Loops, arrays and roundings other than to
+nearest are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from xdsl.ir import Block, SSAValue
 from hnfc.core.errors import ModelError
 from hnfc.core.plain_files import read_text
 from hnfc.dialects.types import tensor
-from hnfc.frontend.fpcore_builder import FPCoreBuilder
+from hnfc.frontend.fpcore_builder import FPCoreBuilder, Function
 from hnfc.frontend.fpcore_forms import TOKEN, Form, format_of, forms_of, number, properties_of
 
 
@@ -79,9 +80,10 @@ def read_forms(source: str | Path) -> list[tuple[str, FPCoreProgram | ModelError
 
 
 def _with_texts(text: str, name: str) -> Iterator[tuple[str, FPCoreProgram | ModelError]]:
+    functions: dict[str, Function] = {}
     for line, form, written in forms_of(text, name):
         try:
-            program = _program(form)
+            program = _program(form, functions)
             program.text, program.line = written, line
             yield written, program
         except ModelError as error:
@@ -106,7 +108,8 @@ def with_body(text: str, body: str) -> str:
     return text[:begin] + body + text[end:]
 
 
-def _program(form: Form) -> FPCoreProgram:
+def _program(form: Form, functions: dict[str, Function]) -> FPCoreProgram:
+    """The program of a form, which is from now on one of the functions if it has a name."""
     if not isinstance(form, list) or len(form) < 3 or form[0] != "FPCore":
         raise ModelError("expected (FPCore (arguments …) :properties … expression)")
     rest = form[1:]
@@ -133,12 +136,14 @@ def _program(form: Form) -> FPCoreProgram:
     arguments: dict[str, SSAValue] = {n: value for (n, _), value in zip(names, block.args, strict=True)}
     for argument, value in arguments.items():
         value.name_hint = argument if re.fullmatch(r"[A-Za-z_]\w*", argument) else None
-    builder = FPCoreBuilder(block)
+    builder = FPCoreBuilder(block, dict(functions))
     condition = properties.get(":pre")
     ranges = _ranges(condition, set(arguments)) if condition is not None else {}
     conditions = [builder.truth(condition, arguments, "f64")] if condition is not None else []
     result = builder.value(body, arguments, precision)
     block.add_op(ReturnOp(result))
+    if name:
+        functions[name] = Function(tuple(arguments), body, precision if ":precision" in properties else None)
     return FPCoreProgram(label or "(unnamed)", block, arguments, ranges, conditions, properties)
 
 

@@ -30,9 +30,22 @@ PLAIN = {
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
+@dataclass(frozen=True)
+class Function:
+    """A named FPCore, for calls of it. precision: its own; None where it takes that of the call."""
+
+    arguments: tuple[str, ...]
+    body: Form
+    precision: str | None
+
+
 @dataclass
 class FPCoreBuilder:
+    """functions: what may be called, by name; called: the results of calls, each built once."""
+
     block: Block
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    called: dict[tuple[str, tuple[SSAValue, ...], str], SSAValue] = field(default_factory=dict)
     made: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
 
     def add(self, name: str, *operands: SSAValue, **attributes: Any) -> SSAValue:
@@ -89,6 +102,8 @@ class FPCoreBuilder:
         if head == "round" and len(parts) == 1:
             raise ModelError("round breaks ties away from 0, which is not supported; nearbyint breaks them to even")
         name = PLAIN.get(text_of(head))
+        if name is None and isinstance(head, str) and head in self.functions:
+            return self._call(head, [self.value(part, names, kind) for part in parts], kind)
         if name is None:
             loops = ("while", "while*", "for", "for*", "tensor", "tensor*", "array")
             raise ModelError(f"{text_of(head)} is not supported" + (": loops and arrays have no bound here" if head in loops else ""))
@@ -103,6 +118,17 @@ class FPCoreBuilder:
         operands = [self.value(part, names, kind) for part in parts]
         wider = "f64" if any(element_name(as_tensor(o.type)) == "f64" for o in operands) else kind
         return self.cast(self.add(name, *(self.cast(o, wider) for o in operands)), kind)
+
+    def _call(self, name: str, operands: list[SSAValue], kind: str) -> SSAValue:
+        function = self.functions[name]
+        if len(operands) != len(function.arguments):
+            wanted = len(function.arguments)
+            raise ModelError(f"{name} takes {wanted} operand{'s' * (wanted != 1)}, but got {len(operands)}")
+        key = (name, tuple(operands), kind)
+        if key not in self.called:
+            within = dict(zip(function.arguments, operands, strict=True))
+            self.called[key] = self.cast(self.value(function.body, within, function.precision or kind), kind)
+        return self.called[key]
 
     def _let(self, head: str, parts: list[Any], names: Mapping[str, SSAValue], kind: str, inside: Any = None) -> SSAValue:
         if len(parts) != 2 or not all(isinstance(b, list) and len(b) == 2 and isinstance(b[0], str) for b in parts[0]):

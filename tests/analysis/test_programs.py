@@ -110,6 +110,45 @@ def test_what_is_refused_says_where_and_why(text: str, problem: str) -> None:
         list(programs(text, "test.fpcore"))
 
 
+CALLS = """
+(FPCore square (x) (* x x))
+(FPCore modulus (re im) :name "of a complex number" (sqrt (+ (square re) (square im))))
+(FPCore narrow (x) :precision binary32 (+ x 0.1))
+(FPCore (x y) (- (modulus x (+ y 1)) (narrow (square y))))
+"""
+
+
+def value(program: FPCoreProgram, *numbers: float) -> float:
+    inputs = dict(zip(program.arguments.values(), map(np.float64, numbers), strict=True))
+    return float(evaluate(program.block, inputs)[program.result])
+
+
+def test_a_call_computes_what_the_program_before_it_does() -> None:
+    *_, program = programs(CALLS)
+    assert value(program, 3.0, 1.5) == np.sqrt(3.0 * 3.0 + 2.5 * 2.5) - float(np.float32(np.float32(2.25) + np.float32(0.1)))
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("(FPCore f (x) x) (FPCore (x) (f x x))", "f takes 1 operand, but got 2"),
+    ("(FPCore (x) (g x)) (FPCore g (x) x)", "g is not supported"),
+    ("(FPCore f (x) (f x))", "f is not supported"),
+])  # fmt: skip
+def test_calls_that_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        list(programs(text))
+
+
+def test_what_a_program_is_called_is_no_operation() -> None:
+    """A program named exp does not change what exp means, in the forms that `-O accuracy` writes either."""
+    first, second = programs("(FPCore exp (x) (+ x 1)) (FPCore (x) (exp x))")
+    assert value(second, 0.0) == 1.0 and value(first, 5.0) == 6.0
+
+
+def test_calls_of_calls_are_built_once() -> None:
+    text = "(FPCore f0 (x) (+ x 1))" + "".join(f"(FPCore f{i} (x) (* (f{i - 1} x) (f{i - 1} x)))" for i in range(1, 200))
+    assert len(list(list(programs(text))[-1].block.ops)) < 210
+
+
 def test_an_argument_without_a_range_is_named() -> None:
     with pytest.raises(NotAnalyzed, match="argument y"):
         bound_program(body("(+ x y)", "(<= 1 x 2)"))
