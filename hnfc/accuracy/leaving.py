@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -25,20 +26,24 @@ _MOST, _POINTS = 6, 4
 
 
 def leaving(terms: Terms, original: Term, evaluator: TermEvaluator, exact: Floats) -> list[Term]:
-    """The sizes of parts that leave the format where the program has few digits or none, those that do so most often first.
+    """The sizes of parts that leave the format where the program has few digits or none."""
+    return overflowing(terms, original, evaluator, costs(evaluator.values(original), exact) > MOST_LOST)
+
+
+def overflowing(terms: Terms, form: Term, evaluator: TermEvaluator, where: Any) -> list[Term]:
+    """The sizes of parts that overflow or underflow at some of the points, those that do so most often first.
 
     Of a part and its multiple by a number one is enough.
     """
-    lost = costs(evaluator.values(original), exact) > MOST_LOST
     found: dict[Term, int] = {}
-    for part in subterms(original):
+    for part in subterms(form):
         if not part.args or part.op in NO_NUMBERS:
             continue
         within = np.logical_and.reduce([np.isfinite(x) & (x != 0) for x in (evaluator.values(a) for a in part.args)])
         value = evaluator.values(terms.size(part))
         # a small difference is exact
         outside = ~(value <= LARGEST) | ((value < LEAST) & (part.op not in ("add", "sub")))
-        count = int((lost & within & outside).sum())
+        count = int((where & within & outside).sum())
         if count >= _POINTS and not any(a in found and b.op == "const" for a, b in itertools.permutations(part.args, 2)):
             found[part] = count
     return [terms.size(part) for part in sorted(found, key=lambda part: -found[part])[:_MOST]]

@@ -10,25 +10,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from hnfc.accuracy.cascade import in_order, spread
 from hnfc.accuracy.evaluation import TermEvaluator
 from hnfc.accuracy.harm import worse
 from hnfc.accuracy.leaving import LARGEST, LEAST, border, extremes, leaving
 from hnfc.accuracy.ordinals import Floats, from_ordinal, to_ordinal
 from hnfc.accuracy.points import Domain, Sample, draw, joined
 from hnfc.accuracy.search import Candidate, errors_of
+from hnfc.accuracy.splitting import LEAST_POINTS, ErrorTable, best_split
 from hnfc.accuracy.terms import Term, Terms, subterms
 
 _FORBIDDEN = 2000.0
 """Bits that count for a point at which a form must not be used."""
-_LEAST_POINTS = 6
 _DEPTH = 7
 _BITS_OF_A_NODE = 0.005
-_ADDED = 0.4
-"""Cost of a second form in a branch, as a part of the cost of a larger form in the place of a smaller one."""
 
 
 def price_of(candidate: Candidate, arguments: int) -> float:
@@ -53,36 +52,6 @@ class Split:
 
 
 Tree: TypeAlias = "Leaf | Split"
-
-
-@dataclass
-class _Table:
-    """Errors of the candidates (points × candidates) and values of the features at the points.
-
-    least: bits over all points that a branch must gain. prices: bits at each point where a candidate is used. sizes: bits by which a larger
-    form must be better than a smaller one in its place, and which a branch costs for each form that it adds, since both sides are computed.
-    """
-
-    errors: Floats
-    features: list[tuple[Term, Floats]]
-    least: float
-    prices: Floats
-    sizes: Floats
-
-    def part(self, chosen: Any) -> _Table:
-        return _Table(self.errors[chosen], [(t, v[chosen]) for t, v in self.features], self.least, self.prices, self.sizes)
-
-    def costs(self) -> Floats:
-        """The cost of each candidate on all of the points."""
-        return np.asarray(self.errors.sum(axis=0) + self.prices * len(self.errors))
-
-    def best(self) -> int:
-        """The candidate for all of the points."""
-        return int(np.argmin(self.costs() + self.sizes * len(self.errors)))
-
-    def added(self) -> float:
-        """The least cost of a second form."""
-        return _ADDED * float(self.sizes.min()) * len(self.errors)
 
 
 class Regimes:
@@ -113,7 +82,9 @@ class Regimes:
         sizes = np.array([_BITS_OF_A_NODE * c.term.size for c in candidates])
         # what is no number is not below any threshold
         values = [(f, np.where(np.isnan(v), np.inf, v)) for f in features for v in (self.evaluator.values(f),)]
-        self.table = _Table(errors, values, least * (len(even) // 2), prices, sizes)
+        made = [None if c.origin or c.guard else spread(terms, c.term, self.evaluator) for c in candidates]
+        spreads = [None if s is None else (s, self.evaluator.values(s)) for s in made]
+        self.table = ErrorTable(errors, values, spreads, least * (len(even) // 2), prices, sizes)
 
     def _features(self, names: Sequence[str]) -> list[Term]:
         """Quantities that thresholds are set on: arguments, their sizes, the largest of these, and what rules compare with 0."""
@@ -135,27 +106,41 @@ class Regimes:
         order = np.arange(len(self.sample))
         first, second = (self.table.part(order % 2 == i) for i in (0, 1))
         tree, cost = self._cut(self._grow(first, _DEPTH), second)
-        if self.ends is not None:
-            other, its_cost = self._cut(self._by_format(first, self.ends), second)
+        others = [] if self.ends is None else [self._by_format(first, self.ends)]
+        for grown in [*others, *self._cascade(first)]:
+            other, its_cost = self._cut(grown, second)
             # for the same number of leaves the ends of the format are the better reason
             if its_cost + second.added() * (len(list(leaves(other))) - len(list(leaves(tree)))) < cost:
-                return other
+                tree, cost = other, its_cost
         return tree
 
-    def _by_format(self, table: _Table, ends: tuple[Term, Term]) -> Tree:
+    def _cascade(self, table: ErrorTable) -> list[Tree]:
+        """Forms in the order in which each is asked for its spread; none where no form has one."""
+        within = np.stack([np.zeros(len(table.errors), bool) if s is None else s[1] < LARGEST for s in table.spreads], axis=1)
+        if not within.any():
+            return []
+        last = table.best()
+        tree: Tree = Leaf(self.candidates[last])
+        for i in reversed(in_order(table.errors + table.prices, within, last, table.least + table.added())):
+            asked = table.spreads[i]
+            assert asked is not None
+            tree = Split(asked[0], (LARGEST / 2, LARGEST), LARGEST, Leaf(self.candidates[i]), tree)
+        return [] if isinstance(tree, Leaf) else [tree]
+
+    def _by_format(self, table: ErrorTable, ends: tuple[Term, Term]) -> Tree:
         """A tree that first asks whether parts of the program leave the format: whether the least of them underflows, or the largest
         overflows."""
-        least, largest = (next(values for feature, values in table.features if feature is end) for end in ends)
+        least, largest = map(table.values, ends)
         small, large = least < LEAST, (least >= LEAST) & (largest >= LARGEST)
         below, beyond, between = (self._grow(table.part(chosen), _DEPTH - 2) for chosen in (small, large, ~small & ~large))
         return Split(ends[0], (LEAST / 2, LEAST), LEAST, below, Split(ends[1], (LARGEST / 2, LARGEST), LARGEST, between, beyond))
 
-    def _grow(self, table: _Table, depth: int) -> Tree:
+    def _grow(self, table: ErrorTable, depth: int) -> Tree:
         cost, least = float(table.costs().min()), table.least + table.added()
         leaf = Leaf(self.candidates[table.best()])
-        if depth == 0 or len(table.errors) < 2 * _LEAST_POINTS or len(self.candidates) == 1:
+        if depth == 0 or len(table.errors) < 2 * LEAST_POINTS or len(self.candidates) == 1:
             return leaf
-        found = _best_split(table)
+        found = best_split(table)
         if found is None or cost - found[0] < least:
             # signs of two arguments may matter only together
             found = self._sign_pair(table, cost) or found
@@ -167,29 +152,28 @@ class Regimes:
         low = values < threshold
         return Split(feature, gap, threshold, self._grow(table.part(low), depth - 1), self._grow(table.part(~low), depth - 1))
 
-    def _sign_pair(self, table: _Table, cost: float) -> tuple[float, int, tuple[float, float]] | None:
+    def _sign_pair(self, table: ErrorTable, cost: float) -> tuple[float, int, tuple[float, float]] | None:
         best: tuple[float, int, tuple[float, float]] | None = None
         for place, (feature, values) in enumerate(table.features):
             low = values < 0
-            if feature.op != "var" or min(low.sum(), (~low).sum()) < 2 * _LEAST_POINTS:
+            if feature.op != "var" or min(low.sum(), (~low).sum()) < 2 * LEAST_POINTS:
                 continue
             total = 0.0
             for part in (table.part(low), table.part(~low)):
-                found = _best_split(part)
+                found = best_split(part)
                 whole = float(part.costs().min())
                 total += min(whole, found[0]) if found is not None else whole
             if best is None or total < best[0]:
                 best = total, place, (float(values[low].max()), float(values[~low].min()))
         return best if best is not None and cost - best[0] > 2 * table.least else None
 
-    def _cut(self, tree: Tree, table: _Table) -> tuple[Tree, float]:
+    def _cut(self, tree: Tree, table: ErrorTable) -> tuple[Tree, float]:
         """The tree without the branches that do not pay on these points, and its cost there."""
         index = {id(c): i for i, c in enumerate(self.candidates)}
         costs = table.costs()
         if isinstance(tree, Leaf):
             return tree, float(costs[index[id(tree.choice)]])
-        values = next(v for f, v in table.features if f is tree.feature)
-        below = values < tree.threshold
+        below = table.values(tree.feature) < tree.threshold
         low, low_cost = self._cut(tree.low, table.part(below))
         high, high_cost = self._cut(tree.high, table.part(~below))
         choices = {id(leaf.choice): leaf.choice for leaf in leaves(tree)}
@@ -249,35 +233,6 @@ def _bring_within_reach(split: Split) -> None:
             end = reached[1] if low else reached[0]
         if (low and lo < end < split.threshold) or (not low and split.threshold < end <= hi):
             split.threshold = end
-
-
-def _best_split(table: _Table) -> tuple[float, int, tuple[float, float]] | None:
-    """The least cost of two leaves, the feature, and the two values that the threshold lies between."""
-    best: tuple[float, int, tuple[float, float]] | None = None
-    n = len(table.errors)
-    if n < 2 * _LEAST_POINTS:
-        return None
-    priced = table.errors + table.prices
-    total = priced.sum(axis=0)
-    for place, (_, values) in enumerate(table.features):
-        order = np.argsort(values, kind="stable")
-        sums = np.cumsum(priced[order], axis=0)[:-1]
-        costs = sums.min(axis=1) + (total - sums).min(axis=1)
-        ordered = values[order]
-        allowed = ordered[:-1] < ordered[1:]
-        allowed[: _LEAST_POINTS - 1] = False
-        allowed[n - _LEAST_POINTS :] = False
-        costs = np.where(allowed, costs, np.inf)
-        least = float(costs.min())
-        if np.isfinite(least) and (best is None or least < best[0] - 1e-9):
-            ties = np.flatnonzero(costs <= least + 1e-9)
-            i = int(ties[len(ties) // 2])
-            zero = int(np.searchsorted(ordered, 0.0)) - 1
-            if 0 <= zero < n - 1 and costs[zero] <= least + table.least / 2:
-                # the signs of numbers are a better reason than what a few points happen to say
-                i = zero
-            best = least, place, (float(ordered[i]), float(ordered[i + 1]))
-    return best
 
 
 def _between_points(

@@ -94,11 +94,7 @@ def probable_error(
         second = max(second, change if change == change else math.inf)
         holds = change <= _MOST_CHANGED
         squares[place] = (
-            (
-                max(there, elsewhere) * (1 + change) * _quantile(each * (1 if exact else 1 - _PROBE_SHARE))
-                if holds
-                else math.inf
-            ),
+            (max(there, elsewhere) * (1 + change) * _quantile(each * (1 if exact else 1 - _PROBE_SHARE)) if holds else math.inf),
             count,
         )
         sizes[place] = float(np.square(node.line.centre).sum()), count

@@ -112,6 +112,7 @@ def _words(found: Any, options: argparse.Namespace) -> list[str]:
     lines.append(by_estimates if found.proved is not None else "an estimate from the samples, not a bound")
     return lines
 
+
 def _allowed(found: Any) -> str:
     return "" if found.outputs else f", allowed {found.requirements.target:.3g}"
 

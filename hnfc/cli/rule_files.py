@@ -34,4 +34,3 @@ def with_book(paths: list[str], run: Callable[[Any], int], lenient: bool = False
     if not book.rules and wrong:
         return wrong
     return max(run(book), wrong, key=_GRAVITY.index)
-

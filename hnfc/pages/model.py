@@ -180,7 +180,12 @@ def _error_cell(error: Error) -> PageCell:
 
 
 def _card(
-    name: str, places: Sequence[Applied], verdict: Verdict, compiled: Compiled, functions: Sequence[DrawnFunction], opened: bool,
+    name: str,
+    places: Sequence[Applied],
+    verdict: Verdict,
+    compiled: Compiled,
+    functions: Sequence[DrawnFunction],
+    opened: bool,
     points: int,
 ) -> CardBlock:
     rule = places[0].rule

@@ -20,10 +20,20 @@ def growth_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         {
             "mark": {"type": "line", "point": {"filled": True, "size": 30}, "color": AFTER, "strokeWidth": 1},
             "encoding": {
-                "x": {"field": "n", "type": "quantitative", "title": "position in the program",
-                      "axis": {"grid": False, "tickMinStep": 1, "format": "d"}, "scale": {"zero": False, "nice": False}},
-                "y": {"field": "error", "type": "quantitative", "scale": {"type": "log"}, "title": "error",
-                      "axis": {"format": ".0e", "tickCount": 8, "values": powers}},
+                "x": {
+                    "field": "n",
+                    "type": "quantitative",
+                    "title": "position in the program",
+                    "axis": {"grid": False, "tickMinStep": 1, "format": "d"},
+                    "scale": {"zero": False, "nice": False},
+                },
+                "y": {
+                    "field": "error",
+                    "type": "quantitative",
+                    "scale": {"type": "log"},
+                    "title": "error",
+                    "axis": {"format": ".0e", "tickCount": 8, "values": powers},
+                },
                 "tooltip": tips,
             },
         },

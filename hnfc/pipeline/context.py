@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hnfc.pipeline.request import Request
     from hnfc.pipeline.state import FunctionState
 
+
 class PipelineContext(Context):
     """Data that passes hand on: import-torch reads `source` and sets `imported`, export-torch sets `exported`; `functions` has the rest."""
 

@@ -158,4 +158,3 @@ class _Beside(SegmentRun):
 
 def _name(node: fx.Node) -> str:
     return str(getattr(node.target, "__name__", node.target)).split(".")[0]
-

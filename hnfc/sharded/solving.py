@@ -154,8 +154,6 @@ def precision(
     return result
 
 
-
-
 def _checked(target: float, margin: float, formats: Sequence[str]) -> list[Any]:
     """The settings. Raises UsageError for ones that are not possible."""
     if not 0 < target < math.inf or not 1 <= margin < math.inf:
@@ -288,4 +286,3 @@ class _Rated(SegmentRun):
             spread = rows[torch.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).long()]
             self.inputs[name] = torch.cat([self.inputs[name], spread]) if name in self.inputs else spread
         return super().run_node(n)
-

@@ -53,6 +53,15 @@ def watch(
     if checkpoint is not None and not Path(checkpoint).is_file():
         raise UsageError(f"checkpoint is a file of safetensors, and there is none at {checkpoint}")
     return Watch(
-        model, optimizer, scaler=scaler, folder=folder, stop=stop, budget=budget, jump=jump, report=report, checkpoint=checkpoint, to=to,
+        model,
+        optimizer,
+        scaler=scaler,
+        folder=folder,
+        stop=stop,
+        budget=budget,
+        jump=jump,
+        report=report,
+        checkpoint=checkpoint,
+        to=to,
         rewind=rewind,
     )

@@ -270,4 +270,3 @@ def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     made = tensor.detach().clone()
     return torch.nn.Parameter(made, requires_grad=tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
-
