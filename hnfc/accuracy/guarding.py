@@ -8,6 +8,7 @@ its series is not proved on the whole branch.
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,7 +39,7 @@ _CLIMBS, _WORST, _NEIGHBOURS = 3, 40, 12
 @dataclass
 class Guard:
     """Objections to the candidates. lost: bits that a form may lose at an everyday point. unproved: whether conditions that fail and
-    remainders without a proof are none."""
+    remainders without a proof are none. deadline: the processor time at which the program itself is the answer; a last resort."""
 
     terms: Terms
     domain: Domain
@@ -46,6 +47,7 @@ class Guard:
     candidates: list[Candidate]
     lost: float
     unproved: bool = False
+    deadline: float = float("inf")
     sample: Sample | None = None
     of_everyday: Any = field(default_factory=lambda: np.zeros(0, bool))
     _evaluator: TermEvaluator | None = None
@@ -69,6 +71,8 @@ class Guard:
         self.see(short.part(slice(0, 0)), short)
         tree = grow(*self._counterexamples())
         for attempt in range(_ROUNDS):
+            if time.process_time() > self.deadline:
+                break
             self.see(draw(self.original.term, self.domain, points // 2, rng), everyday(self.original.term, self.domain, points, rng))
             if not self._refused(tree) and not self._refused_nearby(tree, rng):
                 return merged(tree)

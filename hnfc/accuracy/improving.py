@@ -45,7 +45,7 @@ class ImprovementSettings:
     and each of its branches must bring. lost: bits that a form may lose at an everyday point. daily: whether half of the points for
     training and testing are everyday ones. unfold: whether the search also starts from the term with functions such as log1p written out,
     which no step accounts for. series: whether series may stand for the term. unproved: whether series without a proved remainder, and
-    rules whose condition failed at points, may be used."""
+    rules whose condition failed at points, may be used. seconds: processor time after which nothing more is tried, a last resort."""
 
     training: int = 256
     branching: int = 768
@@ -59,6 +59,7 @@ class ImprovementSettings:
     series: bool = True
     unproved: bool = False
     seed: int = 1
+    seconds: float = 12.0
     limits: SearchLimits = field(default_factory=SearchLimits)
 
 
@@ -170,7 +171,7 @@ def improve_term(
 
     seen: points of samples, which count as everyday points do.
     """
-    began = time.perf_counter()
+    began, started = time.perf_counter(), time.process_time()
     rng = np.random.default_rng(chosen.seed)
     seen = Sample({name: np.zeros(0) for name in domain.names}, np.zeros(0), np.zeros(0, np.int8)) if seen is None else seen
     drawn = _points(original, domain, chosen.training, rng, chosen.daily)
@@ -180,7 +181,7 @@ def improve_term(
     pool = _search(terms, original, training, rules, chosen, domain)
     first = pool.found[original]
     candidates = _candidates(terms, pool, first, domain, rng, chosen)
-    guard = Guard(terms, domain, first, candidates, chosen.lost, chosen.unproved)
+    guard = Guard(terms, domain, first, candidates, chosen.lost, chosen.unproved, started + chosen.seconds)
     guard.see(seen.part(slice(0, 0)), seen)
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(drawn), seen)
     for gate in range(_GATES):
@@ -191,7 +192,8 @@ def improve_term(
         if better and guard.passes(tree, test):
             break
         # what is mended is tested on points that nobody has seen
-        tree = guard.mended(tree) if better and gate < _GATES - 1 else Leaf(first)
+        again = better and gate < _GATES - 1 and time.process_time() < guard.deadline
+        tree = guard.mended(tree) if again else Leaf(first)
         if isinstance(tree, Leaf) and tree.choice is first:
             compared = 0
             break

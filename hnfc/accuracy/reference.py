@@ -54,6 +54,8 @@ class Columns:
             return [arb(fmpq(term.value.numerator, term.value.denominator))] * self.count
         if term.op == "where":
             return self._branches(term)
+        if term.op == "pow" and (power := whole_power(term)) is not None:
+            return [x**power for x in self._of(term.args[0])]
         columns = [self._of(a) for a in term.args]
         plain = _PLAIN.get(term.op)
         if plain is not None:
@@ -81,6 +83,12 @@ class Columns:
                 for i, value in zip(places, values, strict=True):
                     chosen[i] = value
         return chosen
+
+
+def whole_power(term: Term) -> int | None:
+    """The exponent of a power with a value everywhere: a small positive whole number."""
+    exponent = term.args[1]
+    return int(exponent.value) if exponent.op == "const" and exponent.value.denominator == 1 and 0 < exponent.value <= 64 else None
 
 
 def _log1p(x: Any) -> Any:
