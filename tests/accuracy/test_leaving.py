@@ -22,6 +22,8 @@ LEAVING = [
     ("(sqrt (+ (* x x) y))", "x y"),
     ("(sqrt (+ (* x x) (* 4 (* y y))))", "x y"),
     ("(cbrt (/ x (* 2 y)))", "x y"),
+    ("(/ (* (* w x) y) (* z z))", "w x y z"),
+    ("(* (* x y) z)", "x y z"),
     ("(* x (sqrt (+ 1 (* (/ y x) (/ y x)))))", "x y"),
 ]
 

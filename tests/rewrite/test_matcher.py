@@ -47,6 +47,24 @@ def test_factors_that_are_computed_alike_are_a_power():
         assert bool(g.rewrite(difference).rewrites) == same
 
 
+@pytest.mark.parametrize(
+    ("rule", "number", "fires"),
+    [
+        ("sin(x + pi / 2) => cos(x)", np.pi / 2, True),
+        ("sin(x + pi / 2) => cos(x)", 1.5708, False),
+        ("sin(x + 0.1) => x", 0.1, True),
+        ("sin(x + 0.1) => x", 0.1 + 2.0**-50, False),
+        ("sin(x * 0.3) => x", 0.3, True),
+        ("sin(pi * x) => x", np.pi, True),
+    ],
+)
+def test_decimals_and_multiples_of_pi_are_the_nearest_float64_in_chains(rule, number, fires):
+    g = Graph((4,))
+    (x,) = g.args
+    g.returns(g.sin(g.add(x, number) if "+" in rule else g.mul(x, number)))
+    assert bool(g.rewrite(f"rule r {rule}").rewrites) is fires
+
+
 def test_axes_are_compared():
     text = "rule r max[k](x) + sum[k](x) => max[k](x)"
     for axes, fires in (((1,), True), ((0,), False), ((0, 1), False)):
