@@ -108,9 +108,9 @@ class Guard:
             found |= worse(candidate.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday, self.lost)
         return self.sample.part(found), self.of_everyday[found]
 
-    def passes(self, tree: Tree, even: Sample) -> bool:
+    def passes(self, tree: Tree, even: Sample, daily: Sample | None = None) -> bool:
         """Return whether nothing speaks against the tree at these points either, which are seen from now on."""
-        self.see(even, even.part(slice(0, 0)))
+        self.see(even, even.part(slice(0, 0)) if daily is None else daily)
         return not self._refused(tree)
 
     def mended(self, tree: Tree) -> Tree:
@@ -119,8 +119,8 @@ class Guard:
             for low, bound in ((True, (-np.inf, split.threshold)), (False, (split.threshold, np.inf))):
                 leaf = split.low if low else split.high
                 where = narrowed(within, split.feature, *bound)
-                if isinstance(leaf, Leaf) and leaf.choice is not self.original and not self._narrow(split, leaf, where):
-                    other = self._other(leaf, where)
+                if isinstance(leaf, Leaf) and leaf.choice is not self.original:
+                    other = self._narrowed(split, leaf, where) or self._other(leaf, where)
                     split.low, split.high = (other, split.high) if low else (split.low, other)
         return merged(self._other(tree, ()) if isinstance(tree, Leaf) and tree.choice is not self.original else tree)
 
@@ -149,20 +149,25 @@ class Guard:
         within = Split(largest, (LARGEST / 2, LARGEST), LARGEST, Leaf(self.original), Leaf(leaf.choice))
         return Split(least, (LEAST / 2, LEAST), LEAST, Leaf(leaf.choice), within)
 
-    def _narrow(self, split: Split, leaf: Leaf, where: tuple[Bound, ...]) -> bool:
-        """Moves the threshold so far that all points at which a form is worse lie beyond it; False where too few points would be left."""
+    def _narrowed(self, split: Split, leaf: Leaf, where: tuple[Bound, ...]) -> Tree | None:
+        """The form where no point at which it is worse is near, and the program next to it; None where too few points would be left."""
         assert self.sample is not None and self._evaluator is not None
         here = self._taken(where)
         harm = here & worse(leaf.choice.term, self.original.term, self._evaluator, self.sample.exact, self.of_everyday, self.lost)
         if not harm.any() or leaf.choice.origin is not None:
-            return False
+            return None
         values = self._evaluator.values(split.feature)
-        nearest = float(values[harm].min()) / 2 if leaf is split.low else 2 * float(values[harm].max())
-        kept = values[here] < nearest if leaf is split.low else values[here] >= nearest
+        low = leaf is split.low
+        nearest = float(values[harm].min()) / 2 if low else 2 * float(values[harm].max())
+        kept = values[here] < nearest if low else values[here] >= nearest
         if not 0 < nearest < np.inf or kept.sum() < _FEWEST:
-            return False
-        split.threshold = float(f"{nearest:.1e}")
-        return True
+            return None
+        threshold, beside = float(f"{nearest:.1e}"), split.high if low else split.low
+        if isinstance(beside, Leaf) and beside.choice is self.original:
+            split.threshold = threshold
+            return leaf
+        both = (leaf, Leaf(self.original)) if low else (Leaf(self.original), leaf)
+        return Split(split.feature, (threshold, threshold), threshold, *both)
 
     def _next(self, refused: Candidate, where: tuple[Bound, ...], here: Any) -> Candidate:
         """The best candidate on a branch that nothing speaks against."""

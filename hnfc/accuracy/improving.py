@@ -41,16 +41,17 @@ _GATES = 4
 
 @dataclass(frozen=True)
 class ImprovementSettings:
-    """training, branching, testing, guarding: numbers of points; each sample is drawn afresh. least, branch: mean bits that an improvement
-    and each of its branches must bring. lost: bits that a form may lose at an everyday point. daily: whether half of the points for
-    training and testing are everyday ones. unfold: whether the search also starts from the term with functions such as log1p written out,
-    which no step accounts for. series: whether series may stand for the term. unproved: whether series without a proved remainder, and
+    """training, branching, testing, guarding, last: numbers of points; each sample is drawn afresh. least, branch: mean bits that an
+    improvement and each of its branches must bring. lost: bits that a form may lose at an everyday point. daily: whether half of the points
+    for training and testing are everyday ones. unfold: whether the search also starts from the term with functions such as log1p written
+    out, which no step accounts for. series: whether series may stand for the term. unproved: whether series without a proved remainder, and
     rules whose condition failed at points, may be used. seconds: processor time after which nothing more is tried, a last resort."""
 
     training: int = 256
     branching: int = 768
     testing: int = 1000
     guarding: int = 4000
+    last: int = 5000
     least: float = 0.1
     branch: float = 0.04
     lost: float = MOST_LOST
@@ -186,17 +187,17 @@ def improve_term(
     tree = Leaf(first) if candidates == [first] else _branches(terms, guard, rng, chosen, len(drawn), seen)
     for gate in range(_GATES):
         test = joined(_test_points(original, domain, chosen, gate), seen)
-        evaluator, compared = TermEvaluator(test.inputs), int(guard.of_everyday.sum())
+        evaluator = TermEvaluator(test.inputs)
         before, after = (float(costs(evaluator.values(t), test.exact).mean()) for t in (original, assembled(terms, tree)))
         better = after <= before - chosen.least
-        if better and guard.passes(tree, test):
+        if better and guard.passes(tree, test) and guard.passes(tree, *_last_points(original, domain, chosen, gate)):
             break
         # what is mended is tested on points that nobody has seen
         again = better and gate < _GATES - 1 and time.process_time() < guard.deadline
         tree = guard.mended(tree) if again else Leaf(first)
         if isinstance(tree, Leaf) and tree.choice is first:
-            compared = 0
             break
+    compared = 0 if isinstance(tree, Leaf) and tree.choice is first else int(guard.of_everyday.sum())
     term, branches = assembled(terms, tree), tuple(Branch(where, form) for where, form in paths(tree))
     before, after = (float(bits_of_error(evaluator.values(t), test.exact).mean()) for t in (original, term))
     return Improved(terms, original, term, domain, branches, before, after, test, time.perf_counter() - began, compared)
@@ -209,6 +210,12 @@ def _points(term: Term, domain: Domain, count: int, rng: np.random.Generator, da
 
 def _test_points(term: Term, domain: Domain, chosen: ImprovementSettings, gate: int = 0) -> Sample:
     return _points(term, domain, chosen.testing, np.random.default_rng(chosen.seed + 1_000_003 + gate), chosen.daily)
+
+
+def _last_points(term: Term, domain: Domain, chosen: ImprovementSettings, gate: int) -> tuple[Sample, Sample]:
+    """Many points, even ones and everyday ones, that decide after all others."""
+    rng = np.random.default_rng(chosen.seed + 2_000_003 + gate)
+    return draw(term, domain, chosen.last, rng), everyday(term, domain, chosen.last, rng)
 
 
 def _candidates(

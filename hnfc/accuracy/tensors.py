@@ -58,6 +58,7 @@ _SETTINGS = ImprovementSettings(
     branching=384,
     testing=500,
     guarding=2000,
+    last=1000,
     branch=0.25,
     lost=MOST_LOST,
     limits=SearchLimits(seconds=3.0),
