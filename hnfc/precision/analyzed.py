@@ -139,8 +139,10 @@ class PrecisionAnalysis:
         probability = f" with probability {self.outcome.probability:.10g}" if self.outcome.probability is not None else ""
         bounds = (("certified", self.proved), ("probabilistic", self.probable))
         bound = "".join(f"; {level}: at most {error:.2g}{probability}" for level, error in bounds if error is not None)
-        changed = sum(isinstance(module, PreparedLinear) for module in self.model.modules())
-        rewritten = f"{changed} linear layers take scaled or rotated inputs, which their weights undo" if changed else ""
+        by_rule = Counter(module.rule for module in self.model.modules() if isinstance(module, PreparedLinear))
+        rules = ", ".join(f"{rule} {count}×" for rule, count in by_rule.items())
+        changed = f"{by_rule.total()} linear layers take scaled or rotated inputs, which their weights undo"
+        rewritten = f"{changed}, by proved rules: {rules}" if rules else ""
         return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors + bound, rewritten, self.outcome.not_counted)))
 
     @property
