@@ -209,7 +209,7 @@ class PrecisionAnalysis:
         program = self._program(settings)
         casts = self._casts_in(program)
         if not train:
-            return self._taking_narrow(in_formats(self.model, program, casts, settings))
+            return self._taking_narrow(in_formats(self.model, program, casts, settings, *arguments_of(self.sample)))
         settings = replace(settings, edit=casts)
         programs = Programs(settings)
         programs.add(replace(program, graph=casts(program.graph), settings=settings))

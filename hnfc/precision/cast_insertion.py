@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -365,12 +365,24 @@ class Casts:
     """Arguments that are given in their formats."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
-        """Raises UsageError for a graph of other operations."""
+        """A graph with open sizes has these operations, and computes sizes beside them. Raises UsageError for one of others."""
         if names_of(graph) != self.names:
-            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+            return self._among_sizes(graph)
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
         return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking, self.stored)
+
+    def _among_sizes(self, graph: fx.GraphModule) -> fx.GraphModule:
+        nodes = list(graph.graph.nodes)
+        own = [place for place, node in enumerate(nodes) if not is_size(node)]
+        if len(own) == len(nodes) or tuple(map(name_of, (nodes[place] for place in own))) != self.names:
+            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+        moved = replace(
+            self, names=names_of(graph), formats={own[place]: form for place, form in self.formats.items()},
+            dtypes={own[place]: dtype for place, dtype in self.dtypes.items()},
+            lacking=[(own[place], form) for place, form in self.lacking], stored=[own[place] for place in self.stored],
+        )  # fmt: skip
+        return moved(graph)
 
 
 def casts_of(
@@ -384,4 +396,18 @@ def casts_of(
 
 
 def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
-    return tuple(str(node.target) if node.op == "call_function" else node.op for node in graph.graph.nodes)
+    return tuple(map(name_of, graph.graph.nodes))
+
+
+def name_of(node: fx.Node) -> str:
+    return str(node.target) if node.op == "call_function" else node.op
+
+
+def is_size(node: fx.Node) -> bool:
+    """Return whether it computes a number, as the size of a tensor or from sizes, which a graph with open sizes does."""
+    if node.op != "call_function":
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        return all(isinstance(result.type, torch.IntType | torch.FloatType | torch.BoolType | torch.NumberType) for result in schema.returns)
+    return node.target is not operator.getitem and bool(node.all_input_nodes) and all(map(is_size, node.all_input_nodes))

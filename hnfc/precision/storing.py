@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from hnfc.core.errors import ModelError
 from hnfc.formats.packed import PackedTensor, is_packable, packed
@@ -82,6 +83,15 @@ class StoredPrograms(Programs):
         )  # fmt: skip
         super().add(replace(program, state=tuple(kinds)))
 
+    def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Captures the model, however small, with its sizes open too: whoever stores one in its formats calls it with other batches."""
+        self._add_with_open_sizes(model, result, args, kwargs)
+
+    def _admits_ones(self, program: CapturedProgram, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+        if not program.sizes.assumed_larger(pytree.tree_leaves((args, kwargs))):
+            return False
+        return program.admits_ones(module, self.state.widened(original), args, kwargs, wide=True)
+
     def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedProgram | None:
         before = len(self.known)
         super()._captured(module, self.state.widened(original), args, kwargs)
@@ -94,13 +104,18 @@ class StoredPrograms(Programs):
         )
 
 
-def in_formats(model: torch.nn.Module, program: CapturedProgram, casts: Casts, settings: Settings) -> torch.nn.Module:
-    """The model with its tensors in their formats. program: a graph of the model without casts, on the tensors as they were."""
+def in_formats(
+    model: torch.nn.Module, program: CapturedProgram, casts: Casts, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.nn.Module:
+    """The model with its tensors in their formats. program: a graph of the model without casts, on the tensors as they were, for a call
+    with these arguments; calls of other sizes are answered by a graph with open sizes, where torch.export can make one."""
     state = StoredState.of(model, program, casts.formats)
     edit = replace(casts, stored=state.places)
     programs = StoredPrograms(replace(settings, edit=edit), state)
     programs.add(replace(program, graph=edit(program.graph), settings=programs.settings))
-    return wrapped(state.stored(model), programs)
+    result = wrapped(state.stored(model), programs)
+    programs.add_for_other_sizes(model, result, args, kwargs)
+    return result
 
 
 def _fits(tensor: torch.Tensor, form: str) -> bool:
