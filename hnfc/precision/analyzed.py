@@ -56,6 +56,8 @@ class PrecisionAnalysis:
     """Precision of the reference run."""
     widened: bool
     """True if that is a copy, since it was in a narrower type."""
+    calibration: tuple[Any, ...] = field(default=(), repr=False)
+    """All samples, for formats that compensate errors."""
     _record: RunRecord | None = field(default=None, init=False, repr=False)
 
     @property
@@ -209,7 +211,7 @@ class PrecisionAnalysis:
         program = self._program(settings)
         casts = self._casts_in(program)
         if not train:
-            return self._taking_narrow(in_formats(self.model, program, casts, settings, *arguments_of(self.sample)))
+            return self._taking_narrow(in_formats(self.model, program, casts, settings, self.calibration or (self.sample,)))
         settings = replace(settings, edit=casts)
         programs = Programs(settings)
         programs.add(replace(program, graph=casts(program.graph), settings=settings))

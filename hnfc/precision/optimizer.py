@@ -126,7 +126,7 @@ class PrecisionOptimizer:
         apart = tuple(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)) if by_output(self.target_accuracy) else ()
         given = _given(model, captured.signature, samples)
         found = self._solved(compiled.export(), captured.signature, given, Outputs(apart))
-        return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened)
+        return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened, samples)
 
     @reporting("capturing the model and its gradients …")
     def analyze_training(

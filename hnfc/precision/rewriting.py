@@ -124,11 +124,19 @@ def _greatest_inputs(model: nn.Module, layers: Sequence[nn.Linear], samples: Seq
     """The greatest size of each channel of a layer's input on the samples."""
     found: dict[nn.Module, torch.Tensor] = {}
 
-    def note(layer: nn.Module, given: tuple[Any, ...]) -> None:
-        sizes = given[0].detach().abs().reshape(-1, given[0].shape[-1]).amax(0)
+    def note(layer: nn.Module, given: torch.Tensor) -> None:
+        sizes = given.detach().abs().reshape(-1, given.shape[-1]).amax(0)
         found[layer] = torch.maximum(found[layer], sizes) if layer in found else sizes
 
-    handles = [layer.register_forward_pre_hook(note) for layer in layers]
+    input_statistics(model, layers, samples, note)
+    return found
+
+
+def input_statistics(
+    model: nn.Module, layers: Sequence[nn.Module], samples: Sequence[Any], note: Callable[[nn.Module, torch.Tensor], None]
+) -> None:
+    """Runs the model on the samples, and gives `note` each of the layers with each of its inputs."""
+    handles = [layer.register_forward_pre_hook(lambda layer, given: note(layer, given[0])) for layer in layers]
     try:
         with torch.no_grad():
             for sample in samples:
@@ -137,7 +145,6 @@ def _greatest_inputs(model: nn.Module, layers: Sequence[nn.Linear], samples: Seq
     finally:
         for handle in handles:
             handle.remove()
-    return found
 
 
 def _scales(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
