@@ -23,13 +23,15 @@ class RuleParameters(Expressions):
         for parameter in declaration.parameters:
             if declaration.arrow != "=>":
                 message = f"a rule with parameters is written with `=>`, not `{declaration.arrow}`"
-                raise self.error("HNF0245", message, declaration.arrow_span, "write `=>`: from right to left a parameter would have no value")
+                help_ = "write `=>`: from right to left a parameter would have no value"
+                raise self.error("HNF0245", message, declaration.arrow_span, help_)
             name = self._declared(parameter)
             if name.name in scope.bindings and name.name not in found:
                 help_ = "give the parameter another name; a condition on a captured value stands after `where`"
                 raise self.error("HNF0246", f"the parameter `{name.name}` occurs on the left side", parameter.span, help_)
             if name.name in found:
-                raise self.error("HNF0246", f"the parameter `{name.name}` is declared twice", parameter.span, "join its conditions with `and`")
+                help_ = "join its conditions with `and`"
+                raise self.error("HNF0246", f"the parameter `{name.name}` is declared twice", parameter.span, help_)
             if name.name in scope.lets or name.name in CONSTANTS or name.name in TRUTHS or name.name in ELEMENT_TYPES:
                 raise self.error("HNF0246", f"`{name.name}` has a meaning already", parameter.span, "give the parameter another name")
             scope.bindings[name.name] = core.Capture(name.name, const=name.const)
@@ -105,7 +107,7 @@ def _tied(name: str, orthogonal: bool, parts: list[core.Condition]) -> str:
                 return f"the condition ties the parameter `{name}` to {others}"
     fixed = [axis for part in parts if isinstance(part, core.Free) and _named(part) == {name} for axis in part.axes]
     ranked = any(isinstance(part, core.Property) and part.name == "rank" and _named(part) == {name} for part in parts)
-    if sized and (ranked or core.ALL in sized + fixed and len(sized + fixed) > 1 or len(set(sized + fixed)) < len(sized + fixed)):
+    if sized and (ranked or (core.ALL in sized + fixed and len(sized + fixed) > 1) or len(set(sized + fixed)) < len(sized + fixed)):
         return f"the size of the parameter `{name}` is fixed twice, which is a condition on captured values"
     if orthogonal and len(sized) > 1:
         return f"the matrix `{name}` is square, and its sizes are fixed twice"

@@ -217,8 +217,8 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         assert arrow is not None
         return syntax.RuleDeclaration(
             str(name), reason, found.get("group", ""), found.get("source", ""), str(arrow), sides[0], sides[1], tuple(lets),
-            found.get("for", ()), found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta), token_span(name),
-            token_span(arrow), tuple(clause_spans),
+            found.get("for", ()), found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta),
+            token_span(name), token_span(arrow), tuple(clause_spans),
         )  # fmt: skip
 
     def test(self, meta: Meta, children: list[Any]) -> syntax.Test:

@@ -24,12 +24,13 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     Size,
+    conjuncts,
     walk,
 )
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import FITTING, NONEMPTY
-from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, orthogonal_captures, reshaping, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import boolean_captures, orthogonal_captures, reshaping, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.verdict import Verdict
 
 

@@ -24,6 +24,7 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     Size,
+    conjuncts,
 )
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member, Shape, Subsumed, Unrelated
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved, connect
@@ -32,7 +33,6 @@ from hnfc.dsl.soundness.scan import (
     all_ranks_known,
     arithmetic_axes,
     boolean_captures,
-    conjuncts,
     integral_captures,
     known_ranks,
     numbers_beside_convolutions,

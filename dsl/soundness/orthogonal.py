@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hnfc.dsl.soundness.monomial import Atom, ComputedIndex, Exponent, Index, Mono, Place
+from hnfc.dsl.polynomials import Exponent
+from hnfc.dsl.soundness.monomial import Atom, ComputedIndex, Index, Mono, Place
 
 COLUMN, ROW = 0, 1
 """Position of each axis among the places of an element: the last axis comes first (see `denote.capture_element`)."""

@@ -26,6 +26,7 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     captures,
+    conjuncts,
     walk,
 )
 from hnfc.dsl.description import describe
@@ -35,7 +36,7 @@ from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.outcome import ERRORS, PointOutcome, holds, outcome
 from hnfc.dsl.soundness.sampling import Point, Sampler
-from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, order_captures, orthogonal_captures, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import boolean_captures, order_captures, orthogonal_captures, rule_expressions, scalar_captures, used_axes
 
 ZERO = Literal(Fraction(0))
 POINTS = 240

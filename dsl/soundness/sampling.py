@@ -19,6 +19,7 @@ from hnfc.dsl.core import (
     Free,
     Property,
     Rule,
+    conjuncts,
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
@@ -27,7 +28,6 @@ from hnfc.dsl.soundness.integers import BITS, bounds
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,
-    conjuncts,
     convolution_ranks,
     declared_bounds,
     integral_captures,

@@ -9,7 +9,6 @@ from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import (
     ALL,
     ORTHOGONAL,
-    AllOf,
     Apply,
     Axis,
     Capture,

@@ -43,8 +43,8 @@ class Granular(Format):
     channel: an index of the first axis. token: the elements of the last axis. group: `size` elements along the last axis. A vector has
     one scale. Integers without a zero point have 2^bits codes over ±the greatest element, which loses half a step at most on either side,
     as in torchao and compressed-tensors. observer: `minmax` takes the greatest of all, `percentile` leaves out the largest, `mse` has the
-    least square error, `extreme` is llama.cpp's. compensated: weights of linear layers are rounded column by column, each with the errors of
-    those before it (GPTQ), where inputs are at hand; the codes are the same.
+    least square error, `extreme` is llama.cpp's. compensated: weights of linear layers are rounded column by column, each with the
+    errors of those before it (GPTQ), where inputs are at hand.
     """
 
     element: Fixed | Float

@@ -28,6 +28,7 @@ from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, s
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
+from hnfc.precision.open_sizes import is_size, name_of, names_of
 from hnfc.precision.values import PrecisionSites
 
 DTYPES: dict[str, torch.dtype] = {
@@ -393,21 +394,3 @@ def casts_of(
     nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), WITH_SCALES) else s.nodes for s in sites.sites}
     formats = {node: outcome.formats[name] for name, places in nodes.items() for node in places}
     return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
-
-
-def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
-    return tuple(map(name_of, graph.graph.nodes))
-
-
-def name_of(node: fx.Node) -> str:
-    return str(node.target) if node.op == "call_function" else node.op
-
-
-def is_size(node: fx.Node) -> bool:
-    """Return whether it computes a number, as the size of a tensor or from sizes, which a graph with open sizes does."""
-    if node.op != "call_function":
-        return False
-    schema = getattr(node.target, "_schema", None)
-    if schema is not None:
-        return all(isinstance(result.type, torch.IntType | torch.FloatType | torch.BoolType | torch.NumberType) for result in schema.returns)
-    return node.target is not operator.getitem and bool(node.all_input_nodes) and all(map(is_size, node.all_input_nodes))

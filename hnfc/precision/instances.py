@@ -27,7 +27,7 @@ class BlockMatrix:
     block: Any
 
     @property
-    def mT(self) -> BlockMatrix:  # noqa: N802 - as torch spells it
+    def mT(self) -> BlockMatrix:
         return BlockMatrix(self.block.mT)
 
     def behind(self, x: Any, size: int) -> Any:
@@ -81,7 +81,7 @@ class ProductRule:
                 raise ModelError(f"rule `{self.rule.name}`: the values of its parameters do not meet its conditions")
 
     def _holds(self, part: core.Condition, values: Mapping[str, ParameterValue], inner: int) -> bool:
-        x, w = self.operands
+        x, _ = self.operands
         match part:
             case core.Property(core.ORTHOGONAL, (core.Capture(name),)):
                 value = values[name]

@@ -149,7 +149,7 @@ class PrecisionOptimizer:
             outputs = replace(outputs, norms={})
         compiled = rewrite_values(whole, captured, args, kwargs, Settings(load_rules(self.group)))
         found = self._solved(compiled.export(), captured.signature, given, outputs, names_of_results(captured.signature))
-        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
+        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss=loss, undetermined=undetermined)
 
     def _checked_probability(self) -> float | None:
         """Probability of the bound; None where none with one was requested. Raises UsageError."""

@@ -126,7 +126,7 @@ def _with_values(
             (matrix,) = part.operands
             assert isinstance(matrix, core.Capture)
             if not _is_orthogonal(inputs[builder.bindings[matrix.name]]):  # type: ignore[index]
-                return f"`{matrix.name}` is not orthogonal", "its rows have length 1 and are at right angles, as in [[0.6, -0.8], [0.8, 0.6]]"
+                return f"`{matrix.name}` is not orthogonal", "its rows have length 1 and meet at right angles"
             continue
         judged = checker.judge(part)
         if not judged.holds:
