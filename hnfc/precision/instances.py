@@ -83,7 +83,7 @@ class ProductRule:
     def _holds(self, part: core.Condition, values: Mapping[str, ParameterValue], inner: int) -> bool:
         x, _ = self.operands
         match part:
-            case core.Property(core.ORTHOGONAL, (core.Capture(name),)):
+            case core.Property(core.ORTHOGONAL, (core.Capture(name),)) if name in values:
                 value = values[name]
                 block = (value.block if isinstance(value, BlockMatrix) else value).double()
                 whole = inner % len(block) == 0 if isinstance(value, BlockMatrix) else inner == len(block)
