@@ -28,7 +28,7 @@ from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, s
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
-from hnfc.precision.open_sizes import is_size, name_of, names_of
+from hnfc.precision.open_sizes import is_made_in, is_size, name_of, names_of
 from hnfc.precision.values import PrecisionSites
 
 DTYPES: dict[str, torch.dtype] = {
@@ -184,6 +184,8 @@ class _Casting:
                     self.types[made] = dtype
                 if base in DTYPES and DTYPES[base] in _ONLY_STORED:
                     made = self.new.call_function(stored_as, (made, DTYPES[base]))
+                    self.types[made] = DTYPES[base]
+                elif base in DTYPES and is_made_in(made, DTYPES[base]):
                     self.types[made] = DTYPES[base]
                 elif base in DTYPES:
                     made = self.cast(made, DTYPES[base])

@@ -27,3 +27,11 @@ def is_size(node: fx.Node) -> bool:
     if schema is not None:
         return all(isinstance(result.type, _NUMBERS) for result in schema.returns)
     return node.target is not operator.getitem and bool(node.all_input_nodes) and all(map(is_size, node.all_input_nodes))
+
+
+def is_made_in(node: fx.Node, dtype: torch.dtype) -> bool:
+    """Return whether the node makes zeros or ones, which every type has: then it makes them in this one, without a cast."""
+    if node.target not in (torch.ops.aten.zeros.default, torch.ops.aten.ones.default):
+        return False
+    node.kwargs = {**node.kwargs, "dtype": dtype}
+    return True
