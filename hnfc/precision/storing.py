@@ -95,7 +95,8 @@ class StoredPrograms(Programs):
         self._add_with_open_sizes(model, result, args, kwargs)
 
     def _admits_ones(self, program: CapturedProgram, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
-        if not program.sizes.assumed_larger(pytree.tree_leaves((args, kwargs))):
+        inputs, structure = pytree.tree_flatten((args, kwargs))
+        if structure != program.structure or not program.sizes.assumed_larger(inputs):
             return False
         return program.admits_ones(module, self.state.widened(original), args, kwargs, wide=True)
 
