@@ -33,7 +33,8 @@ def test_products_change_less_on_fresh_inputs(form):
     weight, x, fresh = torch.randn(48, 64), inputs(512), inputs(256)
     kind = granular_named(f"{form}/gptq", known_formats())
     found = compensated(weight.double(), kind, x.double().mT @ x.double())
-    changes = [float((fresh @ (dequantized(s, kind, weight.shape, torch.float32) - weight).mT).norm()) for s in (found, quantized(weight, kind))]
+    stored = [dequantized(s, kind, weight.shape, torch.float32) for s in (found, quantized(weight, kind))]
+    changes = [float((fresh @ (values - weight).mT).norm()) for values in stored]
     assert changes[0] < 0.85 * changes[1]
     codes, plain = found[0], quantized(weight, kind)[0]
     assert codes.shape == plain.shape and codes.min() >= kind.element.lowest and codes.max() <= kind.element.largest
@@ -44,7 +45,8 @@ def test_it_is_never_worse_than_plain_rounding_on_its_inputs():
     kind = format_named("int4/group16/gptq")
     for x in (torch.zeros(4, 32), torch.eye(32), torch.randn(2, 32), torch.randn(8, 1) * torch.ones(8, 32)):
         weight, squares = torch.randn(8, 32).double(), (x.mT @ x).double()
-        off = [dequantized(s, kind, weight.shape, torch.float64) - weight for s in (compensated(weight, kind, squares), quantized(weight.float(), kind))]
+        both = (compensated(weight, kind, squares), quantized(weight.float(), kind))
+        off = [dequantized(stored, kind, weight.shape, torch.float64) - weight for stored in both]
         change, plain = (float(((o @ squares) * o).sum()) for o in off)
         assert change <= plain * (1 + 1e-9)
 
