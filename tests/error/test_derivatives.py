@@ -104,7 +104,7 @@ def compare(rule, points):
 
 
 def test_derivatives_of_all_shipped_rules_agree_with_difference_quotients():
-    checked = {rule.name for rule in shipped().rules if compare(rule, POINTS) > 0}
+    checked = {rule.name for rule in shipped().rules if not rule.parameters and compare(rule, POINTS) > 0}
     assert len(checked) >= 100, len(checked)
 
 
