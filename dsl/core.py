@@ -146,6 +146,9 @@ Condition: TypeAlias = Comparison | Free | SameSize | Property | AllOf | AnyOf |
 
 TRUE = AllOf(())
 
+ORTHOGONAL = "orthogonal"
+"""The property of a parameter h to be square matrices in its last two axes with h·hᵀ = hᵀ·h = 1."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -156,6 +159,8 @@ class Rule:
     both_ways: written `<=>`: the rule may be read from right to left as well.
     within: for `~>`: the stated bound on |pattern - replacement|; None for an identity.
     structural: match the pattern's tree as written instead of modulo associativity and commutativity.
+    parameters: names of the right side only, with conditions in `where`: the rule holds for every value that meets them and leaves the
+    result its type. It runs where something chooses values.
     """
 
     name: str
@@ -169,6 +174,7 @@ class Rule:
     both_ways: bool = False
     within: Fraction | None = None
     structural: bool = False
+    parameters: tuple[str, ...] = ()
     file: str = ""
     span: Span | None = field(default=None, compare=False)
     tests: tuple[Any, ...] = field(default=(), compare=False)
@@ -223,6 +229,13 @@ def condition_parts(condition: Condition) -> Iterator[Condition]:
                 yield from condition_parts(part)
         case Not(part):
             yield from condition_parts(part)
+
+
+def conjuncts(condition: Condition) -> list[Condition]:
+    """The parts of which all must hold."""
+    if isinstance(condition, AllOf):
+        return [c for part in condition.parts for c in conjuncts(part)]
+    return [condition]
 
 
 def condition_expressions(condition: Condition) -> Iterator[Expr]:

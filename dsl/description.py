@@ -32,12 +32,24 @@ def describe(part: core.Condition | core.Expr) -> str:
 
 def rule_line(rule: core.Rule) -> str:
     """The rule in one line."""
-    writer = _Writer(set())
+    writer = _Writer(set(rule.parameters))
     arrow = "~>" if rule.within is not None else "<=>" if rule.both_ways else "=>"
     text = f"{expression(writer.tree(rule.pattern))} {arrow} {expression(writer.tree(rule.replacement))}"
-    where = describe(rule.where)
+    text += f" for {', '.join(_parameter(rule, name, writer) for name in rule.parameters)}" if rule.parameters else ""
+    where = describe(core.AllOf(tuple(p for p in core.conjuncts(rule.where) if not _orthogonality(p))) if rule.parameters else rule.where)
     text += f" where {where}" if where else ""
     return text if rule.within is None else f"{text} within {expression(_number(rule.within))}"
+
+
+def _parameter(rule: core.Rule, name: str, writer: _Writer) -> str:
+    capture = core.captures(rule.replacement)[name]
+    if any(_orthogonality(part) and part.operands == (capture,) for part in core.conjuncts(rule.where)):  # type: ignore[union-attr]
+        return f"orthogonal {name}"
+    return f"const {name}" if capture.const else name
+
+
+def _orthogonality(part: core.Condition) -> bool:
+    return isinstance(part, core.Property) and part.name == core.ORTHOGONAL
 
 
 @dataclass

@@ -11,13 +11,14 @@ from hnfc.dialects.types import ELEMENT_TYPES
 from hnfc.dsl import core, syntax
 from hnfc.dsl.depth import with_room
 from hnfc.dsl.diagnostics import Diagnostic, HnfError, Span
-from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, Expressions, did_you_mean, meant_type, names_in
+from hnfc.dsl.expressions import ADVICE, PREDICATES, PROPERTIES, did_you_mean, meant_type, names_in
+from hnfc.dsl.parameters import RuleParameters
 from hnfc.dsl.parser import is_long
 from hnfc.dsl.prelude import prelude
 from hnfc.dsl.scope import Scope
 
 
-class Elaborator(Expressions):
+class Elaborator(RuleParameters):
     """Reads the declarations of one file; `definitions` holds those that it may use from other files."""
 
     def __init__(self, file: syntax.File, definitions: dict[str, syntax.Definition] | None = None) -> None:
@@ -84,17 +85,20 @@ class Elaborator(Expressions):
                 declaration.pattern.span,
                 "a pattern starts with an operation, as in `exp(x)`",
             )
-        scope.binding_allowed = declaration.arrow == "<=>"
         left_names = set(scope.bindings)
+        chosen = self.declared_parameters(declaration, scope)
+        scope.binding_allowed = declaration.arrow == "<=>"
         replacement = self.expression(declaration.replacement, scope)
         if declaration.arrow == "<=>":
             self._check_same_names(declaration, pattern, replacement, left_names)
         scope.binding_allowed = False
-        where = self._condition(declaration.where, scope) if declaration.where else core.TRUE
+        where = self.condition(declaration.where, scope) if declaration.where else core.TRUE
         advice = [p.name for p in core.condition_parts(where) if isinstance(p, core.Property) and p.name in ADVICE]
         if advice and declaration.where:
             raise self.error("HNF0237", f"`{advice[0]}` proves nothing", declaration.where.span, f"move it to `when {advice[0]}(…)`")
-        when = self._condition(declaration.when, scope) if declaration.when else core.TRUE
+        when = self.condition(declaration.when, scope) if declaration.when else core.TRUE
+        if chosen:
+            where = self.with_parameters(declaration, replacement, where, when, scope)
         for let in declaration.lets:
             if let.name not in scope.used:
                 self._report("HNF0206", f"`{let.name}` is never used", let.span, "remove it")
@@ -111,7 +115,7 @@ class Elaborator(Expressions):
         return core.Rule(
             name=declaration.name, group=declaration.group or library, reason=declaration.reason, source=declaration.source,
             pattern=pattern, replacement=replacement, where=where, when=when, both_ways=declaration.arrow == "<=>", within=within,
-            structural=declaration.structural, file=self.file.path, span=declaration.span,
+            structural=declaration.structural, parameters=tuple(chosen), file=self.file.path, span=declaration.span,
             tests=tuple(c for t in self.file.declarations if isinstance(t, syntax.Test) and t.rule == declaration.name for c in t.cases),
         )  # fmt: skip
 
@@ -143,14 +147,14 @@ class Elaborator(Expressions):
 
     # conditions
 
-    def _condition(self, tree: syntax.Tree, scope: Scope) -> core.Condition:
+    def condition(self, tree: syntax.Tree, scope: Scope) -> core.Condition:
         match tree:
             case syntax.Operator(symbol="and"):
-                return core.AllOf(tuple(self._condition(operand, scope) for operand in tree.operands))
+                return core.AllOf(tuple(self.condition(operand, scope) for operand in tree.operands))
             case syntax.Operator(symbol="or"):
-                return core.AnyOf(tuple(self._condition(operand, scope) for operand in tree.operands))
+                return core.AnyOf(tuple(self.condition(operand, scope) for operand in tree.operands))
             case syntax.Operator(symbol="not"):
-                return core.Not(self._condition(tree.operands[0], scope))
+                return core.Not(self.condition(tree.operands[0], scope))
             case syntax.Operator(symbol=symbol) if symbol in PREDICATES:
                 return self._comparison(tree, scope)
             case syntax.Call(function="free"):

@@ -57,7 +57,7 @@ def fingerprint(rule: Rule, finder: Finder = REALS, *settings: Any, basis: Basis
 def _hashed(rule: Rule, finder: Finder, settings: tuple[Any, ...], basis: Basis) -> str:
     used: set[str] = set()
     content = {
-        "rule": [_plain(x, used) for x in (rule.pattern, rule.replacement, rule.where, rule.both_ways, rule.within)],
+        "rule": [_plain(x, used) for x in (rule.pattern, rule.replacement, rule.where, rule.both_ways, rule.within, rule.parameters)],
         "operations": {name: basis.operations[name] for name in sorted(used)},
         "code": basis.code,
         "packages": versions(finder.packages),

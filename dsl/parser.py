@@ -168,6 +168,15 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
     def binding(self, meta: Meta, children: list[Any]) -> syntax.Let:
         return syntax.Let(str(children[0]), children[1], _meta_span(meta))
 
+    def for_(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
+        return ("for", tuple(children), _meta_span(meta))
+
+    def parameter(self, meta: Meta, children: list[Any]) -> syntax.RuleParameter:
+        return syntax.RuleParameter(children[0], False, _meta_span(meta))
+
+    def orthogonal(self, meta: Meta, children: list[Any]) -> syntax.RuleParameter:
+        return syntax.RuleParameter(syntax.Name(str(children[0]), token_span(children[0])), True, _meta_span(meta))
+
     def where(self, meta: Meta, children: list[Any]) -> tuple[str, Any, Span]:
         return ("where", children[0], _meta_span(meta))
 
@@ -197,7 +206,8 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
                     lets += content
                 elif kind in found:
                     message = f"rule `{name}` has two `{kind}` clauses"
-                    raise HnfError([Diagnostic("HNF0106", message, "", child[2] if len(child) > 2 else None, help="join them with `and`")])
+                    help_ = "join them with a comma" if kind == "for" else "join them with `and`"
+                    raise HnfError([Diagnostic("HNF0106", message, "", child[2] if len(child) > 2 else None, help=help_)])
                 else:
                     found[kind] = content
                 if len(child) > 2:
@@ -207,8 +217,8 @@ class _Build(Transformer[Token, Any]):  # type: ignore[misc]
         assert arrow is not None
         return syntax.RuleDeclaration(
             str(name), reason, found.get("group", ""), found.get("source", ""), str(arrow), sides[0], sides[1], tuple(lets),
-            found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta), token_span(name),
-            token_span(arrow), tuple(clause_spans),
+            found.get("for", ()), found.get("where"), found.get("when"), found.get("within"), "structural" in found, _meta_span(meta),
+            token_span(name), token_span(arrow), tuple(clause_spans),
         )  # fmt: skip
 
     def test(self, meta: Meta, children: list[Any]) -> syntax.Test:

@@ -108,11 +108,17 @@ def _rule_chunks(rule: syntax.RuleDeclaration) -> Iterator[_Chunk]:
     yield _Chunk(body, Span(p.line, p.column, r.end_line, r.end_column), _INDENT)
     for let in rule.lets:
         yield _Chunk(f"let {let.name} = {expression(let.value)}", let.span, _INDENT)
+    if rule.parameters:
+        yield _Chunk(f"for {', '.join(map(_parameter, rule.parameters))}", spans["for"], _INDENT)
     for kind, tree in (("where", rule.where), ("when", rule.when), ("within", rule.within)):
         if tree is not None:
             yield _Chunk(f"{kind} {expression(tree)}", spans[kind], _INDENT)
     if rule.structural:
         yield _Chunk("structural", spans["structural"], _INDENT)
+
+
+def _parameter(parameter: syntax.RuleParameter) -> str:
+    return f"{'orthogonal ' if parameter.orthogonal else ''}{expression(parameter.condition)}"
 
 
 def _format_chunks(form: syntax.FormatDeclaration) -> Iterator[_Chunk]:

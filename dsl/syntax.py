@@ -68,6 +68,15 @@ class Let:
 
 
 @dataclass(frozen=True)
+class RuleParameter:
+    """`for s > 0`: a condition on one name, or that name alone; or `for orthogonal h`."""
+
+    condition: Tree
+    orthogonal: bool
+    span: Span
+
+
+@dataclass(frozen=True)
 class Library:
     name: str
     title: str
@@ -99,6 +108,7 @@ class RuleDeclaration:
     pattern: Tree
     replacement: Tree
     lets: tuple[Let, ...]
+    parameters: tuple[RuleParameter, ...]
     where: Tree | None
     when: Tree | None
     within: Tree | None

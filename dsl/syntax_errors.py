@@ -21,6 +21,7 @@ _READABLE = {
 
 NO_COLON = "the heading of a rule ends without a colon; a group stands in the same line, as in `rule name : group`"
 _COLON_AT_END = re.compile(r'\brule\s+\w+\s*("[^"\n]*"\s*)?:[ \t]*(#[^\n]*)?\n(?:(?!\brule\b)[\s\S])*$')
+_PARAMETER = re.compile(r"\bfor\s+(\w+\s+)?\w+\s*$")
 _CONDITION_WORDS = ("if", "given", "provided", "assuming", "requires", "unless")
 
 
@@ -50,6 +51,9 @@ def unexpected_token(error: UnexpectedToken, source: str, path: str) -> Diagnost
         return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=NO_COLON)
     if str(token) in _CONDITION_WORDS:
         return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help="conditions on values stand after `where`, as `where x > 0`")
+    if _PARAMETER.search(begun):
+        help_ = "`for` takes `s`, `s > 0` or `orthogonal h`, separated by commas; other conditions stand after `where`"
+        return Diagnostic("HNF0103", f"unexpected `{token}`", path, span, help=help_)
     if {"RULE", "TEST"} <= expected:
         help_ = "a file is made of `rule`, `test`, `def`, `import`, `library`, `format` and `target`; a comment begins with `#`"
         return Diagnostic("HNF0103", f"unexpected `{token}` between declarations", path, span, help=help_)

@@ -29,7 +29,7 @@ def results():
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_says_why_and_whence_and_fires(rule, results):
     assert rule.reason and rule.source
-    assert compile_rule(rule)
+    assert compile_rule(rule) or rule.parameters
     assert rule.name in results, "no test"
     for result in results[rule.name]:
         assert result.passed, result.diagnostic

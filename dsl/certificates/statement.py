@@ -24,12 +24,13 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     Size,
+    conjuncts,
     walk,
 )
 from hnfc.dsl.soundness.formats import explicit_roundings
 from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.judge import FITTING, NONEMPTY
-from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, reshaping, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import boolean_captures, orthogonal_captures, reshaping, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.verdict import Verdict
 
 
@@ -65,6 +66,8 @@ def statement(rule: Rule, verdict: Verdict) -> Statement:
     """The theorem that the verdict claims. Raises NoMeaning for a rule with a part that the theory does not know."""
     if rule.within is not None:
         raise NoMeaning("a bound on an error")
+    if orthogonal_captures(rule):
+        raise NoMeaning("orthogonal matrices")
     if len(variants(rule)) != 1:
         raise NoMeaning("several element types")
     return StatementReader(explicit_roundings(rule)).statement(verdict)

@@ -69,6 +69,8 @@ FormulaOf = Callable[[RuleContext, Expr, str, frozenset[str]], ErrorFormula]
 
 def error_of(rule: Rule) -> ErrorReport:
     """The report; `unknown` with the reason in `notes` where there are no formulas. Never raises."""
+    if rule.parameters:
+        return ErrorReport(notes=("errors depend on the values of the parameters",))
     try:
         return _Analysis(rule).report()
     except FAULTS as error:

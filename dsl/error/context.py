@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from hnfc.dsl.core import Apply, Axis, Capture, Free, Rule, SameSize, walk
+from hnfc.dsl.core import Apply, Axis, Capture, Free, Rule, SameSize, conjuncts, walk
 from hnfc.dsl.error.algebra import Algebra
 from hnfc.dsl.error.intervals import EVERYTHING, Bounds
 from hnfc.dsl.error.jets import NoErrorFormula
@@ -14,7 +14,6 @@ from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.scan import (
     MAX_AXES,
     boolean_captures,
-    conjuncts,
     declared_bounds,
     integral_captures,
     known_ranks,

@@ -95,6 +95,9 @@ def judged_formats(rule: Rule, formats: Sequence[str]) -> list[str]:
 
     Where it has a type in none, those that annotations allow: the verdict says what does not fit.
     """
+    if rule.parameters:
+        # roundings depend on the values that are chosen
+        return []
     typings = {form: Typing(elements, form) for form in formats if (elements := element_types(rule, form)) is not None}
     allowed = [form for form, typing in typings.items() if _fits(rule, typing)] or list(typings)
     if allowed and all(form not in (element_types(rule, form) or {}).values() for form in allowed):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hnfc.dsl.core import AllOf, Apply, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions
+from hnfc.dsl.core import AllOf, Apply, Condition, Free, Property, Rule, SameSize, attribute_expressions, condition_expressions, conjuncts
 from hnfc.dsl.core import captures as captures_of
 from hnfc.dsl.ieee.arithmetic import INTEGERS, NotComputed
 from hnfc.dsl.ieee.conditions import meets
@@ -22,7 +22,7 @@ from hnfc.dsl.ieee.values import core, discrete, ordinary, patterns, specials
 from hnfc.dsl.soundness.array_moves import ShapeMismatch
 from hnfc.dsl.soundness.axis_classes import Unrelated
 from hnfc.dsl.soundness.sampling import Point, Sampler
-from hnfc.dsl.soundness.scan import conjuncts, rule_expressions
+from hnfc.dsl.soundness.scan import rule_expressions
 from hnfc.dsl.soundness.typing import Typing
 
 LAYOUTS, MOST_AXES = 5, 3

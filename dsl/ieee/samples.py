@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hnfc.dsl.core import Apply, Capture, Free, Literal, Property, Rule, SameSize, attribute_expressions
+from hnfc.dsl.core import Apply, Capture, Free, Literal, Property, Rule, SameSize, attribute_expressions, conjuncts
 from hnfc.dsl.ieee.arithmetic import INTEGERS
 from hnfc.dsl.ieee.arithmetic import is_pointwise as is_pointwise_operation
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, all_values, rounded
 from hnfc.dsl.ieee.values import core, corners, discrete, ordinary, patterns, specials
-from hnfc.dsl.soundness.scan import conjuncts, declared_bounds, rule_expressions
+from hnfc.dsl.soundness.scan import declared_bounds, rule_expressions
 from hnfc.dsl.soundness.typing import Typing
 
 EXHAUSTIVE = 1 << 17

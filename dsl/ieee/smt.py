@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import z3
 
-from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Property, Rule
+from hnfc.dsl.core import Apply, Capture, Comparison, Condition, Expr, Literal, Property, Rule, conjuncts
 from hnfc.dsl.ieee.evaluate import Batch
 from hnfc.dsl.ieee.formats import BINARY, Array, Binary, nearest
 from hnfc.dsl.soundness.limits import milliseconds_until
-from hnfc.dsl.soundness.scan import conjuncts
 from hnfc.dsl.soundness.typing import Typing
 
 ROUND = z3.RNE()

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hnfc.dialects.facts import Access
-from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Property, Rule
+from hnfc.dsl.core import AllOf, Apply, Capture, Comparison, Expr, Literal, Property, Rule, conjuncts
 from hnfc.dsl.core import walk as walk_expression
-from hnfc.dsl.soundness.scan import conjuncts, known_ranks, of_matrices, reshaping, rule_expressions, scalar_captures
+from hnfc.dsl.soundness.scan import known_ranks, of_matrices, reshaping, rule_expressions, scalar_captures
 
 MATRIX = 2
 

@@ -24,6 +24,7 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     Size,
+    conjuncts,
 )
 from hnfc.dsl.soundness.axis_classes import NOTHING, AxisClasses, Extent, Member, Shape, Subsumed, Unrelated
 from hnfc.dsl.soundness.normal_form import CaseSplit, Normalizer, NotProved, connect
@@ -32,10 +33,10 @@ from hnfc.dsl.soundness.scan import (
     all_ranks_known,
     arithmetic_axes,
     boolean_captures,
-    conjuncts,
     integral_captures,
     known_ranks,
     numbers_beside_convolutions,
+    orthogonal_captures,
     reshaping,
     scalar_captures,
     spatial_rank,
@@ -58,6 +59,8 @@ class Denotation:
     fact_shapes: list[Shape]
     left_extents: int
     left_bounds: int
+    orthogonal: frozenset[str] = frozenset()
+    """Orthogonal matrices each of whose two axes is one class: an element has one index for its row and one for its column."""
 
     def prepare(self, n: Normalizer) -> None:
         """Tells the normalizer of the sizes of tensors whose elements come from elsewhere."""
@@ -65,7 +68,7 @@ class Denotation:
         for c, extent in self._extents:
             if c >= 0 and self._is_new(c):
                 sizes.setdefault(c, extent.size)
-        n.definitions, n.ranged = sizes, self.layout.ranged
+        n.definitions, n.ranged, n.orthogonal = sizes, self.layout.ranged, self.orthogonal
 
     def alike(self, integral: frozenset[str]) -> list[frozenset[Member]]:
         """Axes of new tensors that have the same size, since the same formula gives it."""
@@ -256,6 +259,8 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
                     if a == ALL and bool(one & layout.broadcast) != bool(other & layout.broadcast):
                         raise Subsumed
                     layout.equal.add((one, other))
+    square = [name for name in sorted(orthogonal_captures(rule)) if {-1, -2} <= set(layout.universe) and Capture(name) in memo]
+    layout.equal |= {(memo[Capture(name)].shape[-1], memo[Capture(name)].shape[-2]) for name in square}
     for _, fact in parts:
         if fact is not None:
             facts.append(fact[0])
@@ -264,7 +269,8 @@ def denote(rule: Rule, layout: AxisClasses) -> Denotation:
         if isinstance(axis, str) and axis not in layout.arithmetic:
             layout.unite([m for m in layout.parent if m[1] == axis])
     layout.finish()
-    return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds)
+    orthogonal = frozenset(name for name in square if all(len(layout.of(memo[Capture(name)].shape[axis])) == 1 for axis in (-1, -2)))
+    return Denotation(layout, left, right, facts, shapes, left_extents, left_bounds, orthogonal)
 
 
 def each_axis(layout: AxisClasses, name: str, count: int, one: bool) -> list[Sym]:

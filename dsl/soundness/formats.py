@@ -11,9 +11,9 @@ from dataclasses import replace
 from hnfc.dialects.facts import Exactness, Result
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FLOATS, FORMATS
-from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Rule, Size, map_expressions
+from hnfc.dsl.core import Apply, Capture, DTypeOf, Expr, Literal, Rule, Size, conjuncts, map_expressions
 from hnfc.dsl.soundness.integers import BITS, bounds, explicit_integers, variants
-from hnfc.dsl.soundness.scan import EXPLICIT, boolean_captures, conjuncts, rule_expressions
+from hnfc.dsl.soundness.scan import EXPLICIT, boolean_captures, rule_expressions
 
 Formats = frozenset[str]
 

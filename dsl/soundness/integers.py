@@ -33,11 +33,12 @@ from hnfc.dsl.core import (
     Property,
     Rule,
     Size,
+    conjuncts,
     map_expressions,
     map_leaves,
 )
 from hnfc.dsl.soundness.element_types import FLOAT, NO_TYPE, NUMBER, TRUTH_TYPE, ElementTypes, alike, required_types, types_of_captures
-from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts, rule_expressions
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, rule_expressions
 
 CUT_OFF = "trunc "
 

@@ -13,7 +13,7 @@ from hnfc.dialects.facts import Access, NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl import core
-from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize
+from hnfc.dsl.core import Apply, Capture, Free, Literal, Rule, SameSize, conjuncts
 from hnfc.dsl.rule_depth import of_rule
 from hnfc.dsl.soundness import refute
 from hnfc.dsl.soundness.axis_classes import Unrelated
@@ -26,7 +26,7 @@ from hnfc.dsl.soundness.outcome import floating_properties
 from hnfc.dsl.soundness.precondition_inference import inferred_precondition
 from hnfc.dsl.soundness.proof import Blocked, Proof
 from hnfc.dsl.soundness.refute import PATIENCE
-from hnfc.dsl.soundness.scan import conjuncts, of_matrices, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import of_matrices, rule_expressions, scalar_captures, used_axes
 from hnfc.dsl.soundness.typing import Mismatch, Typing, element_types
 from hnfc.dsl.soundness.uninterpreted import abstracted
 from hnfc.dsl.soundness.verdict import DEFAULT_TIMEOUT_MS, Status, Verdict

@@ -10,6 +10,7 @@ from flint import arb
 
 from hnfc.dsl.core import (
     ALL,
+    ORTHOGONAL,
     AllOf,
     AnyOf,
     Capture,
@@ -38,9 +39,9 @@ from hnfc.dsl.soundness.balls import (
 )
 from hnfc.dsl.soundness.element_roundings import is_number_of
 from hnfc.dsl.soundness.sampling import F, Point
-from hnfc.dsl.soundness.scan import EXPLICIT, VALUES
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, orthogonal_captures
 
-DECIDED = ("integral", "rank")
+DECIDED = ("integral", "rank", ORTHOGONAL)
 
 REAL = (*DECIDED, "dtype", "finite", VALUES, EXPLICIT.name)
 """Properties that are decided here, or that every real number has."""
@@ -82,11 +83,32 @@ def holds(condition: Condition, point: Point, tensors: dict[str, Balls]) -> bool
         case Property("values", (Capture(name),), elements):
             given = point.inputs[name].reshape(-1).tolist()
             return any(all(is_number_of(F(v), element) for v in given) for element in elements)
+        case Property(name, (Capture(matrix),)) if name == ORTHOGONAL:
+            return is_orthogonal(point.inputs[matrix])
         case Property("rank", (operand,), (predicate, number)):
             rank = len(evaluate(operand, tensors, point.axes, 0).shape)
             order = (rank > number) - (rank < number)
             return order in {"eq": (0,), "ne": (-1, 1), "lt": (-1,), "le": (-1, 0), "gt": (1,), "ge": (0, 1)}[predicate]
     return True
+
+
+def is_orthogonal(matrices: np.ndarray[Any, Any]) -> bool:
+    """Return whether the last two axes hold square matrices h with h·hᵀ = 1, exactly."""
+    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
+        return False
+    size = matrices.shape[-1]
+    for h in matrices.reshape(-1, size, size).tolist():
+        for i in range(size):
+            for j in range(i, size):
+                if sum((F(h[i][k]) * F(h[j][k]) for k in range(size)), F(0)) != int(i == j):
+                    return False
+    return True
+
+
+def _may_enlarge(rule: Rule, name: str, point: Point, left: Balls) -> bool:
+    """Return whether it may be due to the shape of this parameter that the right side has more elements or axes."""
+    value = point.inputs[name]
+    return value.ndim > 2 if name in orthogonal_captures(rule) else value.size > 1 or value.ndim > len(left.shape)
 
 
 def first_defined(values: Balls) -> tuple[int, ...]:
@@ -130,6 +152,9 @@ def outcome(rule: Rule, point: Point, flipped: bool = False) -> PointOutcome | N
         except OutOfBounds:
             right = Balls(UNDEFINED)
         except ERRORS:
+            return PointOutcome(left, Balls(UNDEFINED), first_defined(left), False, True, typed=False)
+        if not broadcasts_to(right.shape, left.shape) and any(_may_enlarge(rule, name, point, left) for name in rule.parameters):
+            # no value for the parameters that leaves the result its type
             return PointOutcome(left, Balls(UNDEFINED), first_defined(left), False, True, typed=False)
         if not broadcasts_to(right.shape, left.shape):
             right = Balls(UNDEFINED)  # it has another shape

@@ -26,6 +26,7 @@ from hnfc.dsl.core import (
     Rule,
     SameSize,
     captures,
+    conjuncts,
     walk,
 )
 from hnfc.dsl.description import describe
@@ -35,7 +36,7 @@ from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
 from hnfc.dsl.soundness.limits import Work
 from hnfc.dsl.soundness.outcome import ERRORS, PointOutcome, holds, outcome
 from hnfc.dsl.soundness.sampling import Point, Sampler
-from hnfc.dsl.soundness.scan import boolean_captures, conjuncts, order_captures, rule_expressions, scalar_captures, used_axes
+from hnfc.dsl.soundness.scan import boolean_captures, order_captures, orthogonal_captures, rule_expressions, scalar_captures, used_axes
 
 ZERO = Literal(Fraction(0))
 POINTS = 240
@@ -148,14 +149,16 @@ def _candidates(rule: Rule) -> Iterator[Condition]:
     """Candidates: the domains of the right side's operations, signs and orders of the captures, and relations of their sizes."""
     skipped = boolean_captures(rule) | order_captures(rule).keys()
     names = {n.name: n for n in rule_expressions(rule) if isinstance(n, Capture) and n.name not in skipped}
-    own = [names[name] for name in sorted(names) if name in captures(rule.pattern)]
+    own = [names[name] for name in rule.parameters if name in names and name not in orthogonal_captures(rule)]
+    # a condition on a parameter leaves the rule all that its left side matches
+    own += [names[name] for name in sorted(names) if name in captures(rule.pattern)]
     for x in own:
         yield Comparison("ne", x, ZERO)
     for x in own:
         for predicate in ("ge", "le", "gt", "lt"):
             yield Comparison(predicate, x, ZERO)
     yield from _definedness(rule)
-    for x, y in itertools.combinations(own, 2):
+    for x, y in itertools.combinations([c for c in own if c.name not in rule.parameters], 2):
         for predicate in ("ge", "le", "gt", "lt", "ne"):
             yield Comparison(predicate, x, y)
     for c in _constants(rule):
@@ -171,7 +174,7 @@ def _definedness(rule: Rule) -> Iterator[Condition]:
         if not isinstance(node, Apply) or not node.operands:
             continue
         operand: Expr = node.operands[-1] if node.name == "div" else node.operands[0]
-        if isinstance(operand, Capture | Literal):
+        if isinstance(operand, Capture | Literal) or captures(operand).keys() & set(rule.parameters):
             continue
         predicate = _defining(node)
         if predicate is not None:
@@ -196,7 +199,7 @@ def _of_sizes(rule: Rule, own: list[Capture]) -> Iterator[Condition]:
     known = {(c.operand, axis) for c in conjuncts(rule.where) if isinstance(c, Free) for axis in c.axes}
     for axis in sorted(used_axes(rule), key=repr):
         varying = [x for x in own if (x, axis) not in known and x.name not in scalars]
-        for x, y in itertools.combinations(varying, 2):
+        for x, y in itertools.combinations([c for c in varying if c.name not in rule.parameters], 2):
             yield SameSize(x, y, (axis,))
         for x in varying:
             yield Free(x, (axis,))

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from hnfc.dsl.soundness.orthogonal import orthogonal_pair
 from hnfc.dsl.soundness.ranges import FIRST_RANGE, IndexRanges
 from hnfc.dsl.soundness.signs import NEG, POS, ZEROS
 from hnfc.dsl.soundness.term import (
@@ -57,7 +58,9 @@ def prefix(base: Atom, ixs: frozenset[Index]) -> tuple[Index, Rational, bool] | 
 
 
 class Reductions(IndexRanges):
-    """Σ, Π, max and min over finitely many, at least one, elements."""
+    """Σ, Π, max and min over finitely many, at least one, elements. `orthogonal`: captures that are orthogonal matrices."""
+
+    orthogonal: frozenset[str] = frozenset()
 
     def copies(self, ixs: Sequence[Index], body: Rational) -> tuple[tuple[Index, ...], Rational]:
         """The body with new free indices in the place of the bound ones."""
@@ -106,6 +109,15 @@ class Reductions(IndexRanges):
                     rest = of_mono(tuple((x, f - (1 if x is base else 0)) for x, f in inside if x is not base or f > 1))
                     new, inner = self.copies(base.args[0], base.args[1])
                     return outer * self.sum((*ixs, *new), rest * inner)
+        pair = orthogonal_pair(inside, ixs, self.orthogonal) if self.orthogonal and len(den) == 1 else None
+        if pair is not None:
+            j, l = pair.places
+            rest = of_mono(pair.rest)
+            if j == l:
+                return outer * self.sum(tuple(ixs - {pair.summed}), rest)
+            if j in ixs or l in ixs:
+                gone, kept = (l, j) if l in ixs else (j, l)
+                return outer * self.sum(tuple(ixs - {pair.summed, gone}), self.rename(rest, {gone: kept}))
         moved = self._to_edge(ixs, inside) if len(den) == 1 else None
         if moved is not None:
             return outer * moved

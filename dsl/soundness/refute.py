@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from hnfc.dialects.facts import NoFormula
-from hnfc.dsl.core import AllOf, Property, Rule
+from hnfc.dsl.core import AllOf, Property, Rule, conjuncts
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Unsupported
 from hnfc.dsl.soundness.elements import DEFAULT_PRECISION
@@ -25,7 +25,7 @@ from hnfc.dsl.soundness.integers import variants
 from hnfc.dsl.soundness.minimise import minimised
 from hnfc.dsl.soundness.outcome import PointOutcome, difference, outcome
 from hnfc.dsl.soundness.sampling import F, Point, Sampler
-from hnfc.dsl.soundness.scan import EXPLICIT, VALUES, conjuncts
+from hnfc.dsl.soundness.scan import EXPLICIT, VALUES
 from hnfc.dsl.soundness.verdict import Counterexample, Tensor
 
 ENOUGH, PATIENCE, STUBBORN = 20, 6, 20

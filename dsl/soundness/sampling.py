@@ -19,6 +19,7 @@ from hnfc.dsl.core import (
     Free,
     Property,
     Rule,
+    conjuncts,
 )
 from hnfc.dsl.soundness import balls
 from hnfc.dsl.soundness.balls import Balls, positions
@@ -27,13 +28,13 @@ from hnfc.dsl.soundness.integers import BITS, bounds
 from hnfc.dsl.soundness.scan import (
     arithmetic_axes,
     boolean_captures,
-    conjuncts,
     convolution_ranks,
     declared_bounds,
     integral_captures,
     known_ranks,
     of_matrices,
     order_captures,
+    orthogonal_captures,
     rule_expressions,
     scalar_captures,
     used_axes,
@@ -96,6 +97,7 @@ class Sampler:
         self.orders = order_captures(self.rule)
         self.types = value_types(self.rule)
         self.corners = corners_of_formats(self.rule)
+        self.orthogonal = sorted(orthogonal_captures(self.rule))
         self.declared = declared_intervals(self.rule)
         self.spatial = spatial_ranks(self.rule)
         self.settings = conv_settings(self.rule)
@@ -127,8 +129,10 @@ class Sampler:
         broadcast = choose.choice((0.0, 0.0, 0.15, 0.4))
         styles = self._styles()
         same = choose.random() < 0.1
-        plain = [name for name in self.names if name not in self.orders]
+        plain = [name for name in self.names if name not in self.orders and name not in self.orthogonal]
         inputs = {name: self._values(name, self._shape(name, sizes, broadcast, axes), styles[name], same) for name in plain}
+        for name in self.orthogonal:
+            inputs[name] = self._orthogonal(choose.choice(sizes), tuple(sizes[:-2]) if choose.random() < 0.1 else ())
         for name, kind in self.orders.items():
             inputs[name] = self._order(kind, inputs, axes)
         return Point(inputs, axes)
@@ -139,8 +143,30 @@ class Sampler:
         if not plain:
             return point
         name = self.random.choice(plain)
+        if name in self.orthogonal:
+            shape = point.inputs[name].shape
+            return Point({**point.inputs, name: self._orthogonal(shape[-1], shape[:-2])}, point.axes)
         values = self._values(name, point.inputs[name].shape, self._styles()[name], self.random.random() < 0.1)
         return Point({**point.inputs, name: values}, point.axes)
+
+    def _orthogonal(self, size: int, batch: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Orthogonal matrices of rationals: permutations with signs, turned in planes by angles of Pythagorean triangles."""
+        choose = self.random
+        found = np.empty((*batch, size, size), dtype=object)
+        for place in np.ndindex(batch):
+            h = [[F(0)] * size for _ in range(size)]
+            for row, column in enumerate(choose.sample(range(size), size)):
+                h[row][column] = F(choose.choice((1, -1)))
+            for _ in range(choose.choice((0, 1, 1, 2)) if size > 1 else 0):
+                i, j = choose.sample(range(size), 2)
+                cosine, sine = choose.choice(((F(3, 5), F(4, 5)), (F(5, 13), F(-12, 13)), (F(-4, 5), F(3, 5)), (F(8, 17), F(15, 17))))
+                h[i], h[j] = (
+                    [cosine * a - sine * b for a, b in zip(h[i], h[j], strict=True)],
+                    [sine * a + cosine * b for a, b in zip(h[i], h[j], strict=True)],
+                )
+            for row, column in np.ndindex(size, size):
+                found[(*place, row, column)] = h[row][column]
+        return found
 
     def _order(self, kind: str, inputs: dict[str, np.ndarray[Any, Any]], axes: dict[str, tuple[int, ...]]) -> np.ndarray[Any, Any]:
         """The sizes of a reshape of one of the tensors, or an order of its axes."""
@@ -161,6 +187,8 @@ class Sampler:
         if name in self.scalars:
             return ()
         choose = self.random
+        if name in self.rule.parameters and name not in self.ranks and choose.random() < 0.25:
+            return (1,) * len(sizes)
         if name in self.ranks:
             while len(sizes) < self.ranks[name]:
                 sizes = [choose.choice((1, 2, 3)), *sizes]

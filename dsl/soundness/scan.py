@@ -8,7 +8,7 @@ from fractions import Fraction
 from hnfc.dialects.types import FORMATS
 from hnfc.dsl.core import (
     ALL,
-    AllOf,
+    ORTHOGONAL,
     Apply,
     Axis,
     Capture,
@@ -24,6 +24,7 @@ from hnfc.dsl.core import (
     attribute_expressions,
     condition_expressions,
     condition_parts,
+    conjuncts,
 )
 from hnfc.dsl.core import walk as walk_expression
 from hnfc.dsl.soundness.axis_classes import Unrelated
@@ -44,10 +45,13 @@ def value_types(rule: Rule) -> dict[str, tuple[str, ...]]:
     }
 
 
-def conjuncts(condition: Condition) -> list[Condition]:
-    if isinstance(condition, AllOf):
-        return [c for part in condition.parts for c in conjuncts(part)]
-    return [condition]
+def orthogonal_captures(rule: Rule) -> frozenset[str]:
+    """Parameters that are orthogonal matrices."""
+    return frozenset(
+        part.operands[0].name
+        for part in conjuncts(rule.where)
+        if isinstance(part, Property) and part.name == ORTHOGONAL and isinstance(part.operands[0], Capture)
+    )
 
 
 def bounds_of(condition: Condition) -> tuple[str, Fraction | float, Fraction | float] | None:

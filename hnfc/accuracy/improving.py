@@ -127,7 +127,7 @@ def improve(
     rules: identities to rewrite with; those of GROUPS if not given. Raises NotImproved for a program that is not in binary64 throughout, or
     that has no points at which it could be measured.
     """
-    rules = rules_for_programs() if rules is None else rules
+    rules = rules_for_programs() if rules is None else [rule for rule in rules if not rule.parameters]
     terms = Terms()
     original, conditions = program_term(program, terms)
     if not program.arguments:

@@ -42,6 +42,7 @@ def both_ways(rules: Sequence[core.Rule]) -> list[Direction]:
 
     Rules that are there for the accuracy of their right side are not: no search makes a form that they would mend.
     """
+    rules = [rule for rule in rules if not rule.parameters]
     reversible = verdicts(backwards(rules))
     return [
         direction

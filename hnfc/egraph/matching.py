@@ -32,9 +32,9 @@ def directions(rule: core.Rule, both: bool) -> list[Direction]:
     """The ways to read a rule in an e-graph. both: it is proved from right to left as well.
 
     A side that is no operation begins nowhere in particular, and one that does not have all names of the other cannot give it.
-    Approximations are no equalities: there are no ways to read them.
+    Approximations are no equalities, and parameters have no value: there are no ways to read these.
     """
-    if rule.within is not None:
+    if rule.within is not None or rule.parameters:
         return []
     sides = [(rule.pattern, rule.replacement), *([(rule.replacement, rule.pattern)] if both else [])]
     found = []

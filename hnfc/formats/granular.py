@@ -1,7 +1,7 @@
 """Formats whose scales are found for a whole tensor, a channel, a token or a group: `int8/channel`, `int4/group64/zero/mse`.
 
-A name is that of an element, then parts after slashes: what shares a scale, `zero` for a zero point, and the observer that finds the
-scale. The element is `int2` to `int8`, or a floating-point format of 8 bits at most.
+A name is that of an element, then parts after slashes: what shares a scale, `zero` for a zero point, the observer that finds the
+scale, and `gptq` where errors are compensated. The element is `int2` to `int8`, or a floating-point format of 8 bits at most.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALIASES = {
 """Names in use elsewhere."""
 Q4_0 = "Q4_0"
 """llama.cpp's name of its 4-bit format: groups of 32 along rows, and a scale that gives the extreme element the code -8."""
-_PARTS = "tensor, channel, token or group64, then `zero` for a zero point, then minmax, mse or percentile99.9"
+_PARTS = "tensor, channel, token or group64, then `zero` for a zero point, then minmax, mse or percentile99.9, then `gptq`"
 
 
 class Along(StrEnum):
@@ -43,7 +43,8 @@ class Granular(Format):
     channel: an index of the first axis. token: the elements of the last axis. group: `size` elements along the last axis. A vector has
     one scale. Integers without a zero point have 2^bits codes over ±the greatest element, which loses half a step at most on either side,
     as in torchao and compressed-tensors. observer: `minmax` takes the greatest of all, `percentile` leaves out the largest, `mse` has the
-    least square error, `extreme` is llama.cpp's.
+    least square error, `extreme` is llama.cpp's. compensated: weights of linear layers are rounded column by column, each with the
+    errors of those before it (GPTQ), where inputs are at hand.
     """
 
     element: Fixed | Float
@@ -53,6 +54,7 @@ class Granular(Format):
     zero: bool = False
     observer: str = "minmax"
     percentile: float = 100.0
+    compensated: bool = False
     overflow: Overflow = Overflow.SATURATE
 
     @property
@@ -145,6 +147,7 @@ def granular_named(text: str, book: FormatBook) -> Granular | None:
         # a slash in brackets divides numbers
         return None
     width = int(integer[1]) if integer else 0
+    compensated = False
     along, size, zero, observer, share = (Along.CHANNEL, 0, False, "minmax", 100.0) if width in (0, 8) else _FEW_BITS
     seen: set[str] = set()
     for part in parts:
@@ -157,6 +160,8 @@ def granular_named(text: str, book: FormatBook) -> Granular | None:
             along = Along.GROUP if size else Along(part)
         elif kind == "zero":
             zero = True
+        elif kind == "gptq":
+            compensated = True
         else:
             observer = "percentile" if part.startswith("percentile") else part
             share = float(part.removeprefix("percentile") or 99.9) if observer == "percentile" else 100.0
@@ -164,8 +169,15 @@ def granular_named(text: str, book: FormatBook) -> Granular | None:
     shared = f"group{size}" if size else along.value
     seen_by = f"percentile{share:g}" if observer == "percentile" else observer
     name = "/".join((base if width else element.name, shared, *(["zero"] if zero else []), *([seen_by] if observer != "minmax" else [])))
+    name += "/gptq" if compensated else ""
+    if compensated and along is Along.TOKEN:
+        why = "errors are compensated in weights, which are known beforehand"
+        raise HnfError([Diagnostic("HNF0602", f"`{text}` names no format: {why}", "<format>", help="leave out `gptq`")])
     scale = _scale("bf16" if along is Along.GROUP else "fp32", book)
-    return Granular(name=name, element=element, along=along, scale=scale, size=size, zero=zero, observer=observer, percentile=share)
+    return Granular(
+        name=name, element=element, along=along, scale=scale, size=size, zero=zero, observer=observer, percentile=share,
+        compensated=compensated,
+    )  # fmt: skip
 
 
 _FEW_BITS = (Along.GROUP, 32, False, "minmax", 100.0)
@@ -176,8 +188,8 @@ def _kind(part: str) -> str | None:
     """Subject of a part of a name."""
     if part in ("tensor", "channel", "token") or re.fullmatch(r"group[1-9]\d{0,5}", part):
         return "along"
-    if part == "zero":
-        return "zero"
+    if part in ("zero", "gptq"):
+        return part
     share = re.fullmatch(r"percentile(\d+(?:\.\d+)?)?", part)
     if part in ("minmax", "mse") or (share and 50 <= float(share[1] or 99.9) <= 100):
         return "observer"
@@ -206,7 +218,7 @@ def _scale(name: str, book: FormatBook) -> Float:
 
 
 def _wrong(text: str, part: str, twice: bool) -> HnfError:
-    words = ("tensor", "channel", "token", "group32", "group64", "group128", "zero", "minmax", "mse", "percentile99.9")
+    words = ("tensor", "channel", "token", "group32", "group64", "group128", "zero", "minmax", "mse", "percentile99.9", "gptq")
     what = f"says twice what `{part}` says" if twice else f"has a part `{part}` that says nothing"
     help_is = did_you_mean(part, words) or f"after the element comes {_PARTS}, as in `int4/group64/zero`"
     return HnfError([Diagnostic("HNF0602", f"`{text}` {what}", "<format>", help="" if twice else help_is)])

@@ -28,6 +28,11 @@ def quantized(x: torch.Tensor, form: Granular) -> Stored:
     return _in_range(groups, *_range(groups, form), form)
 
 
+def quantized_column(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, form: Granular) -> torch.Tensor:
+    """Codes of one element for each row, with the scale and the zero point of its row."""
+    return _codes(x / torch.where(scale == 0, 1.0, scale.to(x.dtype)), zero, form.element)
+
+
 def dequantized(stored: Stored, form: Granular, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     """The reverse, in a type that float32 numbers are rounded to."""
     codes, scale, zero = stored
@@ -87,7 +92,7 @@ def _in_range(groups: torch.Tensor, low: torch.Tensor, high: torch.Tensor, form:
 
 def _codes(steps: torch.Tensor, zero: torch.Tensor | None, element: Fixed | Float) -> torch.Tensor:
     if isinstance(element, Fixed):
-        whole = steps.round() if zero is None else steps.round() + zero[..., None]
+        whole = steps.round() if zero is None else steps.round() + (zero if zero.ndim == steps.ndim else zero[..., None])
         # NaN stays one: it has no code, and no tensor with one is stored
         return whole.clamp(element.low, element.high)
     result: torch.Tensor = rounded(steps.clamp(element.lowest, element.largest), element, Rounding.NEAREST, TORCH)

@@ -26,6 +26,8 @@ KEYWORDS = {
     "import": "`import \"file.hnf\"`: the definitions of another file.",
     "library": "`library NAME \"title\"`: the group of the rules of this file.",
     "where": "A precondition: the proof may use it, and the rule runs only where it is known to hold.",
+    "for": "Parameters, as `for s > 0`: names of the right side, for all of whose values the rule is proved. Something else chooses them.",
+    "orthogonal": "`for orthogonal h`: a parameter that is square matrices in its last two axes, with h·hᵀ = 1.",
     "when": "Advice on where the rule helps. It proves nothing.",
     "let": "`let NAME = EXPRESSION`: a name within this rule.",
     "within": "The largest difference of both sides of an approximation `~>`.",

@@ -13,7 +13,7 @@ from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dsl.expressions import CONSTANTS, PROPERTIES
 
 DECLARATIONS = ("library", "import", "def", "rule", "test", "format", "target")
-CLAUSES = ("where", "when", "let", "within", "source", "structural", "gives", "unchanged", "const", "and", "or", "not")
+CLAUSES = ("where", "when", "for", "orthogonal", "let", "within", "source", "structural", "gives", "unchanged", "const", "and", "or", "not")
 CONDITIONS = (*sorted(PROPERTIES), "free", "size", "rank", "dtype", "shape")
 SPELLINGS = {"squeeze": "squeeze[-1](x)", "unsqueeze": "unsqueeze[-1](x)", "permute": "permute(x, const p)",
              "einsum": 'einsum("ij,jk->ik", a, b)'}  # fmt: skip

@@ -154,7 +154,7 @@ def _next(compiled: Compiled, withheld: Sequence[str]) -> list[str]:
     if any(o.after is not None and (o.after.not_finite or o.after.relative >= NO_DIGIT) for o in compiled.outputs):
         lines.append("`-O accuracy` searches for better forms everywhere; `hnfc analyze` shows which value loses most.")
     if withheld:
-        lines.append(f"{counted(len(withheld), 'rule')} did not run, not being proved: `hnfc check` says why.")
+        lines.append(f"{counted(len(withheld), 'rule')} did not run: the notes below say why.")
     misses = len({(m.rule.name, m.reason) for m in telling(compiled)})
     if misses:
         lines.append(f"{counted(misses, 'kind')} of near misses: rules that fitted and did not run, with the reason.")

@@ -54,8 +54,11 @@ class RuleSet:
         return replace(self, off=off, verdicts={**found, **self.verdicts}), replace(search, forms=proved)
 
     def _may_run(self, name: str) -> bool:
-        """A vacuous rule never may: where its left side is met, what it says of it is about no real number."""
+        """A vacuous rule never may: where its left side is met, what it says of it is about no real number. Nor may one with parameters,
+        for which nothing here chooses values."""
         verdict = self.verdicts[name]
+        if any(rule.name == name and rule.parameters for phase in self.phases for rule in phase):
+            return False
         return verdict.proved or (name in self.unproved and verdict.status is not Status.VACUOUS)
 
     @property

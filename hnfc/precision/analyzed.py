@@ -56,6 +56,8 @@ class PrecisionAnalysis:
     """Precision of the reference run."""
     widened: bool
     """True if that is a copy, since it was in a narrower type."""
+    calibration: tuple[Any, ...] = field(default=(), repr=False)
+    """All samples, for formats that compensate errors."""
     _record: RunRecord | None = field(default=None, init=False, repr=False)
 
     @property
@@ -139,8 +141,10 @@ class PrecisionAnalysis:
         probability = f" with probability {self.outcome.probability:.10g}" if self.outcome.probability is not None else ""
         bounds = (("certified", self.proved), ("probabilistic", self.probable))
         bound = "".join(f"; {level}: at most {error:.2g}{probability}" for level, error in bounds if error is not None)
-        changed = sum(isinstance(module, PreparedLinear) for module in self.model.modules())
-        rewritten = f"{changed} linear layers take scaled or rotated inputs, which their weights undo" if changed else ""
+        by_rule = Counter(module.rule for module in self.model.modules() if isinstance(module, PreparedLinear))
+        rules = ", ".join(f"{rule} {count}×" for rule, count in by_rule.items())
+        changed = f"{by_rule.total()} linear layers take scaled or rotated inputs, which their weights undo"
+        rewritten = f"{changed}, by proved rules: {rules}" if rules else ""
         return "\n".join(filter(None, (table_of(self.sites, self.outcome), errors + bound, rewritten, self.outcome.not_counted)))
 
     @property
@@ -207,7 +211,7 @@ class PrecisionAnalysis:
         program = self._program(settings)
         casts = self._casts_in(program)
         if not train:
-            return self._taking_narrow(in_formats(self.model, program, casts, settings))
+            return self._taking_narrow(in_formats(self.model, program, casts, settings, self.calibration or (self.sample,)))
         settings = replace(settings, edit=casts)
         programs = Programs(settings)
         programs.add(replace(program, graph=casts(program.graph), settings=settings))

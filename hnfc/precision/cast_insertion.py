@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from hnfc.formats.scaled import MASK, ceiling, largest, saturated_name, split, s
 from hnfc.formats.torch_rounding import stored_values
 from hnfc.frontend.pytorch import import_graph
 from hnfc.precision.assignment import Assignment
+from hnfc.precision.open_sizes import is_made_in, is_size, name_of, names_of
 from hnfc.precision.values import PrecisionSites
 
 DTYPES: dict[str, torch.dtype] = {
@@ -183,6 +184,8 @@ class _Casting:
                     self.types[made] = dtype
                 if base in DTYPES and DTYPES[base] in _ONLY_STORED:
                     made = self.new.call_function(stored_as, (made, DTYPES[base]))
+                    self.types[made] = DTYPES[base]
+                elif base in DTYPES and is_made_in(made, DTYPES[base]):
                     self.types[made] = DTYPES[base]
                 elif base in DTYPES:
                     made = self.cast(made, DTYPES[base])
@@ -365,12 +368,24 @@ class Casts:
     """Arguments that are given in their formats."""
 
     def __call__(self, graph: fx.GraphModule) -> fx.GraphModule:
-        """Raises UsageError for a graph of other operations."""
+        """A graph with open sizes has these operations, and computes sizes beside them. Raises UsageError for one of others."""
         if names_of(graph) != self.names:
-            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+            return self._among_sizes(graph)
         if self.wide is not None:
             without_narrow_casts(graph, self.wide)
         return cast_graph(graph, self.formats, self.dtypes, self.results, self.lacking, self.stored)
+
+    def _among_sizes(self, graph: fx.GraphModule) -> fx.GraphModule:
+        nodes = list(graph.graph.nodes)
+        own = [place for place, node in enumerate(nodes) if not is_size(node)]
+        if len(own) == len(nodes) or tuple(map(name_of, (nodes[place] for place in own))) != self.names:
+            raise UsageError("this call makes the model take another path than the one that formats were assigned for; analyze it too")
+        moved = replace(
+            self, names=names_of(graph), formats={own[place]: form for place, form in self.formats.items()},
+            dtypes={own[place]: dtype for place, dtype in self.dtypes.items()},
+            lacking=[(own[place], form) for place, form in self.lacking], stored=[own[place] for place in self.stored],
+        )  # fmt: skip
+        return moved(graph)
 
 
 def casts_of(
@@ -381,7 +396,3 @@ def casts_of(
     nodes = {s.name: s.nodes[:1] if isinstance(stored_format(outcome.formats[s.name]), WITH_SCALES) else s.nodes for s in sites.sites}
     formats = {node: outcome.formats[name] for name, places in nodes.items() for node in places}
     return Casts(formats, dtypes, names_of(graph), wide, lacking=sites.lacking)
-
-
-def names_of(graph: fx.GraphModule) -> tuple[str, ...]:
-    return tuple(str(node.target) if node.op == "call_function" else node.op for node in graph.graph.nodes)

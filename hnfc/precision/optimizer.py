@@ -126,7 +126,7 @@ class PrecisionOptimizer:
         apart = tuple(place for place, sink in enumerate(sinks) if isinstance(sink, Returned)) if by_output(self.target_accuracy) else ()
         given = _given(model, captured.signature, samples)
         found = self._solved(compiled.export(), captured.signature, given, Outputs(apart))
-        return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened)
+        return PrecisionAnalysis(model, samples[0], *found, self.group, self.reference, widened, samples)
 
     @reporting("capturing the model and its gradients …")
     def analyze_training(
@@ -149,7 +149,7 @@ class PrecisionOptimizer:
             outputs = replace(outputs, norms={})
         compiled = rewrite_values(whole, captured, args, kwargs, Settings(load_rules(self.group)))
         found = self._solved(compiled.export(), captured.signature, given, outputs, names_of_results(captured.signature))
-        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss, undetermined)
+        return TrainingAnalysis(model, samples[0], *found, self.group, self.reference, widened, loss=loss, undetermined=undetermined)
 
     def _checked_probability(self) -> float | None:
         """Probability of the bound; None where none with one was requested. Raises UsageError."""

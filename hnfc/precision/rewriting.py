@@ -1,49 +1,57 @@
 """Exact rewrites of linear layers that make their inputs easier to round: scales that move to the weights, and rotations.
 
-x·W = (x·D⁻¹)·(D·W) with a diagonal D (SmoothQuant, Xiao and others 2023), here of powers of two, so that not a bit changes; and
-x·W = (x·H)·(Hᵀ·W/n) with a Hadamard matrix H of ±1 (QuaRot, Ashkboos and others 2024), equal but for rounding.
+The layers are made by proved rules of rules/quantisation.hnf; what is chosen here are values of their parameters: scales that are powers of
+two, so that not a bit changes (SmoothQuant, Xiao and others 2023), and Hadamard matrices of ±1/√n in blocks (QuaRot, Ashkboos and others
+2024), whose products are equal but for rounding.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
-from torch import nn
+from torch import fx, nn
 
+from hnfc.precision.instances import BlockMatrix, ParameterValue, product_rule
 from hnfc.pytorch.optimized import arguments_of
 
 _LARGEST_BLOCK = 256
+_RULES = {("s",): "scale_between_operands", ("h",): "rotation_between_operands", ("s", "h"): "scaled_and_rotated"}
+"""Rules by the parameters that values were found for."""
 Rewrite: TypeAlias = Callable[[nn.Module, Sequence[Any]], nn.Module]
 
 
 class PreparedLinear(nn.Linear):
-    """A linear layer on its input times factors, times a Hadamard matrix in blocks; its weight has the reverse of both."""
+    """A linear layer by a proved rule of products: its input and its weight are those of the rule's right side."""
 
-    factors: torch.Tensor
-    rotation: torch.Tensor | None
+    rule: str
+    form: fx.GraphModule
+    needed: tuple[str, ...]
 
     @staticmethod
-    def of(layer: nn.Linear, factors: torch.Tensor, block: int) -> PreparedLinear:
-        """block: size of the Hadamard matrix, 1 for none."""
+    def of(layer: nn.Linear, rule: str, values: Mapping[str, ParameterValue]) -> PreparedLinear:
+        """rule: its name; values: of its parameters. Raises ModelError for values that do not meet its conditions."""
         made = PreparedLinear(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+        found = product_rule(rule)
+        found.check(values, layer.in_features)
         with torch.no_grad():
-            weight = layer.weight / factors
-            rotation = hadamard(block).to(weight) if block > 1 else None
-            if rotation is not None:
-                weight = _rotated(weight.double(), rotation.double()).div(block).to(weight.dtype)
+            wide = {name: BlockMatrix(v.block.double()) if isinstance(v, BlockMatrix) else v.double() for name, v in values.items()}
+            weight = found.weight(layer.weight.double().mT, wide).mT.to(layer.weight.dtype).contiguous()
         made.weight, made.bias = nn.Parameter(weight, layer.weight.requires_grad), layer.bias
-        made.register_buffer("factors", factors)
-        made.register_buffer("rotation", rotation)
+        made.rule, made.form, made.needed = rule, found.graph(values), found.needed
+        for name in found.needed:
+            value = values[name]
+            made.register_buffer(f"value_of_{name}", value.block if isinstance(value, BlockMatrix) else value)
         return made.train(layer.training)
 
     def prepared(self, input: torch.Tensor) -> torch.Tensor:
         """Other operand of the product with the weight."""
-        scaled = input * self.factors
-        return scaled if self.rotation is None else _rotated(scaled, self.rotation)
+        result: torch.Tensor = self.form(input, *(getattr(self, f"value_of_{name}") for name in self.needed))
+        return result
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return super().forward(self.prepared(input))
@@ -57,9 +65,12 @@ def hadamard(size: int) -> torch.Tensor:
     return made
 
 
-def _rotated(x: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    size = len(matrix)
-    return (x.reshape(*x.shape[:-1], x.shape[-1] // size, size) @ matrix).reshape(x.shape)
+def block_size(width: int) -> int:
+    """The largest power of four that divides the width, up to a limit: the root of it divides a matrix of ±1 without a rounding."""
+    size = 1
+    while width % (4 * size) == 0 and 4 * size <= _LARGEST_BLOCK:
+        size *= 4
+    return size
 
 
 def smoothed(model: nn.Module, samples: Sequence[Any]) -> nn.Module:
@@ -87,13 +98,16 @@ def _prepared(model: nn.Module, samples: Sequence[Any], *, is_scaled: bool, is_r
     layers = list(_layers(made))
     reached = _greatest_inputs(made, [layer for _, layer in layers], samples) if is_scaled else {}
     for name, layer in layers:
-        factors = torch.ones_like(layer.weight[0])
+        values: dict[str, ParameterValue] = {}
         if layer in reached:
-            factors = _factors(reached[layer], layer.weight.detach().abs().amax(0))
-        size = layer.in_features & -layer.in_features if is_rotated else 1
-        if size > 1 or not bool((factors == 1).all()):
+            scales = _scales(reached[layer], layer.weight.detach().abs().amax(0))
+            values |= {"s": scales[None]} if bool((scales != 1).any()) else {}
+        size = block_size(layer.in_features) if is_rotated else 1
+        if size > 1:
+            values["h"] = BlockMatrix(hadamard(size).to(layer.weight) / math.isqrt(size))
+        if values:
             path, _, own = name.rpartition(".")
-            setattr(made.get_submodule(path), own, PreparedLinear.of(layer, factors, min(size, _LARGEST_BLOCK)))
+            setattr(made.get_submodule(path), own, PreparedLinear.of(layer, _RULES[tuple(values)], values))
     return made
 
 
@@ -110,11 +124,19 @@ def _greatest_inputs(model: nn.Module, layers: Sequence[nn.Linear], samples: Seq
     """The greatest size of each channel of a layer's input on the samples."""
     found: dict[nn.Module, torch.Tensor] = {}
 
-    def note(layer: nn.Module, given: tuple[Any, ...]) -> None:
-        sizes = given[0].detach().abs().reshape(-1, given[0].shape[-1]).amax(0)
+    def note(layer: nn.Module, given: torch.Tensor) -> None:
+        sizes = given.detach().abs().reshape(-1, given.shape[-1]).amax(0)
         found[layer] = torch.maximum(found[layer], sizes) if layer in found else sizes
 
-    handles = [layer.register_forward_pre_hook(note) for layer in layers]
+    input_statistics(model, layers, samples, note)
+    return found
+
+
+def input_statistics(
+    model: nn.Module, layers: Sequence[nn.Module], samples: Sequence[Any], note: Callable[[nn.Module, torch.Tensor], None]
+) -> None:
+    """Runs the model on the samples, and gives `note` each of the layers with each of its inputs."""
+    handles = [layer.register_forward_pre_hook(lambda layer, given: note(layer, given[0])) for layer in layers]
     try:
         with torch.no_grad():
             for sample in samples:
@@ -123,12 +145,11 @@ def _greatest_inputs(model: nn.Module, layers: Sequence[nn.Linear], samples: Seq
     finally:
         for handle in handles:
             handle.remove()
-    return found
 
 
-def _factors(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Powers of two near √(weights / inputs), relative to their middle, so that the whole is about as large as before."""
+def _scales(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Powers of two near √(inputs / weights), relative to their middle, so that the whole is about as large as before."""
     known = (inputs > 0) & (weights > 0) & inputs.isfinite()
-    logs = torch.where(known, 0.5 * (weights.double().log2() - inputs.double().log2()), 0.0)
+    logs = torch.where(known, 0.5 * (inputs.double().log2() - weights.double().log2()), 0.0)
     middle = logs[known].median() if bool(known.any()) else logs.new_zeros(())
     return torch.where(known, torch.exp2((logs - middle).round().clamp(-60, 60)), 1.0).to(inputs.dtype)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from hnfc.core.errors import ModelError
-from hnfc.formats.packed import PackedTensor, is_packable, packed
+from hnfc.formats.observers import Stored
+from hnfc.formats.packed import PackedTensor, is_packable, packed, packed_codes
 from hnfc.formats.scaled import ceiling, split
 from hnfc.frontend.signature import Mutation, State, tensor_of
 from hnfc.precision.cast_insertion import DTYPES, Casts, is_plain_dtype
-from hnfc.pytorch.optimized import Programs, plain, wrapped
+from hnfc.precision.compensation import compensated_codes
+from hnfc.pytorch.optimized import Programs, arguments_of, plain, wrapped
 from hnfc.pytorch.program import CapturedProgram
 from hnfc.pytorch.settings import Settings
 
@@ -51,9 +54,14 @@ class StoredState:
                 places.append(place)
         return StoredState(found, {name: tensor_of(model, name).dtype for name in found}, tuple(places))
 
-    def stored(self, model: torch.nn.Module) -> torch.nn.Module:
-        """A copy of the model with these tensors in their formats."""
-        return _with_tensors(model, {name: _stored(tensor_of(model, name), form) for name, form in self.formats.items()}, {})
+    def stored(self, model: torch.nn.Module, samples: Sequence[Any] = ()) -> torch.nn.Module:
+        """A copy of the model with these tensors in their formats. samples: for those that compensate errors."""
+        codes = compensated_codes(model, self.formats, samples)
+        made = {
+            name: _stored(tensor_of(model, name), form) if name not in codes else _of_codes(tensor_of(model, name), form, codes[name])
+            for name, form in self.formats.items()
+        }
+        return _with_tensors(model, made, {})
 
     def widened(self, module: torch.nn.Module) -> torch.nn.Module:
         """The reverse: a copy with these tensors in the types that they had; the others are shared."""
@@ -82,6 +90,16 @@ class StoredPrograms(Programs):
         )  # fmt: skip
         super().add(replace(program, state=tuple(kinds)))
 
+    def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Captures the model, however small, with its sizes open too: whoever stores one in its formats calls it with other batches."""
+        self._add_with_open_sizes(model, result, args, kwargs)
+
+    def _admits_ones(self, program: CapturedProgram, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+        inputs, structure = pytree.tree_flatten((args, kwargs))
+        if structure != program.structure or not program.sizes.assumed_larger(inputs):
+            return False
+        return program.admits_ones(module, self.state.widened(original), args, kwargs, wide=True)
+
     def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedProgram | None:
         before = len(self.known)
         super()._captured(module, self.state.widened(original), args, kwargs)
@@ -94,13 +112,19 @@ class StoredPrograms(Programs):
         )
 
 
-def in_formats(model: torch.nn.Module, program: CapturedProgram, casts: Casts, settings: Settings) -> torch.nn.Module:
-    """The model with its tensors in their formats. program: a graph of the model without casts, on the tensors as they were."""
+def in_formats(
+    model: torch.nn.Module, program: CapturedProgram, casts: Casts, settings: Settings, samples: Sequence[Any]
+) -> torch.nn.Module:
+    """The model with its tensors in their formats. program: a graph of the model without casts, on the tensors as they were, for a call
+    with the first sample; calls of other sizes are answered by a graph with open sizes, where torch.export can make one."""
     state = StoredState.of(model, program, casts.formats)
     edit = replace(casts, stored=state.places)
     programs = StoredPrograms(replace(settings, edit=edit), state)
     programs.add(replace(program, graph=edit(program.graph), settings=programs.settings))
-    return wrapped(state.stored(model), programs)
+    args, kwargs = arguments_of(samples[0])
+    result = wrapped(state.stored(model, samples), programs)
+    programs.add_for_other_sizes(model, result, args, kwargs)
+    return result
 
 
 def _fits(tensor: torch.Tensor, form: str) -> bool:
@@ -114,6 +138,11 @@ def _stored(tensor: torch.Tensor, form: str) -> torch.Tensor:
         values = tensor if most is None else tensor.clamp(-most, most)
         made = values.to(DTYPES[split(form)[0]], copy=True) if is_plain_dtype(form) else packed(tensor, form)
     return _as(tensor, made)
+
+
+def _of_codes(tensor: torch.Tensor, form: str, codes: Stored) -> torch.Tensor:
+    with torch.no_grad():
+        return _as(tensor, packed_codes(codes, form, tensor.shape, tensor.dtype))
 
 
 def _wide(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -155,8 +155,12 @@ class Programs:
 
     def add_for_other_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Captures a larger model with its sizes open too, where torch.export can, so that no later call has to wait for it."""
+        if self.known[0].report.data["operations"] >= _LARGE:
+            self._add_with_open_sizes(model, result, args, kwargs)
+
+    def _add_with_open_sizes(self, model: torch.nn.Module, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         first = self.known[0]
-        if self.settings.dynamic_shapes is not None or first.report.data["operations"] < _LARGE:
+        if self.settings.dynamic_shapes is not None:
             return
         inputs, structure = pytree.tree_flatten((args, kwargs))
         axes = [_open_axes(given) for given in inputs]
@@ -225,7 +229,7 @@ class Programs:
             if found is not None:
                 return found[0]
             self._forget_stale(module)
-            if any(program.admits_ones(module, original, args, kwargs) for program in self.known):
+            if any(self._admits_ones(program, module, original, args, kwargs) for program in self.known):
                 found = self._answered(module, inputs, structure)
                 if found is not None:
                     return found[0]
@@ -238,6 +242,9 @@ class Programs:
             if program is not None and program.other_gradients:
                 self._refuse(program.other_gradients)
         return original.forward(*args, **kwargs)
+
+    def _admits_ones(self, program: CapturedProgram, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+        return program.admits_ones(module, original, args, kwargs)
 
     def _captured(self, module: Any, original: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedProgram | None:
         if len(self.known) >= MOST_PROGRAMS:

@@ -176,8 +176,11 @@ class CapturedProgram:
                 return False
         return True
 
-    def admits_ones(self, module: Any, original: torch.nn.Module, args: Any, kwargs: Any) -> bool:
-        """Look whether the graph answers a call with sizes of 1 that torch.export left out, and remember it where it does."""
+    def admits_ones(self, module: Any, original: torch.nn.Module, args: Any, kwargs: Any, *, wide: bool = False) -> bool:
+        """Look whether the graph answers a call with sizes of 1 that torch.export left out, and remember it where it does.
+
+        wide: the original is in the types that were captured, and the module in narrower ones: results are alike in shape and type only.
+        """
         inputs, structure = pytree.tree_flatten((args, kwargs))
         ones = self.sizes.assumed_larger(inputs) if structure == self.structure else None
         if self.exported is None or not ones or ones in self.sizes.ones:
@@ -188,8 +191,9 @@ class CapturedProgram:
             if not self.fits_state(tensors):
                 expected = None
             else:
-                expected = does_the_same(original, args, kwargs, self.exported, tensors, self.output_structure)
-            if expected is not None and is_like(self.graph(*tensors), expected):
+                captured = self.signature.gather(original, inputs) if wide else tensors
+                expected = does_the_same(original, args, kwargs, self.exported, captured, self.output_structure)
+            if expected is not None and is_like(self.graph(*tensors), expected, only_kinds=wide):
                 return True
         self.sizes.ones[ones] = False
         return False

@@ -82,6 +82,8 @@ def withheld_words(name: str, verdict: Verdict) -> str:
     """Reason why a rule did not run at all."""
     if verdict.status is Status.VACUOUS:
         return f"rule {name} did not run: no input meets its conditions and gives its left side a value"
+    if verdict.proved:
+        return f"rule {name} did not run: nothing chooses values for its parameters here (PrecisionOptimizer does where it can)"
     return f"rule {name} did not run: it is not proved (`hnfc check` says why; --allow-unproved {name} lets it run)"
 
 

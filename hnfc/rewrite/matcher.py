@@ -106,7 +106,10 @@ class Match:
 
 
 def compile_rule(rule: core.Rule) -> list[CompiledRule]:
-    """The rule's direction or directions; one that only adds operations cannot pay and is left out. Raises UnsupportedPattern."""
+    """The rule's direction or directions; one that only adds operations cannot pay and is left out, and so is a rule
+    with parameters, which have no value. Raises UnsupportedPattern."""
+    if rule.parameters:
+        return []
     directions = [(rule.pattern, rule.replacement)]
     if rule.both_ways:
         directions.append((rule.replacement, rule.pattern))

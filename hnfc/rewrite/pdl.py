@@ -58,6 +58,8 @@ def pdl_module(rules: Iterable[core.Rule]) -> tuple[ModuleOp, dict[str, str]]:
 
 def pdl_pattern(rule: core.Rule) -> pdl.PatternOp:
     """The pattern of a rule. Raises NotInPdl."""
+    if rule.parameters:
+        raise NotInPdl("its parameters have no value")
     if rule.where != core.TRUE or rule.when != core.TRUE:
         raise NotInPdl("it has a condition")
     if rule.both_ways:

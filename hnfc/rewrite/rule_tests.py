@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hnfc.analysis.ranges import Ranges, interval_of_array
 from hnfc.core.interpreter import Array, evaluate
@@ -21,9 +21,9 @@ from hnfc.dsl.elaborate import elaborate_expression
 from hnfc.dsl.rulebook import Rulebook
 from hnfc.rewrite.bindings import AXIS, Binding, Integers
 from hnfc.rewrite.builder import DoesNotFit, ReplacementBuilder
-from hnfc.rewrite.conditions import Observations
+from hnfc.rewrite.conditions import ConditionChecker, Observations
 from hnfc.rewrite.greedy import Greedy
-from hnfc.rewrite.matcher import CompiledRule, Matcher
+from hnfc.rewrite.matcher import CompiledRule, Match, Matcher
 from hnfc.rewrite.pattern import compile_pattern
 from hnfc.rewrite.record import RewriteOutcome
 
@@ -58,6 +58,7 @@ def run_tests(book: Rulebook) -> Iterator[TestResult]:
 def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
     """Fault of the case, and the way out; two empty texts if it holds."""
     captures = core.captures(rule.pattern)
+    captures |= {name: found for name, found in core.captures(rule.replacement).items() if name in rule.parameters}
     axes = {axis for node in core.walk(rule.pattern) for axis in _axes_of(node) if isinstance(axis, str)}
     block = Block()
     bindings: dict[str, Binding] = {AXIS + axis: frozenset({-1}) for axis in axes}
@@ -68,7 +69,8 @@ def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
             bindings[AXIS + name] = frozenset(int(a) for a in np.atleast_1d(np.asarray(assignment.value)))
             continue
         if name not in captures:
-            return f"the pattern has no `{name}`", f"it has {', '.join(f'`{n}`' for n in [*captures, *sorted(axes)])}"
+            where = "rule" if rule.parameters else "pattern"
+            return f"the {where} has no `{name}`", f"it has {', '.join(f'`{n}`' for n in [*captures, *sorted(axes)])}"
         if captures[name].const:
             value = np.asarray(assignment.value)
             bindings[name] = Integers(tuple(int(i) for i in value)) if value.ndim == 1 else Fraction(float(value))
@@ -91,6 +93,8 @@ def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
         result = builder.value(rule.pattern)
     except DoesNotFit as error:
         return f"the pattern cannot be built from these values: {error}", "mend their shapes or element types"
+    if rule.parameters:
+        return _with_values(rule, case, builder, block, inputs)
     block.add_ops(builder.operations)
     block.add_op(ReturnOp(result))
     outcome = _rewrite(rule, block, inputs)
@@ -99,6 +103,50 @@ def _gives(rule: core.Rule, case: syntax.Gives) -> tuple[str, str]:
         return f"the rule did not fire: {reason}", ""
     final = outcome.final(result)
     return _compare(evaluate(block, inputs).get(final), case.expected, final)
+
+
+def _with_values(
+    rule: core.Rule, case: syntax.Gives, builder: ReplacementBuilder, block: Block, inputs: dict[SSAValue, Array]
+) -> tuple[str, str]:
+    """Fault of a rule with parameters, whose right side is computed with the values of the case."""
+    left = builder.value(rule.pattern)
+    try:
+        right = builder.value(rule.replacement)
+    except DoesNotFit as error:
+        return f"the right side cannot be built from these values: {error}", "mend the shapes of the parameters"
+    compiled = CompiledRule(rule, compile_pattern(rule.pattern, rule.structural), rule.replacement)
+    assert isinstance(left.owner, Operation)
+    checker = ConditionChecker(
+        Match(compiled, left.owner, builder.bindings),
+        Ranges({value: interval_of_array(array) for value, array in inputs.items()}),
+        Observations([evaluate(block, inputs)]),
+    )
+    for part in core.conjuncts(rule.where):
+        if isinstance(part, core.Property) and part.name == core.ORTHOGONAL:
+            (matrix,) = part.operands
+            assert isinstance(matrix, core.Capture)
+            if not _is_orthogonal(inputs[builder.bindings[matrix.name]]):  # type: ignore[index]
+                return f"`{matrix.name}` is not orthogonal", "its rows have length 1 and meet at right angles"
+            continue
+        judged = checker.judge(part)
+        if not judged.holds:
+            return f"the values do not meet a condition: {judged.why_not()}", "choose others"
+    checker.close()
+    block.add_ops(builder.operations)
+    block.add_op(ReturnOp(left, right))
+    values = evaluate(block, inputs)
+    for side in (left, right):
+        fault = _compare(values.get(side), case.expected, side)
+        if fault[0]:
+            return fault
+    return "", ""
+
+
+def _is_orthogonal(matrix: Array) -> bool:
+    h = np.asarray(matrix, np.float64)
+    if h.ndim < 2 or h.shape[-1] != h.shape[-2]:
+        return False
+    return bool(np.allclose(h @ np.swapaxes(h, -1, -2), np.eye(h.shape[-1]), rtol=0, atol=1e-5))
 
 
 _FLOATS = {ELEMENT_TYPES[name] for name in FORMATS}
@@ -122,6 +170,8 @@ def _compare(found: Array | None, expected: syntax.Value, value: SSAValue) -> tu
 
 
 def _unchanged(rule: core.Rule, case: syntax.Unchanged, file: syntax.File) -> tuple[str, str]:
+    if rule.parameters:
+        return "a rule with parameters runs nowhere by itself, so `unchanged` says nothing", "write `gives`, with values for the parameters"
     expression = elaborate_expression(case.expression, file)
     for shape in ((2, 3), (2, 2)):
         block = Block()
