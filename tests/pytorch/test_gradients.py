@@ -59,6 +59,29 @@ def test_gradients_are_right(name: str, backward: bool) -> None:
     torch.testing.assert_close(found, torch.full((2,), wanted), rtol=1e-6, atol=0)
 
 
+ROWS = {
+    "logsumexp": lambda x: torch.log(torch.exp(x).sum((1, 2))),
+    "softmax": lambda x: torch.exp(x) / torch.exp(x).sum((0, 2), keepdim=True),
+    "log_softmax": lambda x: x - torch.log(torch.exp(x).sum((-1, 0), keepdim=True)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_along_several_axes(name: str) -> None:
+    function = ROWS[name]
+    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    better = hnfc.optimize(Function(function), x)
+    for given in (x, torch.zeros_like(x), 1e-30 * x):
+        weights = torch.linspace(0.5, 1.5, function(given).numel()).reshape(function(given).shape)
+        narrow, wide = given.clone().requires_grad_(), given.double().requires_grad_()
+        (found,) = torch.autograd.grad(better(narrow), narrow, weights)
+        (wanted,) = torch.autograd.grad(function(wide), wide, weights.double())
+        torch.testing.assert_close(found.double(), wanted, rtol=4e-7, atol=2e-7 if name == "log_softmax" else 3e-8)
+    assert torch.isfinite(better(1000 * x)).all()
+    assert any("fusion" in rewrite["rule"] for rewrite in better._hnfc.known[0].report.data["rewrites"])
+    torch.testing.assert_close(torch.func.vmap(better)(torch.stack([x, 2 * x]))[1], better(2 * x))
+
+
 SLOPES: list[tuple[str, tuple[float, ...], tuple[float, ...]]] = [
     ("logaddexp", (90.0, 89.0), (0.7310585786300049, 0.2689414213699951)),
     ("logaddexp", (-50.3, -51.7), (0.8021838885585817, 0.1978161114414182)),
