@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -80,6 +81,43 @@ def test_rows_along_several_axes(name: str) -> None:
     assert torch.isfinite(better(1000 * x)).all()
     assert any("fusion" in rewrite["rule"] for rewrite in better._hnfc.known[0].report.data["rewrites"])
     torch.testing.assert_close(torch.func.vmap(better)(torch.stack([x, 2 * x]))[1], better(2 * x))
+
+
+SPREADS = {
+    "variance": lambda x: (x * x).mean(-1) - x.mean(-1) ** 2,
+    "of all": lambda x: (x**2).mean() - x.mean() ** 2,
+    "deviation": lambda x: torch.sqrt((x * x).mean(-1) - x.mean(-1) ** 2),
+    "covariance": lambda x: 3 * (x * x).sum(-1) - x.sum(-1) ** 2,
+    "written out": lambda x: ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1) + torch.log(1 + torch.exp(x.sum(-1))),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", SPREADS)
+def test_small_deviations_beside_large_ones(name: str, dtype: torch.dtype) -> None:
+    function = SPREADS[name]
+    size = 1e4 if dtype == torch.float32 else 100.0
+    x = torch.tensor([[size, -size, 3.0], [-size, 7.0, size]], dtype=dtype)
+    better = hnfc.optimize(Function(function), torch.tensor([[1.0, 2.0, 4.0], [3.0, 0.5, 1.5]], dtype=dtype))
+    found, wanted = gradient(better, x).double(), gradient(Function(function), x.double())
+    assert ((found - wanted).abs() <= 8 * torch.finfo(dtype).eps * wanted.abs()).all()
+
+
+def test_transforms_of_deviations() -> None:
+    function = SPREADS["variance"]
+    model, x = Function(function), torch.tensor([[1.0, 2.0, 4.0], [3.0, 0.5, 1.5]], dtype=torch.float64)
+    better = hnfc.optimize(model, x)
+    assert "spread" in better._hnfc.known[0].graph.code
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(better)(x), transform(model)(x))
+    torch.testing.assert_close(*(torch.func.hessian(lambda x, m=m: m(x).sum())(x) for m in (better, model)))
+    torch.testing.assert_close(torch.func.vmap(better)(torch.stack([x, 2 * x])), torch.func.vmap(model)(torch.stack([x, 2 * x])))
+    torch.testing.assert_close(*(curvature(m, x) for m in (better, model)))
+    given = x.clone().requires_grad_()
+    torch.compile(better, fullgraph=True, backend="aot_eager")(given).sum().backward()
+    torch.testing.assert_close(given.grad, gradient(model, x))
+    again = pickle.loads(pickle.dumps(better._hnfc.known[0].graph))
+    torch.testing.assert_close(again(x)[0], model(x))
 
 
 SLOPES: list[tuple[str, tuple[float, ...], tuple[float, ...]]] = [
