@@ -172,7 +172,8 @@ class Programs:
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs, structure = pytree.tree_flatten((args, kwargs))
-        if torch.compiler.is_compiling():
+        # not `is_compiling`, which is true for all threads while one of them captures
+        if torch.compiler.is_dynamo_compiling():
             found = self._answered(module, inputs, structure)
         else:
             with CAPTURES.running():

@@ -20,6 +20,6 @@ def _paused() -> Iterator[None]:
 
 def untraced() -> contextlib.AbstractContextManager[None]:
     """A time in which sizes of tensors are numbers, and nothing is recorded, also while torch.jit.trace runs."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is None:
+    if torch.compiler.is_dynamo_compiling() or torch._C._get_tracing_state() is None:
         return contextlib.nullcontext()
     return _paused()
