@@ -385,6 +385,7 @@ ON_TORCH = (
     "hnfc/backend/opaque_on_torch.py",
     "hnfc/backend/aliasing.py",
     "hnfc/backend/autograd.py",
+    "hnfc/backend/deviations.py",
     "hnfc/backend/functions.py",
     "hnfc/backend/fx.py",
     "hnfc/backend/gradients.py",

@@ -34,12 +34,12 @@ def write_natively(e: Emitter, operation: NumOp) -> list[ir.Value] | None:
     if name in _OF_TORCH:
         return [e.operator(_OF_TORCH[name], [e.resolve(operand) for operand in operation.operands], operation.results[0].type)]
     axes: Any = getattr(operation, "axes", None)
-    if name in ("softmax", "log_softmax", "logsumexp") and axes is not None and len(axes.data) == 1:
-        return _call(e, operation, name, axes.data[0])
+    if name in ("softmax", "log_softmax", "logsumexp") and axes is not None and axes.data:
+        return _call(e, operation, name, axes.data[0] if len(axes.data) == 1 else list(axes.data))
     return None
 
 
-def _call(e: Emitter, operation: NumOp, name: str, *attributes: int) -> list[ir.Value]:
+def _call(e: Emitter, operation: NumOp, name: str, *attributes: int | list[int]) -> list[ir.Value]:
     named = {"name": ir.StringAttr.get(f"{NAMESPACE}.{name}", e.context)}
     operands = [*(e.resolve(operand) for operand in operation.operands), *attributes]
     return e.create("torch.operator", operands, operation.results[0].type, attributes=named)

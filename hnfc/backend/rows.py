@@ -1,13 +1,27 @@
-"""softmax and its kin along an axis as functions of torch, with gradients that keep the digits of small weights."""
+"""softmax and its kin along axes as functions of torch, with gradients that keep the digits of small weights."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
 from hnfc.backend.autograd import Tensor, apply, leaf
+
+Axes: TypeAlias = "int | Sequence[int]"
+
+
+def _along(x: Tensor, axes: Axes, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A function along one axis, along several as one; those that it reduces are kept."""
+    if isinstance(axes, int):
+        return function(x, axes)
+    last = range(-len(axes), 0)
+    moved = x.movedim(tuple(axes), tuple(last))
+    found = function(moved.flatten(-len(axes)), -1)
+    sizes = moved.shape[-len(axes) :] if found.shape[-1] == math.prod(moved.shape[-len(axes) :]) else [1] * len(axes)
+    return found.reshape(*found.shape[:-1], *sizes).movedim(tuple(last), tuple(axes))
 
 
 class _Softmax(torch.autograd.Function):
@@ -47,9 +61,9 @@ class _SoftmaxForward(_Softmax):
 
 
 @leaf
-def softmax(x: Tensor, axis: int) -> Tensor:
+def softmax(x: Tensor, axes: Axes) -> Tensor:
     """e^x/Σe^x; in a row that holds +inf, 0 for the finite elements, as the quotient has it, and NaN for the others."""
-    return apply(_Softmax, _SoftmaxForward, x, axis)
+    return _along(x, axes, lambda row, axis: apply(_Softmax, _SoftmaxForward, row, axis))
 
 
 class _OfOperand(torch.autograd.Function):
@@ -91,9 +105,9 @@ class _LogSoftmaxForward(_LogSoftmax):
 
 
 @leaf
-def log_softmax(x: Tensor, axis: int) -> Tensor:
+def log_softmax(x: Tensor, axes: Axes) -> Tensor:
     """x - log Σe^x."""
-    return apply(_LogSoftmax, _LogSoftmaxForward, x, axis)
+    return _along(x, axes, lambda row, axis: apply(_LogSoftmax, _LogSoftmaxForward, row, axis))
 
 
 class _LogSumExp(_OfOperand):
@@ -121,6 +135,6 @@ class _LogSumExpForward(_LogSumExp):
 
 
 @leaf
-def logsumexp(x: Tensor, axis: int) -> Tensor:
-    """log Σe^x, with the axis kept."""
-    return apply(_LogSumExp, _LogSumExpForward, x, axis)
+def logsumexp(x: Tensor, axes: Axes) -> Tensor:
+    """log Σe^x, with the axes kept."""
+    return _along(x, axes, lambda row, axis: apply(_LogSumExp, _LogSumExpForward, row, axis))

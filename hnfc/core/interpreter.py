@@ -16,12 +16,10 @@ from hnfc.dialects.facts import NoFormula
 from hnfc.dialects.num import OPERATIONS
 from hnfc.dialects.num.base import NumOp
 from hnfc.dialects.num.constant import WeightOp
-from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.num.opaque import OpaqueOp
 from hnfc.dialects.num.rounding import NUMPY_TYPES
 from hnfc.dialects.types import DYNAMIC, ELEMENT_NAMES, FORMATS
 from hnfc.dsl.soundness.balls import ArbMath, Balls, ShapeMismatch, Undecided, Unsupported, precision
-from hnfc.dsl.soundness.elements import Mark, is_accurate, number
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 WeightReader: TypeAlias = Callable[[str], Array]
@@ -42,7 +40,6 @@ EXACT_BUDGET = 150_000
 """Elementary steps that a reference in ball arithmetic may take; beyond that the reference is float64, and called so."""
 EXACT_BITS = (240, 2400)
 """Precisions of ball arithmetic; the second one where the first leaves digits open, as 1 - e^x for the smallest x of float64."""
-_DERIVATIVE_BUDGET = 20_000
 _BLOCK = 2**20
 """Elements of a matrix that are widened at a time."""
 
@@ -91,7 +88,7 @@ def last_uses(block: Block) -> dict[SSAValue, Operation]:
 def compute_into(found: MutableMapping[SSAValue, Array], operation: Operation, weights: WeightReader | None, wide: bool = False) -> None:
     """Adds the results of one operation, if its operands are there and it can be computed."""
     if isinstance(operation, OpaqueOp):
-        _size_into(found, operation)
+        size_into(found, operation)
         _foreign_into(found, operation, wide)
         return
     if not isinstance(operation, NumOp) or not operation.results or not isinstance(operation.results[0].type, TensorType):
@@ -127,7 +124,7 @@ def _foreign_into(found: MutableMapping[SSAValue, Array], operation: OpaqueOp, w
             return
 
 
-def _size_into(found: MutableMapping[SSAValue, Any], operation: OpaqueOp) -> None:
+def size_into(found: MutableMapping[SSAValue, Any], operation: OpaqueOp) -> None:
     if len(operation.results) == 1 and all(operand in found for operand in operation.operands):
         size = compute_size(operation, [found[operand] for operand in operation.operands])
         if size is not None:
@@ -184,8 +181,8 @@ def evaluate_exactly(
     an operation without a formula on its way, is left out.
     """
     needed = upstream(wanted, inputs)
-    unknown = _largest_dynamic(inputs)
-    cost = sum(_work(operation, unknown) for operation in needed)
+    unknown = largest_dynamic(inputs)
+    cost = sum(work_of(operation, unknown) for operation in needed)
     if cost > budget:
         return {}
     found: dict[SSAValue, Array] = {}
@@ -199,59 +196,13 @@ def evaluate_exactly(
                     exact[value] = exact_input(array)
             for operation in block.ops:
                 if isinstance(operation, OpaqueOp) and operation in needed:
-                    _size_into(exact, operation)
+                    size_into(exact, operation)
                 elif operation in needed and isinstance(operation, NumOp):
                     compute_exactly(operation, exact, math, weights)
             remaining = [value for value in remaining if not _rounded_into(found, value, exact.get(value))]
         if not remaining:
             break
     return found
-
-
-def derivative_at(
-    block: Block, inputs: Mapping[SSAValue, Array], argument: SSAValue, position: int, results: Mapping[SSAValue, Array],
-    weights: WeightReader | None,
-) -> float | None:  # fmt: skip
-    """The derivative of Σ weight·result by one element of an argument, over the reals: a central difference in ball arithmetic.
-
-    What `detach` holds does not move with the argument. results: the weight of each element. None where an element with a weight has
-    no formula, is not defined, or takes more than the budget of elementary steps.
-    """
-    needed = upstream(results)
-    if sum(_work(operation, _largest_dynamic(inputs)) for operation in needed) > _DERIVATIVE_BUDGET:
-        return None
-    start = float(np.asarray(inputs[argument]).astype(np.float64).flat[position])
-    with precision(EXACT_BITS[-1]):
-        step = arb(2) ** -300 * (arb(start) if start else arb(1)) if abs(start) > 2.0**-100 else arb(2) ** -900
-        ends = []
-        held = [operation for operation in needed if isinstance(operation, DetachOp)]
-        at_rest: dict[SSAValue, Any] = {}
-        for side in (0, 1, -1) if held else (1, -1):
-            exact: dict[SSAValue, Any] = {value: exact_input(array) for value, array in inputs.items()}
-            moved = exact[argument].values.copy()
-            moved.flat[position] = arb(start) + side * step
-            exact[argument] = Balls(moved)
-            total = arb(0)
-            for operation in block.ops:
-                if isinstance(operation, OpaqueOp) and operation in needed:
-                    _size_into(exact, operation)
-                elif operation in needed and isinstance(operation, NumOp):
-                    compute_exactly(operation, exact, ArbMath(), weights)
-                    exact.update((value, at_rest[value]) for value in operation.results if value in at_rest)
-            if side == 0:
-                at_rest = {value: exact[value] for operation in held for value in operation.results if value in exact}
-                continue
-            for result, counted in results.items():
-                found = exact.get(result)
-                if not isinstance(found, Balls) or found.values.size != counted.size:
-                    return None
-                for x, weight in zip(found.values.flat, counted.flat, strict=True):
-                    if weight and isinstance(x, Mark):
-                        return None
-                    total += number(x) * arb(float(weight)) if weight else 0
-            ends.append(total)
-        slope = (ends[0] - ends[1]) / (2 * step)
-        return float(slope) if is_accurate(slope) or abs(float(slope)) < 2.0**-200 else None
 
 
 _LEAST = 2.0**-1074
@@ -336,7 +287,7 @@ def upstream(wanted: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> se
     return seen
 
 
-def _largest_dynamic(inputs: Mapping[SSAValue, Array]) -> int:
+def largest_dynamic(inputs: Mapping[SSAValue, Array]) -> int:
     """The largest size of an input on an axis that its type leaves open; 1 where there is none."""
     open_axes = [
         size
@@ -348,7 +299,7 @@ def _largest_dynamic(inputs: Mapping[SSAValue, Array]) -> int:
     return max(open_axes, default=1)
 
 
-def _work(operation: Operation, unknown: int) -> int:
+def work_of(operation: Operation, unknown: int) -> int:
     """About how many elementary steps the operation takes, a size that is not known being `unknown`."""
     result = operation.results[0].type if operation.results else None
     if not isinstance(result, TensorType):

@@ -72,20 +72,24 @@ class FunctionGradients:
                     continue
                 self.skipped = "JAX cannot compute them, or not in float64"
                 return
-            gradients, defined, size = found
+            gradients, defined = found
             if self._stops:
                 gradients = only_the_first(gradients)
             for position, index in enumerate(wanted):
                 form = FORMATS[_format(inputs[index]) or "f32"]
-                largest = float(np.max(np.abs(inputs[index]).astype(np.float64), initial=0.0))
                 lost = max(negligible, _FLUSHED * form.smallest_normal)
-                rules = leniency(form, mixing, size, largest, lost, count == 0)
+                rules = leniency(mixing, lost, count == 0)
                 derivative = self._arbiter(block, imported, inputs, index, defined)
                 arrays = [g[position] for g in gradients]
                 reason = worse(arrays, form, derivative, rules)
-                if reason and mixing and not np.isfinite(arrays[0].astype(np.float64)).all():
-                    noise = rounding_noise(arrays[1], partial(self._next_to, inputs, wanted, position, coarsest(block)))
-                    reason = worse(arrays, form, derivative, replace(rules, unnoticed=TOLERATED_GROWTH * noise))
+                if reason and mixing:
+                    # sums that cancel leave rounding
+                    near = [partial(self._next_to, inputs, wanted, which, position, coarsest(block)) for which in range(2)]
+                    rules = replace(rules, noise=TOLERATED_GROWTH * rounding_noise(arrays[0], near[0]))
+                    reason = worse(arrays, form, derivative, rules)
+                    if reason and not np.isfinite(arrays[0].astype(np.float64)).all():
+                        unnoticed = TOLERATED_GROWTH * rounding_noise(arrays[1], near[1])
+                        reason = worse(arrays, form, derivative, replace(rules, unnoticed=unnoticed))
                 if reason:
                     yield f"the gradient by input {index} {'on the sample' if count == 0 else f'on a probe ({name})'}: {reason}"
 
@@ -111,38 +115,38 @@ class FunctionGradients:
     def _stops(self) -> bool:
         return any(step.ends_gradient for step in self.captured.program.steps)
 
-    def _found(self, inputs: Sequence[Any], wanted: Sequence[int]) -> tuple[list[list[Array]], list[Array | None], float] | None:
-        """The gradients before and after, then both in float64; weights of the results, 0 where one is not defined; the largest result."""
+    def _found(self, inputs: Sequence[Any], wanted: Sequence[int]) -> tuple[list[list[Array]], list[Array | None]] | None:
+        """The gradients before and after, then both in float64; weights of the results, 0 where one is not defined."""
         before, after, in_wide = self._functions(wanted)
         largest = min(FORMATS[_format(inputs[i]) or "f32"].largest for i in wanted)
         try:
             with apart(True):
-                wide, weights, size = attempted(in_wide, [list(map(raised, inputs)), largest])
+                wide, weights = attempted(in_wide, [list(map(raised, inputs)), largest])
                 exact = [[np.array(g) for g in found] for found in wide]
             with apart():
                 narrow = [[np.array(g) for g in attempted(each, [list(inputs), weights])] for each in (before, after)]
         except ModelError:
             return None
         counted = [None if w is None else np.asarray(w) for w in weights]
-        return [*narrow, *exact], counted, float(size)
+        return [*narrow, *exact], counted
 
     def _next_to(
-        self, inputs: Sequence[Any], wanted: Sequence[int], position: int, unit_roundoff: float, random: np.random.Generator
+        self, inputs: Sequence[Any], wanted: Sequence[int], which: int, position: int, unit_roundoff: float, random: np.random.Generator
     ) -> Array | None:  # fmt: skip
-        """A gradient after the rewrite on inputs some units in the last place away."""
+        """One of the gradients of `_found` on inputs some units in the last place away."""
         near = [
             next_to(np.asarray(x), form, unit_roundoff, random).astype(np.asarray(x).dtype) if (form := _format(x)) else x for x in inputs
         ]
         found = self._found(near, wanted)
-        return found[0][1][position] if found is not None else None
+        return found[0][which][position] if found is not None else None
 
     def _functions(self, wanted: Sequence[int]) -> list[Callable[..., Any]]:
         if not self._made:
             wide = in_float64(self.before), in_float64(self.after)
 
             def both(inputs: Any, largest: Any) -> Any:
-                weights, size = _weights(wide[0](*inputs), wide[1](*inputs), largest)
-                return [_gradient(function, wanted)(inputs, weights) for function in wide], weights, size
+                weights = _weights(wide[0](*inputs), wide[1](*inputs), largest)
+                return [_gradient(function, wanted)(inputs, weights) for function in wide], weights
 
             plain = [jax.jit(_gradient(jex.jaxpr_as_fun(closed), wanted)) for closed in (self.before, self.after)]
             self._made = [*plain, jax.jit(both, compiler_options=QUICKLY)]
@@ -178,19 +182,14 @@ def _gradient(function: Callable[..., Any], wanted: Sequence[int]) -> Callable[.
     return gradients
 
 
-def _weights(first: Sequence[Any], second: Sequence[Any], largest: Any) -> tuple[list[Any], Any]:
-    """The weights of results that are finite before and after in float64, and in the function's own type; and the largest of these.
-    None of a result that is no floating-point number."""
+def _weights(first: Sequence[Any], second: Sequence[Any], largest: Any) -> list[Any]:
+    """The weights of results that are finite before and after in float64, and in the function's own type; None of a result that is no
+    floating-point number."""
     found: list[Any] = []
-    size = jnp.zeros(())
     for a, b in zip(first, second, strict=True):
-        if not jnp.issubdtype(a.dtype, jnp.floating):
-            found.append(None)
-            continue
         known = (jnp.abs(a) <= largest) & (jnp.abs(b) <= largest)
-        size = jnp.maximum(size, jnp.max(jnp.abs(b), where=known, initial=0.0))
-        found.append(jnp.where(known, weight_of(a.size).reshape(a.shape), 0.0))
-    return found, size
+        found.append(jnp.where(known, weight_of(a.size).reshape(a.shape), 0.0) if jnp.issubdtype(a.dtype, jnp.floating) else None)
+    return found
 
 
 def _format(x: Any) -> str | None:

@@ -22,6 +22,7 @@ from hnfc.pytorch.locking import CAPTURES
 from hnfc.pytorch.program import CapturedProgram, is_sharded
 from hnfc.pytorch.saved_calls import saved_arguments
 from hnfc.pytorch.settings import Settings
+from hnfc.pytorch.untraced import untraced
 
 _LARGE = 150
 """Operations of a model for which a capture takes longer than a caller wants to wait."""
@@ -175,7 +176,8 @@ class Programs:
 
     def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs, structure = pytree.tree_flatten((args, kwargs))
-        if torch.compiler.is_compiling():
+        # not `is_compiling`, which is true for all threads while one of them captures
+        if torch.compiler.is_dynamo_compiling():
             found = self._answered(module, inputs, structure)
         else:
             with CAPTURES.running():
@@ -185,12 +187,16 @@ class Programs:
     def _answered(self, module: Any, inputs: list[Any], structure: Any) -> tuple[Any] | None:
         """The answer of the first graph that is for such a call, and still for such a module; None where there is none."""
         for program in self.known:
-            if program.accepts(module, inputs, structure):
+            with untraced():
+                accepted = program.accepts(module, inputs, structure)
+            if accepted:
                 reason = program.failed or (program.other_gradients if torch.is_grad_enabled() else "")
                 if reason:
                     return (self._original(module, inputs, structure, reason),)
                 tensors = program.signature.gather(module, inputs)
-                if program.fits_state(tensors):
+                with untraced():
+                    fits = program.fits_state(tensors)
+                if fits:
                     return (self._run(program, module, inputs, structure, tensors),)
         return None
 
@@ -228,16 +234,20 @@ class Programs:
             found = self._answered(module, inputs, structure)  # another thread may have captured it
             if found is not None:
                 return found[0]
-            self._forget_stale(module)
-            if any(self._admits_ones(program, module, original, args, kwargs) for program in self.known):
+            with untraced():
+                self._forget_stale(module)
+                admitted = any(self._admits_ones(program, module, original, args, kwargs) for program in self.known)
+            if admitted:
                 found = self._answered(module, inputs, structure)
                 if found is not None:
                     return found[0]
             if not all(program.reads.fit_layout(inputs) for program in self.known):
                 self._refuse("it reads how its inputs lie in memory, and one of them is not contiguous")
                 return original.forward(*args, **kwargs)
-            program = self._captured(module, original, args, kwargs)
-            if program is not None and program.reads.hold(module, inputs) and not (program.other_gradients and torch.is_grad_enabled()):
+            with untraced():
+                program = self._captured(module, original, args, kwargs)
+                holds = program is not None and program.reads.hold(module, inputs)
+            if program is not None and holds and not (program.other_gradients and torch.is_grad_enabled()):
                 return self._run(program, module, inputs, structure, program.signature.gather(module, inputs))
             if program is not None and program.other_gradients:
                 self._refuse(program.other_gradients)

@@ -69,7 +69,8 @@ class Reading(TorchFunctionMode):
         self._thread = threading.get_ident()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _is_of_model(sys._getframe(1).f_code.co_filename):
+        # torch.cond and its kin have Dynamo trace this too, which knows no frames
+        if not torch.compiler.is_dynamo_compiling() and _is_of_model(sys._getframe(1).f_code.co_filename):
             if func in _GRADIENTS:
                 self._gradients = True
                 self._state |= dict.fromkeys((("is_grad_enabled", ()), ("is_inference_mode_enabled", ())))
@@ -86,7 +87,8 @@ class Reading(TorchFunctionMode):
 
     def _noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def noting(*args: Any) -> Any:
-            if threading.get_ident() == self._thread and _is_of_model(sys._getframe(1).f_code.co_filename):
+            traced = torch.compiler.is_dynamo_compiling()
+            if not traced and threading.get_ident() == self._thread and _is_of_model(sys._getframe(1).f_code.co_filename):
                 self._state[name, args] = None
             return function(*args)
 

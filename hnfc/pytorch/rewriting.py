@@ -20,6 +20,7 @@ from hnfc.accuracy.searches import PartsForGradients, searches
 from hnfc.accuracy.widening import WIDE_ELEMENTS
 from hnfc.analysis.ranges import interval_of_array
 from hnfc.backend.aliasing import separate_results
+from hnfc.backend.deviations import keep_small_deviations
 from hnfc.backend.fx import raise_function, raise_graph
 from hnfc.backend.gradients import keep_cancelled, mend_gradients
 from hnfc.backend.on_torch import TorchRunner
@@ -129,6 +130,7 @@ class _Trials:
             separate_results(self._before.graph, graph, self._returned)
             keep_cancelled(self._before.graph, graph, self._returned)
             compiled.mended_gradients = mend_gradients(graph)
+            keep_small_deviations(graph)
         return Made(compiled, fx.GraphModule(root, graph))
 
     def without_worse_gradients(self, request: Request, made: Made) -> tuple[Request, Made]:

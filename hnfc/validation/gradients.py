@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir import Block, SSAValue
 
-from hnfc.core.interpreter import WeightReader, derivative_at
+from hnfc.core.derivatives import derivative_at
+from hnfc.core.interpreter import WeightReader
 from hnfc.core.samples import moved
 from hnfc.dialects.num.elementary import DetachOp
 from hnfc.dialects.types import FORMATS, format_of
@@ -20,7 +21,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _ARBITRATED = 3
 """Elements of a gradient that are computed over the reals where float64 leaves it open which one is right."""
 _NOISE = 64
-"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by where sums cancel."""
+"""Units roundoff of a result, beside the size of an argument, that a gradient may be off by which was no number."""
 BACKWARD = 4
 """A gradient and its references take about as many elements as so many forward passes."""
 _DRAWS = 4
@@ -28,16 +29,14 @@ _NEXT_TO = 4.0
 """Units in the last place by which inputs move for `rounding_noise`."""
 
 
-def leniency(form: Any, mixing: bool, size: float, largest: float, negligible: float, is_sample: bool) -> Leniency:
-    """Rules for the comparison of a gradient. size: the largest result. largest: the largest element of the argument."""
-    noise = _NOISE * form.unit_roundoff * size / max(largest, form.tiny) if mixing else 0.0
-    swallowed = negligible
-    return Leniency(mixing, noise, mixing and not is_sample, swallowed, unseen=not is_sample)
+def leniency(mixing: bool, negligible: float, is_sample: bool) -> Leniency:
+    """Rules for the comparison of a gradient."""
+    return Leniency(mixing, negligible=negligible, unseen=not is_sample)
 
 
 def worse(arrays: Sequence[Array], form: Any, derivative: Callable[[int], float | None], leniency: Leniency) -> str:
     """The reason why the second gradient is worse than the first; two in float64 say what is right, or `derivative` at a position does."""
-    old, new, first, second = arrays
+    old, new, first, second = (array.copy() for array in arrays)
     found = regression(old, new, first, form, leniency), regression(old, new, second, form, leniency)
     if not any(found):
         return ""
@@ -61,6 +60,27 @@ def worse_than_kept(
     nothing = ~np.isfinite(old.astype(np.float64))
     others = worse([np.where(nothing, new, old), new, first, second], form, derivative, leniency)
     return others or regression(old, new, np.where(nothing, kept, np.nan), form, leniency)
+
+
+def misses(arrays: Sequence[Array], form: Any, derivative: Callable[[int], float | None], leniency: Leniency) -> str:
+    """The reason why the second gradient is wrong in float64 too, at elements that were no numbers before: its formula is another one,
+    and no rounding of what came before the rewrite explains that."""
+    old, new, _, wide = arrays
+    nothing, truth = ~np.isfinite(old.astype(np.float64)).ravel(), np.full(old.shape, np.nan)
+    for at in [at for at in _differing(old, new, form) if nothing[at]][:_ARBITRATED]:
+        exact = derivative(int(at))
+        truth.flat[at] = np.nan if exact is None else exact
+    return regression(old, wide, truth, form, leniency)
+
+
+def scale_noise(form: Any, results: Iterable[Any], argument: Array) -> float:
+    """The rounding of results beside the size of an argument, which terms of a gradient that cancel may leave where it is 0 by the formula.
+
+    results: arrays in float64, each with a mask of the elements that count.
+    """
+    sizes = [np.max(np.abs(result), where=known, initial=0.0) for result, known in results]
+    largest = float(np.max(np.abs(argument.astype(np.float64)), initial=0.0))
+    return _NOISE * float(form.unit_roundoff) * float(max(sizes, default=0.0)) / max(largest, form.smallest_normal) if largest else 0.0
 
 
 def rounding_noise(found: Array, again: Callable[[np.random.Generator], Array | None]) -> float:
@@ -120,9 +140,15 @@ class Arbiter:
     index: int
     weights: Sequence[Array | None]
     weight: WeightReader
+    _known: dict[int, float | None] = field(default_factory=dict)
 
     def derivative(self, position: int) -> float | None:
         """A central difference in ball arithmetic, so that at a kink it is the mean of both slopes; None where there is none."""
+        if position not in self._known:
+            self._known[position] = self._computed(position)
+        return self._known[position]
+
+    def _computed(self, position: int) -> float | None:
         assert self.block.last_op is not None
         pairs = zip(self.block.last_op.operands, self.weights, strict=True)
         results = {value: counted.ravel() for value, counted in pairs if counted is not None}

@@ -72,7 +72,7 @@ class Leniency:
     """Rules for the comparison of results.
 
     mixing: elements are sums over others, so that errors count beside the largest one. noise: differences up to it are rounding of numbers
-    that cancel. coarse: an error counts only where no digit is left of some. negligible: a NaN, or a number without a right digit, may
+    that cancel. negligible: a NaN, or a number without a right digit, may
     become a number that is off by no more, as where a difference of logarithms is 0. unnoticed: the same for a NaN or infinity alone, of
     each element or of all. unseen: the input is no sample; where no digit was right an error may grow to GROWTH_WITHOUT_DIGITS times what
     it was.
@@ -80,7 +80,6 @@ class Leniency:
 
     mixing: bool = False
     noise: float = 0.0
-    coarse: bool = False
     negligible: float = 0.0
     unnoticed: float | Array = 0.0
     unseen: bool = False
@@ -97,8 +96,8 @@ def unnoticed(format: Any) -> float:
 def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leniency = STRICT) -> str:
     """Description of what became worse from `old` to `new` beside the true values (NaN where there is none); empty if nothing did.
 
-    Worse is a finite element that is no longer finite, a NaN or infinity that became a number without a right digit, and an
-    error that grew by more than the tolerance.
+    Worse is a finite element that is no longer finite, a NaN or infinity that became a number without a right digit (one that is far
+    below the format's largest where the true value is beyond it), and an error that grew by more than the tolerance.
     """
     before, after, want = np.broadcast_arrays(*(np.asarray(a).astype(np.float64) for a in (old, new, truth)))
     with np.errstate(all="ignore"):
@@ -112,7 +111,8 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
         wrong = np.abs(after - want) > NO_DIGIT * np.maximum(np.abs(want), floor)
         swallowed = meant & ~np.isfinite(before) & np.isfinite(after) & wrong
         swallowed &= np.abs(after - want) > np.maximum(leniency.negligible, leniency.unnoticed)
-    for at in np.flatnonzero(lost | swallowed)[:1]:
+        beyond = _hides_overflow(before, after, want, format)
+    for at in np.flatnonzero(lost | swallowed | beyond)[:1]:
         return f"{before.flat[at]:.4g} became {after.flat[at]:.4g}, and {want.flat[at]:.4g} is right"
     both = np.isfinite(before) & np.isfinite(after)
     if not (both & meant).any():
@@ -127,8 +127,13 @@ def regression(old: Array, new: Array, truth: Array, format: Any, leniency: Leni
     grew = second.worse_than(first, unit) and not (leniency.mixing and not _grew(second.scaled, first.scaled, unit))
     now, then = (second.scaled, first.scaled) if leniency.mixing else (second.relative, first.relative)
     grew = grew and not (leniency.unseen and then >= NO_DIGIT and now <= GROWTH_WITHOUT_DIGITS * then)
-    grew = grew and not (leniency.coarse and (second.scaled < NO_DIGIT or first.scaled > NO_DIGIT / 8))
     return f"the error grew from {first} to {second}" if grew else ""
+
+
+def _hides_overflow(before: Array, after: Array, want: Array, format: Any) -> Array:
+    """Elements whose true value is beyond the format, and that were infinite or no number, and now are a number without a right digit."""
+    hidden = (np.abs(want) > format.largest) & ~np.isfinite(before) & np.isfinite(after) & (np.abs(after) < NO_DIGIT * format.largest)
+    return np.asarray(hidden)
 
 
 def vanished(old: Array, new: Array, truth: Array) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -57,6 +58,66 @@ def test_gradients_are_right(name: str, backward: bool) -> None:
     better = hnfc.optimize(Function(function), torch.tensor([0.5, 1.5]), backward=backward)
     found = gradient(better, torch.full((2,), point))
     torch.testing.assert_close(found, torch.full((2,), wanted), rtol=1e-6, atol=0)
+
+
+ROWS = {
+    "logsumexp": lambda x: torch.log(torch.exp(x).sum((1, 2))),
+    "softmax": lambda x: torch.exp(x) / torch.exp(x).sum((0, 2), keepdim=True),
+    "log_softmax": lambda x: x - torch.log(torch.exp(x).sum((-1, 0), keepdim=True)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_along_several_axes(name: str) -> None:
+    function = ROWS[name]
+    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    better = hnfc.optimize(Function(function), x)
+    for given in (x, torch.zeros_like(x), 1e-30 * x):
+        weights = torch.linspace(0.5, 1.5, function(given).numel()).reshape(function(given).shape)
+        narrow, wide = given.clone().requires_grad_(), given.double().requires_grad_()
+        (found,) = torch.autograd.grad(better(narrow), narrow, weights)
+        (wanted,) = torch.autograd.grad(function(wide), wide, weights.double())
+        torch.testing.assert_close(found.double(), wanted, rtol=4e-7, atol=2e-7 if name == "log_softmax" else 3e-8)
+    assert torch.isfinite(better(1000 * x)).all()
+    assert any("fusion" in rewrite["rule"] for rewrite in better._hnfc.known[0].report.data["rewrites"])
+    torch.testing.assert_close(torch.func.vmap(better)(torch.stack([x, 2 * x]))[1], better(2 * x))
+
+
+SPREADS = {
+    "variance": lambda x: (x * x).mean(-1) - x.mean(-1) ** 2,
+    "of all": lambda x: (x**2).mean() - x.mean() ** 2,
+    "deviation": lambda x: torch.sqrt((x * x).mean(-1) - x.mean(-1) ** 2),
+    "covariance": lambda x: 3 * (x * x).sum(-1) - x.sum(-1) ** 2,
+    "written out": lambda x: ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1) + torch.log(1 + torch.exp(x.sum(-1))),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", SPREADS)
+def test_small_deviations_beside_large_ones(name: str, dtype: torch.dtype) -> None:
+    function = SPREADS[name]
+    size = 1e4 if dtype == torch.float32 else 100.0
+    x = torch.tensor([[size, -size, 3.0], [-size, 7.0, size]], dtype=dtype)
+    better = hnfc.optimize(Function(function), torch.tensor([[1.0, 2.0, 4.0], [3.0, 0.5, 1.5]], dtype=dtype))
+    found, wanted = gradient(better, x).double(), gradient(Function(function), x.double())
+    assert ((found - wanted).abs() <= 8 * torch.finfo(dtype).eps * wanted.abs()).all()
+
+
+def test_transforms_of_deviations() -> None:
+    function = SPREADS["variance"]
+    model, x = Function(function), torch.tensor([[1.0, 2.0, 4.0], [3.0, 0.5, 1.5]], dtype=torch.float64)
+    better = hnfc.optimize(model, x)
+    assert "spread" in better._hnfc.known[0].graph.code
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(better)(x), transform(model)(x))
+    torch.testing.assert_close(*(torch.func.hessian(lambda x, m=m: m(x).sum())(x) for m in (better, model)))
+    torch.testing.assert_close(torch.func.vmap(better)(torch.stack([x, 2 * x])), torch.func.vmap(model)(torch.stack([x, 2 * x])))
+    torch.testing.assert_close(*(curvature(m, x) for m in (better, model)))
+    given = x.clone().requires_grad_()
+    torch.compile(better, fullgraph=True, backend="aot_eager")(given).sum().backward()
+    torch.testing.assert_close(given.grad, gradient(model, x))
+    again = pickle.loads(pickle.dumps(better._hnfc.known[0].graph))
+    torch.testing.assert_close(again(x)[0], model(x))
 
 
 SLOPES: list[tuple[str, tuple[float, ...], tuple[float, ...]]] = [

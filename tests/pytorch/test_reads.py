@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import hnfc
+from hnfc.core.errors import ModelError
 
 
 class Reading(torch.nn.Module):
@@ -116,3 +117,12 @@ def test_reads_of_torch_itself_make_no_graph() -> None:
     with torch.no_grad():
         better(x)
     assert len(better._hnfc.known) == 1  # type: ignore[union-attr]
+
+
+def test_control_flow_is_named_where_it_stands() -> None:
+    class Branching(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with pytest.raises(ModelError, match=r"control flow that hnfc does not carry: torch[.]cond"):
+        hnfc.optimize(Branching(), torch.randn(3))

@@ -276,6 +276,31 @@ def test_many_threads_call_with_new_sizes() -> None:
     assert not torch.compiler.is_exporting()
 
 
+class Scores(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.exp(x).sum((1, 2)))
+
+
+def test_a_capture_notices_nothing_that_other_threads_run() -> None:
+    better = hnfc.optimize(Scores(), torch.randn(2, 3, 4))
+    captured = threading.Event()
+
+    def work(index: int) -> bool:
+        if index:
+            while not captured.is_set():
+                better(torch.randn(2, 3, 4))
+            return True
+        try:
+            for shape in ((3, 3, 4), (5, 1, 4), (2, 7, 1)):
+                better(torch.randn(shape))
+        finally:
+            captured.set()
+        return True
+
+    assert all(in_threads(3, work))
+    assert [program.other_gradients for program in better._hnfc.known] == [""] * len(better._hnfc.known)  # type: ignore[union-attr]
+
+
 def test_many_threads_optimize() -> None:
     large = torch.tensor([[1000.0, 1000.0]])
     assert all(torch.equal(r, torch.tensor([[0.5, 0.5]])) for r in in_threads(3, lambda _: hnfc.optimize(Softmax(), large)(large)))

@@ -27,7 +27,7 @@ def test_noise_is_the_largest_change_next_to_the_inputs():
 
 @pytest.mark.parametrize(("became", "noise", "fault"), [(0.01, 0.0, True), (0.01, 0.02, False), (5.0, 0.02, True), (0.0, 0.0, False)])
 def test_nan_becomes_noise_and_no_other_number(became, noise, fault):
-    rules = replace(leniency(F32, True, 1.0, 1.0, 0.0, False), unnoticed=noise)
+    rules = replace(leniency(True, 0.0, False), unnoticed=noise)
     old, new, right = (np.array([x, 1.0], np.float32) for x in (np.nan, became, 0.0))
     wide = right.astype(np.float64)
     assert bool(worse([old, new, wide, wide.copy()], F32, lambda at: 0.0 if at == 0 else 1.0, rules)) is fault
