@@ -6,7 +6,7 @@ A point counts if the real result there is known to round to a finite double (PL
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,12 @@ def joined(first: Sample, second: Sample) -> Sample:
 
 @dataclass(frozen=True)
 class Domain:
-    """Domain of a program: its arguments, the conditions on them, and an interval for each."""
+    """Domain of a program: its arguments, the conditions on them, and an interval for each. smallest: no argument but 0 is nearer to 0."""
 
     names: tuple[str, ...]
     conditions: tuple[Term, ...] = ()
     ranges: Mapping[str, tuple[float, float]] | None = None
+    smallest: float = 0.0
 
     def interval(self, name: str) -> tuple[float, float]:
         lo, hi = (self.ranges or {}).get(name, (-np.inf, np.inf))
@@ -57,19 +58,27 @@ class Domain:
     def within(self, name: str, lo: float, hi: float) -> Domain:
         """The part with one argument in an interval."""
         a, b = self.interval(name)
-        return Domain(self.names, self.conditions, {**(self.ranges or {}), name: (max(a, lo), min(b, hi))})
+        return replace(self, ranges={**(self.ranges or {}), name: (max(a, lo), min(b, hi))})
+
+    def even(self, name: str, count: int, rng: np.random.Generator) -> Floats:
+        """Numbers for an argument, even over the doubles of its interval; those that are too small are moved to others below 1."""
+        lo, hi = self.interval(name)
+        low, high, least, one = (int(to_ordinal(np.array([x]))[0]) for x in (lo, hi, self.smallest, 1.0))
+        x = from_ordinal(rng.integers(low, high, count, endpoint=True))
+        if self.smallest > 0:
+            moved = np.copysign(from_ordinal(rng.integers(least, one, count)), x)
+            x = np.where(np.abs(x) >= self.smallest, x, np.where((moved >= lo) & (moved <= hi), moved, 0.0))
+        return x
 
 
 def draw(term: Term, domain: Domain, count: int, rng: np.random.Generator, tries: int = _TRIES) -> Sample:
     """Up to `count` points; fewer where the precondition or the term leaves too few."""
     size = max(2 * count, 64)
     found: Sample | None = None
-    bounds = [tuple(int(to_ordinal(np.array([end]))[0]) for end in domain.interval(name)) for name in domain.names]
-    if any(lo > hi for lo, hi in bounds):
+    if any(lo > hi for lo, hi in map(domain.interval, domain.names)):
         return Sample({name: np.zeros(0) for name in domain.names}, np.zeros(0), np.zeros(0, np.int8))
     for _ in range(tries):
-        columns = [from_ordinal(rng.integers(lo, hi, size, endpoint=True)) for lo, hi in bounds]
-        batch = _nearly_admitted(dict(zip(domain.names, columns, strict=True)), domain.conditions)
+        batch = _nearly_admitted({name: domain.even(name, size, rng) for name in domain.names}, domain.conditions)
         enough = min(len(next(iter(batch.values()), [])), 2 * count)
         rate = enough / size
         for start in range(0, enough, max(count, 1)):

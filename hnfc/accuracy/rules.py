@@ -95,7 +95,7 @@ class RuleTable:
         for direction in directions:
             for bindings in match(self.terms, direction.pattern, term, {}):
                 after = self.instance(direction.replacement, bindings)
-                if after not in seen:
+                if after not in seen and not _root_of_number(after):
                     seen.add(after)
                     named = tuple((hole.value[1:], bound) for hole, bound in bindings.items())
                     condition = None if direction.condition is None else self._signs(self.instance(direction.condition, bindings))
@@ -140,6 +140,11 @@ class RuleTable:
         return self.arithmetic.make(template.op, *(self.instance(a, bindings) for a in template.args), value=template.value)
 
 
+def _root_of_number(term: Term) -> bool:
+    """Return whether a root of a number was split off, as √½·√|x| of √(x/2): a number is never why a product leaves the format."""
+    return term.op == "mul" and any(a.op == "sqrt" and a.args[0].op == "const" for a in term.args)
+
+
 _OPPOSITE = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 
@@ -160,7 +165,7 @@ def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]
     if pattern is term:
         yield bindings
         return
-    if pattern.op == "mul" and pattern.args[0] is pattern.args[1] and (root := _root(terms, term)) is not None:
+    if pattern.op == "mul" and pattern.args[0] is pattern.args[1] and term.args and (root := _root(terms, term)) is not None:
         yield from match(terms, pattern.args[0], root, bindings)
         return
     args = term.args

@@ -127,7 +127,7 @@ class RegionForms:
 
     def _form(self, region: PointwiseRegion, domain: Domain, identities: Sequence[core.Rule], near: Sample) -> Term | None:
         """The form that the search finds for the region's term on the domain. near: points of the samples and next to them."""
-        key = (region.term, tuple(domain.interval(name) for name in domain.names), near.exact.tobytes())
+        key = (region.term, domain.smallest, tuple(map(domain.interval, domain.names)), near.exact.tobytes())
         if key not in self._searched:
             try:
                 made = improve_term(self._terms, region.term, domain, identities, _SETTINGS, near)
@@ -138,9 +138,10 @@ class RegionForms:
 
 
 def _domain(region: PointwiseRegion, ranges: Ranges) -> Domain:
-    largest = FORMATS[region.element].largest
+    form = FORMATS[region.element]
     intervals = {name: ranges.of(leaf) for name, leaf in region.leaves.items()}
-    return Domain(tuple(region.leaves), (), {name: (max(i.lo, -largest), min(i.hi, largest)) for name, i in intervals.items()})
+    ends = {name: (max(i.lo, -form.largest), min(i.hi, form.largest)) for name, i in intervals.items()}
+    return Domain(tuple(region.leaves), (), ends, form.smallest_normal)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,7 @@ def is_compensated(form: str) -> bool:
 
 def compensated_codes(model: nn.Module, formats: Mapping[str, str], samples: Sequence[Any]) -> dict[str, Stored]:
     """Codes of the weights of linear layers whose format compensates errors, by the names of parameters. Others have none."""
-    layers = {
-        f"{path}.weight" if path else "weight": module for path, module in model.named_modules() if isinstance(module, nn.Linear)
-    }
+    layers = {f"{path}.weight" if path else "weight": module for path, module in model.named_modules() if isinstance(module, nn.Linear)}
     wanted = {name: layer for name, layer in layers.items() if name in formats and is_compensated(formats[name])}
     squares: dict[nn.Module, torch.Tensor] = {}
 
