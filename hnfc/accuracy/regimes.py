@@ -115,16 +115,16 @@ class Regimes:
         return tree
 
     def _cascade(self, table: ErrorTable) -> list[Tree]:
-        """Forms in the order in which each is asked for its spread; none where no form has one."""
+        """A chain of forms, each where its spread is below the largest number; none where no form has one."""
         within = np.stack([np.zeros(len(table.errors), bool) if s is None else s[1] < LARGEST for s in table.spreads], axis=1)
         if not within.any():
             return []
         last = table.best()
         tree: Tree = Leaf(self.candidates[last])
         for i in reversed(in_order(table.errors + table.prices, within, last, table.least + table.added())):
-            asked = table.spreads[i]
-            assert asked is not None
-            tree = Split(asked[0], (LARGEST / 2, LARGEST), LARGEST, Leaf(self.candidates[i]), tree)
+            known = table.spreads[i]
+            assert known is not None
+            tree = Split(known[0], (LARGEST / 2, LARGEST), LARGEST, Leaf(self.candidates[i]), tree)
         return [] if isinstance(tree, Leaf) else [tree]
 
     def _by_format(self, table: ErrorTable, ends: tuple[Term, Term]) -> Tree:

@@ -24,7 +24,7 @@ REGROUPED = "polynomial_regrouped"
 TURNED = "whole_turns_removed"
 EXACT = {
     REGROUPED: "exact: both expand to the same polynomial",
-    TURNED: "exact: the argument is less by whole turns, and folded to a quarter of one",
+    TURNED: "exact: the argument is less by whole turns or parts of one",
 }
 """Steps that are no rules, and why each is an identity."""
 
@@ -181,7 +181,7 @@ def match(terms: Terms, pattern: Term, term: Term, bindings: Mapping[Term, Term]
 
 
 def _root(terms: Terms, term: Term) -> Term | None:
-    """What the term is the square of, as 2·x of 4·(x·x); None where it is none to the eye."""
+    """The term whose square this one is, as 2·x of 4·(x·x); None where it is none to the eye."""
     if term.op == "const" and term.value >= 0:
         root = rational_root(term.value, 2)
         return None if root is None else terms.const(root)

@@ -1,4 +1,4 @@
-"""Sines, cosines and tangents of multiples of π, less whole turns: sin(π·x/180) as a sine of at most a quarter turn.
+"""Sines, cosines and tangents less whole turns of multiples of π: sin(π·x/180) as a sine of at most a quarter turn, sin(x + π/2) as cos(x).
 
 π·x is rounded, and the error is as large as the last digit of the argument: for x = 1e9 degrees only eight digits are left, for 1e17
 none. The remainder of x by the period is exact, and so are the differences that fold it to a quarter of a turn. Over the reals all forms
@@ -21,6 +21,7 @@ def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
     """Other writings of a function of a rational multiple of π; none where no whole number of periods is a double."""
     if term.op not in PERIODIC:
         return
+    yield from _without_quarters(arithmetic, term)
     found = _multiple(arithmetic, term.args[0])
     if found is None:
         return
@@ -63,6 +64,24 @@ def without_turns(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
     half = terms.make("maximum", less(period / 2, size), terms.make("neg", less(period, size)))
     sine = signed(terms.make("sin", angle(terms.make("minimum", size, half))))
     yield terms.make("where", terms.make("compare", x, terms.zero, value="lt"), terms.make("neg", sine), sine)
+
+
+def _without_quarters(arithmetic: TermSimplifier, term: Term) -> Iterator[Term]:
+    """The function of an angle from which quarter turns were taken, for tan eighths too: the sum rounds away digits of the angle."""
+    terms, polynomial = arithmetic.terms, arithmetic.polynomial(term.args[0])
+    constant = ((arithmetic.index_of(_quarter(arithmetic)), 1),)
+    if polynomial is None or len(polynomial) < 2 or polynomial.get(constant, Fraction(1, 2)).denominator != 1:
+        return
+    eighths = int(polynomial[constant])
+    rest = arithmetic.term({m: c for m, c in polynomial.items() if m != constant})
+    sine, cosine = (terms.make(name, rest) for name in ("sin", "cos"))
+    if term.op == "tan":
+        above = (sine, terms.make("add", cosine, sine), terms.make("neg", cosine), terms.make("sub", sine, cosine))[eighths % 4]
+        below = (cosine, terms.make("sub", cosine, sine), sine, terms.make("add", cosine, sine))[eighths % 4]
+        yield terms.make("tan", rest) if eighths % 4 == 0 else terms.make("div", above, below)
+    elif eighths % 2 == 0:
+        around = (sine, cosine, terms.make("neg", sine), terms.make("neg", cosine))
+        yield around[(eighths // 2 + (term.op == "cos")) % 4]
 
 
 def _double(number: Fraction) -> bool:

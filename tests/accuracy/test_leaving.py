@@ -21,7 +21,6 @@ LEAVING = [
     ("(/ (- (* x x) y) (+ (* x x) y))", "x y"),
     ("(sqrt (+ (* x x) y))", "x y"),
     ("(sqrt (+ (* x x) (* 4 (* y y))))", "x y"),
-    ("(cbrt (/ x (* 2 y)))", "x y"),
     ("(/ (* (* w x) y) (* z z))", "w x y z"),
     ("(* (* x y) z)", "x y z"),
     ("(* x (sqrt (+ 1 (* (/ y x) (/ y x)))))", "x y"),

@@ -19,7 +19,7 @@ ANGLES = [
     "(* PI x)", "(* (* -2 PI) x)", "(/ (* x PI) 180)", "(* (/ PI 200) (+ x 0.5))", "(* (/ x 180) (- PI))", "(/ (* (* 2 PI) x) y)",
     "(+ (* PI x) (* PI y))", "(/ (* PI (* x y)) 32)", "(* 3 (* PI x))",
 ]  # fmt: skip
-WITHOUT_PI = ["x", "(+ (* PI x) 1)", "(* 3.14159265358979 x)", "(* (* PI PI) x)", "(/ x PI)", "(* 0.3 PI)"]
+WITHOUT_PI = ["x", "(+ (* PI x) 1)", "(+ x (/ PI 3))", "(* 3.14159265358979 x)", "(* (* PI PI) x)", "(/ x PI)", "(* 0.3 PI)"]
 
 
 @pytest.mark.parametrize("function", ["sin", "cos", "tan"])
@@ -34,6 +34,18 @@ def test_each_writing_is_the_same_function(function: str, angle: str) -> None:
     assert found
     for after in found:
         assert same_values(before, after, {"x": x, "y": rng.uniform(0.5, 9, len(x))}, None) > 80
+
+
+@pytest.mark.parametrize("shift", ["(/ PI 2)", "PI", "(* 3 (/ PI 4))", "(- (/ PI 4))", "(* -7 (/ PI 2))", "(* 5 PI)"])
+@pytest.mark.parametrize("function", ["sin", "cos", "tan"])
+def test_quarter_turns_are_taken_from_sums(function: str, shift: str) -> None:
+    terms = Terms()
+    before = TermSimplifier(terms).all_tidy(term(f"({function} (+ (* 2 x) {shift}))", "x y", terms))
+    before = before.args[0] if before.op == "neg" else before
+    found = list(without_turns(TermSimplifier(terms), before))
+    assert len(found) == (function == "tan" or "4" not in shift)
+    for after in found:
+        assert same_values(before, after, {"x": np.linspace(-9, 9, 97), "y": np.ones(97)}, None) > 90
 
 
 @pytest.mark.parametrize("angle", WITHOUT_PI)
