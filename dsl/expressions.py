@@ -98,7 +98,8 @@ class Expressions:
             raise self.error("HNF0213", f"`{name}` is an element type, not a value", tree.span, f"as in `cast(x, {name})`")
         if not scope.binding_allowed:
             known = [*scope.bindings, *scope.lets]
-            hint = did_you_mean(name, known) or f"the left side binds {', '.join(f'`{n}`' for n in known) or 'no names'}"
+            bound = f"it binds {', '.join(f'`{n}`' for n in known) or 'no names'}"
+            hint = did_you_mean(name, known) or f"{bound}; if the rule holds for every value of `{name}`, write `for {name}` below it"
             raise self.error("HNF0214", f"`{name}` is not bound by the left side", tree.span, hint)
         capture = core.Capture(name, const=tree.const)
         scope.bindings[name] = capture
