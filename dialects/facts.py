@@ -251,6 +251,7 @@ class Facts:
     domain: the values of the first operand at which it is defined. divisor: whether the last operand must not be 0.
     parity: its symmetry, if it has one operand.
     storage: when kernels for half precision round to it.
+    underflows: whether the result may be 0 as computed where it is not over the reals, on plain numbers.
     curvature: how much it bends, `curvature(*arrays)`, an array or a number. None: the second derivatives by single operands.
     real: its meaning over the reals, or None where that is no formula over `Math` (the prover then treats it as an unknown function).
     evaluate: how floating point computes it: `evaluate(*arrays, **attributes)` on NumPy arrays in the working precision.
@@ -298,6 +299,7 @@ class Facts:
     domain: RealDomain = RealDomain()
     parity: Parity = Parity.NONE
     divisor: bool = False
+    underflows: bool = False
     storage: Storage = Storage.END
     curvature: Callable[..., Any] | None = None
     accumulation: Accumulation = Accumulation.NONE

@@ -18,11 +18,10 @@ from hnfc.accuracy.harm import MOST_LOST, costs
 from hnfc.accuracy.ordinals import Floats
 from hnfc.accuracy.search import NO_NUMBERS
 from hnfc.accuracy.terms import Term, Terms, subterms
+from hnfc.dialects.num import OPERATIONS
 
 LEAST, LARGEST = float(np.finfo(np.float64).smallest_normal), float(np.finfo(np.float64).max)
 """Sizes between which a part has all of its digits."""
-_UNDERFLOWING = frozenset(("mul", "div", "pow", "exp", "exp2"))
-"""Operations that are 0 where the true value is not; a small difference is exact, and a function is small at its zeros."""
 _MOST, _POINTS = 6, 4
 """Parts that are looked at, and points at which each has left the format."""
 
@@ -43,7 +42,8 @@ def overflowing(terms: Terms, form: Term, evaluator: TermEvaluator, where: Any) 
             continue
         within = np.logical_and.reduce([np.isfinite(x) & (x != 0) for x in (evaluator.values(a) for a in part.args)])
         value = evaluator.values(terms.size(part))
-        outside = ~(value <= LARGEST) | ((value < LEAST) & (part.op in _UNDERFLOWING))
+        # a small difference is exact, and a function is small at its zeros
+        outside = ~(value <= LARGEST) | ((value < LEAST) & (OPERATIONS[part.op].FACTS.underflows))
         count = int((where & within & outside).sum())
         if count >= _POINTS and not any(a in found and b.op == "const" for a, b in itertools.permutations(part.args, 2)):
             found[part] = count

@@ -342,13 +342,9 @@ def fold(name: str, numbers: list[Number], attributes: dict[str, Any]) -> Number
             result = float(evaluate(*(np.float64(number) for number in numbers), **attributes))
     except (OverflowError, TypeError, ValueError, IndexError):
         raise DoesNotFit(f"`{name}` of these numbers cannot be computed when compiling") from None
-    if not math.isfinite(result) or (abs(result) < sys.float_info.min and name in _VANISHING):
+    if not math.isfinite(result) or (abs(result) < sys.float_info.min and OPERATIONS[name].FACTS.underflows):
         raise DoesNotFit(f"`{name}` of these numbers is too large or too small to be computed when compiling")
     return Fraction(result)
-
-
-_VANISHING = frozenset(("exp", "exp2", "pow", "sigmoid", "softplus", "erfc", "mul", "div", "square", "silu", "gelu", "mish"))
-"""Functions that are 0 in float64 where they are not over the reals."""
 
 
 def held(number: Number, element: Attribute) -> float:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flint import arb
 from xdsl.ir import Block
 
-from hnfc.dialects.facts import Access, Exactness, Facts, Parity
+from hnfc.dialects.facts import Access, Exactness, Facts, Parity, Result
 from hnfc.dialects.num import COMMUTATIVE, OPERATIONS, trigonometry
 from hnfc.dialects.num.base import BinaryOp, UnaryOp
 from hnfc.dialects.types import ELEMENT_NAMES, TypeMismatch, kind_of, tensor
-from hnfc.dsl.soundness.balls import ArbMath, Balls, precision
+from hnfc.dsl.soundness.balls import MATH, ArbMath, Balls, apply, precision
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "add-an-operation.md").read_text(encoding="utf-8")
 
@@ -30,6 +31,30 @@ def test_the_class_of_the_page_is_complete() -> None:
 
 def test_the_page_has_every_fact() -> None:
     assert [fact.name for fact in fields(Facts) if f"`{fact.name}`" not in PAGE] == []
+
+
+PLAIN_SIZES = np.array([1e-300, 1e-160, 1e-20, 0.3, 1.0, 7.0, 30.0, 40.0, 100.0, 750.0, 1200.0, 1e5, 1e160, 1e300])
+
+
+@pytest.mark.parametrize("name", [
+    name for name, cls in OPERATIONS.items()
+    if issubclass(cls, UnaryOp | BinaryOp) and cls.FACTS.access is Access.ELEMENTWISE and cls.FACTS.real is not None
+    and cls.FACTS.result is Result.SAME and not cls.get_irdl_definition().properties
+])  # fmt: skip
+def test_an_operation_underflows_if_it_says_so(name: str) -> None:
+    """0 as computed, and surely not 0 over the reals, at plain numbers."""
+    operation, numbers = OPERATIONS[name], np.concatenate([PLAIN_SIZES, -PLAIN_SIZES])
+    operands = [numbers] if issubclass(operation, UnaryOp) else [np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))]
+    with np.errstate(all="ignore"):
+        computed = np.asarray(operation.FACTS.evaluate(*operands))
+    if computed.dtype.kind != "f":
+        assert not operation.FACTS.underflows
+        return
+    zeros = np.flatnonzero(computed == 0)
+    balls = [Balls(np.array([arb(float(x)) for x in operand[zeros]], object)) for operand in operands]
+    with precision(3000):
+        exact = list(apply(MATH, operation, balls, {}).values.flat) if len(zeros) else []
+    assert any(isinstance(x, arb) and x.is_finite() and not x.contains(0) for x in exact) == operation.FACTS.underflows
 
 
 def test_a_class_that_lacks_a_fact_is_refused() -> None:
